@@ -114,6 +114,11 @@ enum snap_error_code snap_error_code(const struct stacksnap_error *error)
 	return error->code;
 }
 
+bool snap_error_says_more(const struct stacksnap_error *error)
+{
+	return error->message;
+}
+
 int snap_error_errno(const struct stacksnap_error *error)
 {
 	return error->os_errno;

@@ -12,6 +12,8 @@
 
 #include "base/cleanup.h"
 
+#include <stdbool.h>
+
 enum snap_error_code {
 	SNAP_ERROR_OTHER,
 	SNAP_ERROR_NO_MEMORY,
@@ -51,6 +53,8 @@ struct stacksnap_error *snap_error_cancelled(void) _must_check_;
 enum snap_error_code snap_error_code(const struct stacksnap_error *error);
 /* The errno behind an error, 0 if there is none. */
 int snap_error_errno(const struct stacksnap_error *error);
+/* Whether its message says more than its code: not so that of a shared one. */
+bool snap_error_says_more(const struct stacksnap_error *error);
 /* Borrowed from the error. */
 const char *snap_error_message(const struct stacksnap_error *error);
 

@@ -243,7 +243,8 @@ void snap_wire_pack_error(const struct stacksnap_error *error, struct snap_wire_
 		return;
 	ret->code = (uint32_t)snap_error_code(error) + 1;
 	ret->os_errno = snap_error_errno(error);
-	snprintf(ret->message, sizeof(ret->message), "%s", snap_error_message(error));
+	if (snap_error_says_more(error))
+		snprintf(ret->message, sizeof(ret->message), "%s", snap_error_message(error));
 }
 
 struct stacksnap_error *snap_wire_unpack_error(const struct snap_wire_error *error)

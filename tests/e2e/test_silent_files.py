@@ -42,6 +42,11 @@ class Silent(Case):
     def test_snapshots(self):
         self.in_all_modes("--json")
 
+    def test_why_is_told(self):
+        hostile, _ = self.victims_of("open")
+        got = self.run_tool("-p", hostile.pid, status=(0, 1), timeout=ENOUGH)
+        self.assertRegex(got.err, "cannot read the symbols of .*/file: the file could not be opened in time")
+
     def test_snapshots_without_a_stop(self):
         self.in_all_modes("--json", "--no-stop")
 

@@ -331,6 +331,11 @@ void snap_module_set_note(const struct snap_module_set *set, const struct snap_m
 	snap_file_finder_note(&set->finder, &file->request);
 }
 
+static bool is_end_of_candidates(const struct stacksnap_error *err)
+{
+	return err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND;
+}
+
 /* Opens and checks the file on first use; false: there is none, file->trouble says why. */
 static bool open_file(struct snap_module_set *set, struct snap_module_file *file)
 {
@@ -348,12 +353,14 @@ static bool open_file(struct snap_module_set *set, struct snap_module_file *file
 
 		request.identity_ret = &copied;
 		err = set->finder.find(set->finder.context, &request, &fd);
-		if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
+		if (is_end_of_candidates(err) && !snap_error_says_more(err))
 			break;
 		if (err)
 			trouble = snap_arena_strdup(set->arena, snap_error_message(err));
 		else if (take_candidate(set, file, fd, &copied, &trouble))
 			trouble = NULL;
+		if (is_end_of_candidates(err))
+			break;
 	}
 	if (!file->image)
 		file->trouble = trouble ? trouble : "the file cannot be found";

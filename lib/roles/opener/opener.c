@@ -297,6 +297,12 @@ static struct stacksnap_error *ask_opener(const struct snap_opener *opener,
 	return err;
 }
 
+/* For who asks as if there were none, but he can say why. */
+static struct stacksnap_error *not_in_time(void)
+{
+	return snap_error_format(SNAP_ERROR_NOT_FOUND, "the file could not be opened in time");
+}
+
 /* NULL: there is such a file, and where `channel` leads to somebody, he has it. */
 static struct stacksnap_error *ask(struct snap_opener *opener,
 				   const struct snap_broker_request *request, int channel,
@@ -307,21 +313,21 @@ static struct stacksnap_error *ask(struct snap_opener *opener,
 	struct wait wait;
 
 	if (has_held(opener, request) || !need_opener(opener, until_ns))
-		return snap_error_not_found();
+		return not_in_time();
 	wait = begin_wait(opener, until_ns);
 	err = ask_opener(opener, request, channel, &wait, &answer);
 	if (err && ended_with_maker(opener, err)) {
 		end_opener(opener);
 		snap_error_destroy(err);
 		if (!need_opener(opener, until_ns))
-			return snap_error_not_found();
+			return not_in_time();
 		wait = begin_wait(opener, until_ns);
 		err = ask_opener(opener, request, channel, &wait, &answer);
 	}
 	if (err) {
 		snap_error_destroy(err);
 		give_up(opener, request);
-		return snap_error_not_found();
+		return not_in_time();
 	}
 	snap_patience_end(&opener->patience, &wait.patience);
 	opener->copied += answer.copied < MOST_COPIED - opener->copied
@@ -367,7 +373,7 @@ static struct stacksnap_error *answer_request(void *context,
 {
 	struct snap_opener *opener = context;
 	struct snap_broker_request before = *request;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err, *downloaded;
 
 	if (is_invalid(opener, request))
 		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
@@ -383,8 +389,14 @@ static struct stacksnap_error *answer_request(void *context,
 		    snap_error_is(ask(opener, &before, -1, reply->until_ns), SNAP_ERROR_NOT_FOUND))
 			return err;
 	}
+	downloaded = download(opener, request, &reply->fd);
+	/* Why there is no such file here says more than that nobody else has it. */
+	if (downloaded && snap_error_code(downloaded) == SNAP_ERROR_NOT_FOUND) {
+		snap_error_destroy(downloaded);
+		return err;
+	}
 	snap_error_destroy(err);
-	return download(opener, request, &reply->fd);
+	return downloaded;
 }
 
 struct snap_broker snap_opener_broker(struct snap_opener *opener)
