@@ -85,6 +85,11 @@ static void explain_trouble(const struct snap_options *options, struct snap_capt
 		snap_discover_explain(capture, process, capture->asker, traced->error);
 	} else if (stop->out_of_time && !traced->vanished) {
 		snap_capture_set_out_of_time(capture, process);
+	} else if (traced->timed_out && options->no_stop) {
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
+					 "process %d does not respond: its threads could not be "
+					 "read within %lld ms (see --stop-timeout)",
+					 pid, (long long)options->stop_timeout_ns / 1000000);
 	} else if (traced->timed_out || (stop->killed && traced->stop_begin_ns)) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_STOP_TIMEOUT,
 					 "%d did not stop within %lld ms (see --stop-timeout)", pid,
