@@ -109,11 +109,11 @@ static void note_texts(struct plan_bed *planned, const struct snap_thread *copy)
 {
 	struct record got[THREADS];
 
-	/* There was no time for it: then it comes with the next tick. */
+	/* There was no time for it, or not enough: then it comes with the next tick. */
 	if (!copy->memory)
 		return;
 	if (!snap_memory_image_read(copy->memory, (uintptr_t)records, got, sizeof(got))) {
-		planned->strange++;
+		planned->strange += !copy->memory->steps[0].cut;
 		return;
 	}
 	for (unsigned i = 0; i < THREADS; i++) {
