@@ -228,11 +228,11 @@ class PythonStates(Case):
     def test_memory_is_copied_where_a_loop_runs(self):
         if self.minor() < 11:
             self.skipTest("python3: tasks are understood from 3.11 on")
-        process = self.process(self.start(NO_LOOP))
+        process = self.process(self.start(NO_LOOP), *PATIENT)
         self.assertLess(process["runtimes"][0]["memory_bytes"], 4 << 20)
         self.assertEqual(self.tasks_of(process), [])
         for code in LOOP_OF_A_THREAD, LOOP_THAT_IS_BLOCKED:
-            self.assertEqual(self.tasks_of(self.process(self.start(code))), ["Task-1", "sleeps"])
+            self.assertEqual(self.tasks_of(self.process(self.start(code), *PATIENT)), ["Task-1", "sleeps"])
 
     def minor(self):
         says = subprocess.run([self.python(), "-c", "import sys; print(sys.version_info[1])"], capture_output=True, check=True)

@@ -14,16 +14,23 @@ from test_record import Recorder
 END_SECONDS = 2  # from a signal to the end; it takes a tenth of that
 
 
-def left_behind(comm="snap-reader", group=None):
-    """Processes of the tool that nobody waits for any more, but for those that a file system holds; of one process
-    group."""
+def works_in(pid, folder):
+    try:
+        return os.path.samefile(f"/proc/{pid}/cwd", folder)
+    except OSError:
+        return False  # it has ended
+
+
+def left_behind(comm="snap-reader", folder=None):
+    """Processes of the tool that nobody waits for any more, but for those that a file system holds; with this working
+    directory."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         stat = read_file(f"/proc/{pid}/stat", "rb")
         if not stat or f"({comm})".encode() not in stat:
             continue
-        _, parent, process_group = stat[stat.rindex(b")") + 2:].split()[:3]
-        if parent == b"1" and (group is None or int(process_group) == group):
+        parent = stat[stat.rindex(b")") + 2:].split()[1]
+        if parent == b"1" and (folder is None or works_in(pid, folder)):
             found.append((int(pid), proc_state(pid)))
     return found
 
@@ -123,14 +130,12 @@ class Held(Recorder):
         and who looks at all processes does not show it."""
         need_root()
         self.hostile = self.victim("attack_stack", "plain", settled=False)
-        group = subprocess.Popen(["cat"], stdin=subprocess.PIPE, process_group=0)
-        self.addCleanup(group.wait)
-        self.addCleanup(group.stdin.close)
+        folder = self.scratch()
         looks = 8
         for _ in range(looks):
-            self.run_tool("--no-stop", "-p", self.hostile.pid, status=1, process_group=group.pid)
-        wait_until(lambda: all(state in ("D", "Z") for _, state in left_behind(group=group.pid)), "readers that leave")
-        left = [pid for pid, state in left_behind(group=group.pid) if state == "D"]
+            self.run_tool("--no-stop", "-p", self.hostile.pid, status=1, cwd=folder)
+        wait_until(lambda: all(state in ("D", "Z") for _, state in left_behind(folder=folder)), "readers that leave")
+        left = [pid for pid, state in left_behind(folder=folder) if state == "D"]
         self.assertTrue(left)
         self.assertLess(len(left), looks / 2)
         shown = set(processes(self.run_tool("list", "--all", "--json", status=(0, 1)).doc))

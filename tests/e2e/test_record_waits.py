@@ -233,14 +233,16 @@ class Ends(Waits):
         self.assertEqual(len(rows), 1, doc.get("time_by_wait"))
         row = rows[0]
         self.assertNotIn("idle", row)
-        self.assertEqual([holder["pid"] for holder in row.get("holders", ())], [victim["holder"]], row)
+        # Where it could not be stopped once it is there without a function, as another holder.
+        self.assertEqual({holder["pid"] for holder in row.get("holders", ())}, {victim["holder"]}, row)
         return row["holders"][0], row, victim
 
     def judge(self, mode, kind):
         holder, row, victim = self.holder_of(mode, kind)
         self.assertEqual(function_of(holder), "work_slowly", row)
         self.assertEqual(holder["tid"], victim["holder"], row)
-        self.assertEqual(holder["ns"] + row.get("unknown_ns", 0), row["total_ns"], row)
+        held_ns = sum(holder["ns"] for holder in row["holders"])
+        self.assertEqual(held_ns + row.get("unknown_ns", 0), row["total_ns"], row)
 
     def test_pipe_to_read(self):
         self.judge("pipe", "pipe")
@@ -284,7 +286,7 @@ class Ends(Waits):
         victim.close()
         doc = self.run_tool("render", "-j", path, free=False).doc
         row, = rows_of(doc, kind="pipe", pid=victim["waiter"])
-        self.assertEqual([function_of(holder) for holder in row["holders"]], ["work_slowly"])
+        self.assertEqual(function_of(row["holders"][0]), "work_slowly")
         text = self.run_tool("render", path, free=False).text
         self.assertRegex(text, rf"{victim['holder']}.*\(in work_slowly\)")
         # Written again it says the same.

@@ -2,6 +2,7 @@
 """PHP's functions as the reader of PHP finds them in memory, against debug_backtrace() and what a server was
 asked for. `./dev runtimes` does the same with another PHP."""
 import glob
+import contextlib
 import os
 import subprocess
 import sys
@@ -37,7 +38,10 @@ named_{page}(5);
 
 def port_of(pid):
     """Where a process listens; None: nowhere yet."""
-    inodes = {os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd") if os.path.islink(entry.path)}
+    inodes = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it is closed by now
+            inodes.add(os.readlink(f"/proc/{pid}/fd/{name}"))
     with open(f"/proc/{pid}/net/tcp", encoding="ascii") as file:
         for words in map(str.split, file):
             if words[3] == "0A" and f"socket:[{words[9]}]" in inodes:

@@ -141,7 +141,8 @@ class Hard(Case):
             self.assertEqual(stack["unwind"], "complete", stack)
             inside = [e for e in stack["entries"] if e.get("module") == "[vdso]"]
             if inside:
-                self.assertIn("clock_gettime", inside[0].get("function", ""))
+                # Where the clock is a paravirtual one, it calls another function, which is not exported.
+                self.assertTrue(any("clock_gettime" in e.get("function", "") for e in inside), stack)
                 return
         self.skipTest("kernel: the thread was never met in the vDSO")
 

@@ -25,8 +25,8 @@ enum {
 	BATCH_NS = 100000000,     /* for some megabytes of stacks */
 	CAREFUL_NS = 50000000,    /* for one stack, where another one is not to be had */
 	LIST_BYTES_A_THREAD = 64, /* what a stack takes in a list */
-	DEATH_NS = 3000000,       /* for who was killed, to end */
-	DEATH_LOOKS = 6,
+	DEATH_NS = 20000000,      /* for who was killed, to end */
+	DEATH_LOOKS = 40,
 };
 
 /*
