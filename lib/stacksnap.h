@@ -32,6 +32,7 @@ struct stacksnap_capture;
 struct stacksnap_snapshot;
 struct stacksnap_recorder;
 struct stacksnap_recording;
+struct stacksnap_groups;
 struct stacksnap_watcher;
 struct stacksnap_alert;
 struct stacksnap_merger;
@@ -314,7 +315,53 @@ struct stacksnap_error *stacksnap_recording_summary(const struct stacksnap_recor
 struct stacksnap_error *
 stacksnap_recording_render_stats(const struct stacksnap_recording *recording, FILE *out);
 
-/* ---- files ---- */
+/* ---- groups of a recording ---- */
+
+/*
+ * The threads, or tasks of a runtime, of one process that stood in one stack and state. Texts are
+ * UTF-8, escaped as stacksnap_escape() does without `ascii`, and borrowed from the groups. Made by
+ * the library alone, which hands out pointers: later versions may add fields at the end.
+ */
+struct stacksnap_group {
+	const char *id; /* 16 hex digits: unique in its process, the same in the next recording */
+	pid_t pid;
+	const char *process; /* its name */
+	const char *threads; /* their name, or what their names share ("worker-*"); NULL: nothing */
+	const char *state;   /* "running", "sleeping" …; of tasks "waiting" …; NULL: several */
+	/* The innermost function of the program's own; where it has none there, the innermost. */
+	const char *function;
+	const char *leaf;    /* the innermost one, where that is another; NULL: it is not */
+	const char *wait;    /* what all wait for, "mutex ledger_lock"; NULL: not known */
+	const char *syscall; /* that all are in; NULL: none, or several */
+	const char *unwind;  /* how the stack ended, as in JSON: "complete" …; static */
+	int is_task;
+	unsigned long long samples;
+	size_t count;       /* threads or tasks that were seen there */
+	size_t frame_count; /* functions of the stack, inlined ones, too */
+};
+
+/*
+ * The groups of a recording, which must outlive them, as its JSON has them: those with the most
+ * samples first. Of the options count those that group. NO_MEMORY.
+ */
+struct stacksnap_error *stacksnap_groups_create(const struct stacksnap_recording *recording,
+						const struct stacksnap_options *options,
+						struct stacksnap_groups **ret);
+void stacksnap_groups_destroy(struct stacksnap_groups *groups);
+
+/* Samples of all groups together, and at how many moments they were taken. */
+unsigned long long stacksnap_groups_samples(const struct stacksnap_groups *groups);
+size_t stacksnap_groups_ticks(const struct stacksnap_groups *groups);
+/* Group number `index`, NULL past the last; borrowed from the groups. */
+const struct stacksnap_group *stacksnap_groups_get(const struct stacksnap_groups *groups,
+						   size_t index);
+/*
+ * Function number `frame` of a group's stack, the innermost is 0; NULL past the last, or without
+ * memory. *place_ret (may be NULL): its file and line, else its module; NULL: not known. Both as the
+ * texts of a group.
+ */
+const char *stacksnap_groups_frame(struct stacksnap_groups *groups, size_t index, size_t frame,
+				   const char **place_ret);
 
 /* ---- watches ---- */
 
@@ -350,6 +397,8 @@ int stacksnap_alert_has_snapshot(const struct stacksnap_alert *alert);
 struct stacksnap_error *stacksnap_alert_render_snapshot(const struct stacksnap_alert *alert,
 							const struct stacksnap_options *options,
 							const char *format, FILE *out);
+
+/* ---- files ---- */
 
 /* What a file is, told by its first 16 bytes (fewer, if it has no more). */
 enum stacksnap_file_kind {

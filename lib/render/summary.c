@@ -8,7 +8,6 @@
 #include "render/summary.h"
 
 #include "base/buffer.h"
-#include "base/text.h"
 #include "render/view/elide.h"
 #include "render/view/figures.h"
 #include "render/view/own.h"
@@ -50,15 +49,13 @@ static const char *intern_name(struct summary *summary, const char *text)
 	return text ? snap_intern(&summary->names, text, strlen(text)) : NULL;
 }
 
-/* Addresses without a name are their module's all together: a hundred rows say nothing. */
+/* What stands for frames that were left out has no entry. */
 static const char *leaf_name(struct summary *summary, const struct snap_line *line)
 {
-	const char *module = line->frame ? line->frame->module : NULL;
-
-	if (!module || !line->entry || line->entry->function || line->entry->symbol)
+	if (!line->entry)
 		return line->name;
-	module = snap_profile_escaped(&summary->profile, snap_base_name(module));
-	return module ? snap_arena_printf(&summary->profile.arena, "[%s]", module) : NULL;
+	return snap_profile_brief_name(&summary->profile, line->frame,
+				       (size_t)(line->entry - line->frame->entries));
 }
 
 /*

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import tempfile
 
-from harness import BUILD, Case, SOURCE, check_schema, clean_environment, functions, need, wait_until, status_field
+from harness import BUILD, Case, SOURCE, check_schema, clean_environment, functions, need, processes, run_tool, \
+    status_field, wait_until
 
 HOST = r"""
 #include <pthread.h>
@@ -190,6 +191,57 @@ int main(int argc, char **argv)
 }
 """
 
+GROUPS = r"""
+#include <fcntl.h>
+#include <stacksnap.h>
+#include <stdio.h>
+
+static int check(struct stacksnap_error *error)
+{
+	if (error)
+		fprintf(stderr, "%s\n", stacksnap_error_message(error));
+	return error != NULL;
+}
+
+static const char *text(const char *text)
+{
+	return text ? text : "-";
+}
+
+/* The groups of a recording file, a line each. */
+int main(int argc, char **argv)
+{
+	struct stacksnap_options *options;
+	struct stacksnap_recording *recording;
+	struct stacksnap_groups *groups;
+	const struct stacksnap_group *group;
+
+	(void)argc;
+	if (check(stacksnap_options_create(&options)) ||
+	    check(stacksnap_recording_load(open(argv[1], O_RDONLY), options, &recording)) ||
+	    check(stacksnap_groups_create(recording, options, &groups)))
+		return 2;
+	printf("%llu %zu\n", stacksnap_groups_samples(groups), stacksnap_groups_ticks(groups));
+	for (size_t i = 0; (group = stacksnap_groups_get(groups, i)); i++) {
+		const char *name, *place;
+
+		printf("%s|%d|%s|%s|%s|%s|%s|%s|%s|%d|%llu|%zu|", group->id, group->pid, group->process,
+		       text(group->threads), text(group->state), group->function, text(group->leaf),
+		       text(group->wait), group->unwind, group->is_task, group->samples, group->count);
+		for (size_t k = 0; (name = stacksnap_groups_frame(groups, i, k, &place)); k++)
+			printf("%s@%s;", name, text(place));
+		printf("|%zu\n", group->frame_count);
+	}
+	if (stacksnap_groups_frame(groups, 1000, 0, NULL) || stacksnap_groups_frame(groups, 0, 1000, NULL))
+		return 3;
+	stacksnap_groups_destroy(groups);
+	stacksnap_recording_destroy(recording);
+	stacksnap_options_destroy(options);
+	stacksnap_groups_destroy(NULL);
+	return 0;
+}
+"""
+
 
 class Library(Case):
     long = True
@@ -287,6 +339,36 @@ class Library(Case):
         self.assertRegex(done.stdout, rb"running +spin")
         self.assertRegex(done.stdout, rb"sleeping +wait_futex \(in ")
         self.assert_free(victim.pid)
+
+    def test_groups_are_those_of_the_document(self):
+        victim = self.victim("threads", "futex:5:worker:2", "pipe:2:reader", "spin:1:busy", running=1)
+        path = os.path.join(self.scratch(), "run.snaprec")
+        self.assertEqual(run_tool(["record", "-d", "0.5", "-o", path, victim.pid]).status, 0)
+        document = run_tool(["render", path, "--json"]).doc
+        done = self.run_program(self.compile(GROUPS), path)
+        self.assertEqual(done.returncode, 0, done)
+        head, *lines = done.stdout.decode().splitlines()
+        self.assertEqual(head.split(), [str(document["sample_count"]), str(document["tick_count"])])
+        stacks = {s["id"]: s for s in processes(document)[victim.pid]["stacks"]}
+        rows = [line.split("|") for line in lines]
+        self.assertEqual({row[0] for row in rows}, set(stacks))
+        self.assertEqual([int(row[10]) for row in rows], sorted((int(row[10]) for row in rows), reverse=True))
+        for id_, pid, process, names, state, function, leaf, wait, unwind, is_task, samples, count, frames, number in rows:
+            stack = stacks[id_]
+            self.assertEqual((int(pid), process, is_task, unwind), (victim.pid, "threads", "0", stack["unwind"]))
+            self.assertEqual((int(samples), int(count)), (stack["samples"], stack["count"]))
+            self.assertEqual(state, stack["labels"].get("state", "-"))
+            self.assertEqual(names, stack["labels"].get("thread_name", "-"))
+            shown = [frame.split("@")[0] for frame in frames.split(";")[:-1]]
+            self.assertEqual(len(shown), int(number))
+            self.assertEqual([n for n in functions(stack) if n], [n for n in shown if n in functions(stack)])
+            if leaf != "-":
+                self.assertEqual(leaf, shown[0])
+        by_function = {row[5]: row for row in rows}
+        self.assertEqual(by_function["wait_futex"][3:5] + by_function["wait_futex"][11:12], ["worker-*", "sleeping", "5"])
+        self.assertRegex(by_function["wait_futex"][12], r"wait_futex@\S*threads\.c:\d+;")
+        self.assertRegex(by_function["wait_futex"][7], "^condition ")
+        self.assertIn("spin", by_function)
 
     def test_example_of_a_flight_recorder(self):
         victim = self.victim("threads", "futex:5:worker")

@@ -97,7 +97,20 @@ const char *snap_profile_name(struct snap_profile *profile, const struct snap_fr
 	return names[entry];
 }
 
-static const char *why_empty(enum snap_unwind_end end)
+const char *snap_profile_brief_name(struct snap_profile *profile, const struct snap_frame *frame,
+				    size_t entry)
+{
+	const struct snap_entry *of = &frame->entries[entry];
+	const char *module = frame->module;
+
+	if (!module || of->function || of->symbol)
+		return snap_profile_name(profile, frame, entry);
+	module = snap_profile_escaped(profile, snap_base_name(module));
+	return module ? intern_text(profile, snap_arena_printf(&profile->arena, "[%s]", module))
+		      : NULL;
+}
+
+const char *snap_profile_why_empty(enum snap_unwind_end end)
 {
 	return end == SNAP_UNWIND_NOT_STOPPED ? "(not stopped)" : "(no frames)";
 }
@@ -173,7 +186,7 @@ static bool make_lines(struct snap_profile *profile, const struct snap_recorded_
 		}
 	}
 	if (count == labels)
-		lines[count++].name = why_empty(stack->unwind);
+		lines[count++].name = snap_profile_why_empty(stack->unwind);
 	*count_ret = count;
 	return true;
 }

@@ -57,6 +57,16 @@ const struct snap_lines_of *snap_profile_stack(struct snap_profile *profile, siz
 const char *snap_profile_name(struct snap_profile *profile, const struct snap_frame *frame,
 			      size_t entry);
 
+/*
+ * The same, but what has no name is its module's all together, "[libfoo.so]": a hundred addresses say
+ * nothing.
+ */
+const char *snap_profile_brief_name(struct snap_profile *profile, const struct snap_frame *frame,
+				    size_t entry);
+
+/* What stands for a stack without frames: "(not stopped)"; static. */
+const char *snap_profile_why_empty(enum snap_unwind_end end);
+
 /* A text of the target, escaped: itself if it is clean, else in the profile's arena. */
 const char *snap_profile_escaped(struct snap_profile *profile, const char *text);
 
