@@ -19,6 +19,8 @@ int snap_cli_cmd_snapshot(struct snap_cli_request *request);
 /* --watch */
 int snap_cli_cmd_watch(struct snap_cli_request *request);
 int snap_cli_cmd_record(struct snap_cli_request *request);
+/* Where it was built: SNAP_WITH_TOP. */
+int snap_cli_cmd_top(struct snap_cli_request *request);
 int snap_cli_cmd_render(struct snap_cli_request *request);
 int snap_cli_cmd_merge(struct snap_cli_request *request);
 int snap_cli_cmd_diff(struct snap_cli_request *request);

@@ -71,6 +71,12 @@ static int run(struct snap_cli_request *request)
 				      : snap_cli_cmd_snapshot(request);
 	case SNAP_CLI_RECORD:
 		return snap_cli_cmd_record(request);
+	case SNAP_CLI_TOP:
+#ifdef SNAP_WITH_TOP
+		return snap_cli_cmd_top(request);
+#else
+		break;
+#endif
 	case SNAP_CLI_RENDER:
 		return snap_cli_cmd_render(request);
 	case SNAP_CLI_MERGE:

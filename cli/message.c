@@ -15,8 +15,24 @@ bool snap_cli_is_utf8(void)
 	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
+/* Of this process, as its stderr is. */
+static struct {
+	void (*take)(void *context, const char *line);
+	void *context;
+} diverted;
+
+void snap_cli_message_divert(void (*take)(void *context, const char *line), void *context)
+{
+	diverted.take = take;
+	diverted.context = context;
+}
+
 bool snap_cli_message_escaped(const char *text)
 {
+	if (diverted.take) {
+		diverted.take(diverted.context, text);
+		return false;
+	}
 	snap_cli_progress_erase();
 	fprintf(stderr, "stacksnap: %s\n", text);
 	return false;

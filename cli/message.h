@@ -14,6 +14,12 @@ bool snap_cli_message(const char *format, ...) __attribute__((format(printf, 1, 
 /* The same for text that was escaped already. */
 bool snap_cli_message_escaped(const char *text);
 
+/*
+ * From here on `take` gets what would be printed, escaped and without what stands before it: while
+ * the screen is somebody's. NULL: it is printed again.
+ */
+void snap_cli_message_divert(void (*take)(void *context, const char *line), void *context);
+
 /* Whether the locale's characters are UTF-8; after setlocale(). */
 bool snap_cli_is_utf8(void);
 

@@ -22,6 +22,7 @@ enum snap_cli_command {
 	SNAP_CLI_RECORD = 1 << 3,
 	SNAP_CLI_DIFF = 1 << 4,
 	SNAP_CLI_MERGE = 1 << 6,
+	SNAP_CLI_TOP = 1 << 7,
 };
 
 enum snap_cli_group {
@@ -83,6 +84,13 @@ enum snap_cli_color {
 	SNAP_CLI_COLOR_NEVER,
 };
 
+/* Copies of the options, for `top`, whose threads may not share one object of the library. */
+enum snap_cli_other {
+	SNAP_CLI_OF_SCREEN,    /* those of what is shown and written */
+	SNAP_CLI_OF_SNAPSHOTS, /* those of snapshots that are taken meanwhile */
+	SNAP_CLI_OTHER_COUNT,
+};
+
 /* What argv asks for. Texts are borrowed from argv or static. */
 struct snap_cli_request {
 	enum snap_cli_command command;
@@ -95,9 +103,12 @@ struct snap_cli_request {
 	const char *second_file;           /* the second one of diff */
 	char **files;                      /* those of merge; borrowed */
 	int file_count;
+	/* of top, the same as `options`; owned */
+	struct stacksnap_options *others[SNAP_CLI_OTHER_COUNT];
 	enum snap_cli_color color;
 	bool width_given, debuginfod, no_sandbox, help, version;
 	bool ring, until, duration, slice, timeout, watch, every, once, again; /* were given */
+	bool hz, max_stopped;                                                  /* likewise */
 	unsigned verbose;
 	int refusal; /* the exit status where snap_cli_request_init() says no */
 };

@@ -145,6 +145,9 @@ static void note_option(struct snap_cli_request *request, const char *name)
 		{ "every", &request->every },
 		{ "once", &request->once },
 		{ "again", &request->again },
+		{ "hz", &request->hz },
+		{ "rate", &request->hz },
+		{ "max-stopped", &request->max_stopped },
 		{ "from", &request->slice },
 		{ "to", &request->slice },
 	};
@@ -170,6 +173,27 @@ static bool refuse_value(struct snap_cli_request *request, const char *prefix,
 	return false;
 }
 
+static struct stacksnap_error *set_of_library(struct snap_cli_request *request, const char *name,
+					      const char *value)
+{
+	struct stacksnap_error *err = stacksnap_options_set(request->options, name, value);
+
+	for (int i = 0; i < SNAP_CLI_OTHER_COUNT && !err && request->others[i]; i++)
+		err = stacksnap_options_set(request->others[i], name, value);
+	return err;
+}
+
+static bool create_others(struct snap_cli_request *request)
+{
+	struct stacksnap_error *err = NULL;
+
+	if (request->command != SNAP_CLI_TOP)
+		return true;
+	for (int i = 0; i < SNAP_CLI_OTHER_COUNT && !err; i++)
+		err = stacksnap_options_create(&request->others[i]);
+	return !err || refuse_value(request, "", err);
+}
+
 static bool set_option(struct snap_cli_request *request, const struct given *given)
 {
 	struct stacksnap_error *err;
@@ -187,7 +211,7 @@ static bool set_option(struct snap_cli_request *request, const struct given *giv
 	if (given->option->local)
 		return set_local(request, given) || fail_usage();
 	note_option(request, given->option->name);
-	err = stacksnap_options_set(request->options, given->option->name, given->value);
+	err = set_of_library(request, given->option->name, given->value);
 	return !err || refuse_value(request, "--", err);
 }
 
@@ -226,7 +250,7 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 			snap_cli_message("'%s' is neither a command nor a process id", operands[i]);
 			return fail_usage();
 		}
-		err = stacksnap_options_set(request->options, "pid", operands[i]);
+		err = set_of_library(request, "pid", operands[i]);
 		if (err)
 			return refuse_value(request, "", err);
 	}
@@ -331,6 +355,7 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 		int operand_count = argc - optind;
 		int verb = find_command(request, operands, operand_count);
 
+		fine = create_others(request);
 		for (size_t i = 0; fine && i < count; i++)
 			fine = set_option(request, &given[i]);
 		fine = fine && check_views(given, count);
@@ -343,5 +368,7 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 void snap_cli_request_deinit(struct snap_cli_request *request)
 {
 	stacksnap_options_destroy(request->options);
+	for (int i = 0; i < SNAP_CLI_OTHER_COUNT; i++)
+		stacksnap_options_destroy(request->others[i]);
 	request->options = NULL;
 }

@@ -144,6 +144,11 @@ class Layers(Case):
                     bad.append(f"cli/{path} includes {include}")
         self.assertEqual(bad, [])
 
+    def test_curses_has_one_door(self):
+        with_curses = [path for path, text in sources(".c", ".h", below=os.path.join(SOURCE, "cli"))
+                       if any(re.fullmatch(r"n?curses\w*\.h|term\.h", include) for include in includes(text))]
+        self.assertEqual(with_curses, ["top/screen.c"])
+
     def test_library_does_not_print_or_exit(self):
         bad = []
         calls = re.compile(r"(?<![\w.>])(printf|puts|perror|exit|abort|signal|sigaction|system|popen|"

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Draw: a view of a table, and where the recorder stands, on a screen of any size.
+ */
+#ifndef SNAP_CLI_TOP_DRAW_H
+#define SNAP_CLI_TOP_DRAW_H
+
+#include "top/feed.h"
+#include "top/screen.h"
+#include "top/view.h"
+
+/* Sets view->page_size and view->first to what the screen has room for. */
+void snap_top_draw(struct snap_top_screen *screen, struct snap_top_view *view,
+		   const struct snap_top_table *table, const struct snap_top_status *status);
+
+#endif
