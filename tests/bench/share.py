@@ -2,20 +2,27 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The benchmark of what is shared among people and hosts.
 
-    tests/bench/share.py [--build build] [--documents 1000] [--threads 1000]
+    tests/bench/share.py [--build build] [--parts merge,top] [--documents 1000] [--threads 1000] [--seconds 30]
 
 merge    documents of many hosts, made from a real one: megabytes of input a second on one core, peak
          memory; and whether three shapes of a tree of merges give the same bytes
+top      1,003 threads on a screen of 120 x 40, at rest and with two that run: how long the process stood still, the
+         tool's own processor time and peak memory, with that of what it starts
 
 Nothing here is a test: no time decides a result."""
 import argparse
 import copy
+import fcntl
 import json
 import os
+import pty
 import random
+import select
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -123,14 +130,81 @@ def bench_merge(tool, victim, documents, threads):
             print(f"{shape}: {'the same bytes' if got == flat else 'OTHER BYTES'}")
 
 
+class Screen:
+    """A command on a terminal that takes all it draws."""
+
+    def __init__(self, argv, columns=120, rows=40):
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.begin = time.monotonic()
+        self.process = subprocess.Popen(argv, stdin=slave, stdout=slave, start_new_session=True,
+                                        env=dict(os.environ, TERM="xterm-256color", LC_ALL="C.UTF-8"))
+        os.close(slave)
+        self.drawn = 0
+
+    def draw(self, seconds, until=lambda: False):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not until():
+            if not select.select([self.master], [], [], 0.1)[0]:
+                continue
+            try:
+                self.drawn += len(os.read(self.master, 65536))
+            except OSError:  # the command has ended
+                return
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def end(self):
+        """Seconds of processor time, of it and of what it waited for, peak of its memory in kilobytes, seconds."""
+        took = time.monotonic() - self.begin
+        self.type("q")
+        self.draw(10)
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        os.close(self.master)
+        return usage.ru_utime + usage.ru_stime, usage.ru_maxrss, took
+
+
+def bench_top(tool, victim, seconds):
+    for what, orders in (("at rest", ["futex:400:worker", "epoll:300:loop", "pipe:302:reader"]),
+                         ("two of them running", ["futex:400:worker", "epoll:300:loop", "pipe:300:reader", "spin:2:busy"])):
+        process = subprocess.Popen([victim, *orders], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with tempfile.TemporaryDirectory(prefix="stacksnap-share-") as folder:
+            path = os.path.join(folder, "ring.json")
+            try:
+                process.stdout.readline()
+                screen = Screen([tool, "top", str(process.pid)])
+                screen.draw(seconds)
+                screen.type("w")
+                screen.type("m")
+                screen.type("\x15" + path + "\r")
+                screen.draw(60, lambda: os.path.exists(path))
+                cpu, memory, took = screen.end()
+            finally:
+                process.stdin.close()
+                process.wait()
+            with open(path, encoding="utf-8") as f:
+                figures = json.load(f)["recording"]
+        print(f"top, {figures['threads']} threads, {what}: {figures['hz_reached']:.1f} looks/s for {took:.0f} s, "
+              f"{figures['ticks_missed']} missed; stood still {figures['stopped_percent']:.2f} % of the time; "
+              f"{100 * cpu / took:.1f} % of a processor, peak {memory / 1024:.0f} MB, "
+              f"{screen.drawn / 1024 / took:.1f} KB/s drawn")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--documents", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1000)
+    parser.add_argument("--parts", default="merge,top")
+    parser.add_argument("--seconds", type=float, default=30)
     args = parser.parse_args()
-    bench_merge(os.path.join(args.build, "cli", "stacksnap"), os.path.join(args.build, "tests", "targets", "threads"),
-                args.documents, args.threads)
+    tool, victim = os.path.join(args.build, "cli", "stacksnap"), os.path.join(args.build, "tests", "targets", "threads")
+    if "merge" in args.parts.split(","):
+        bench_merge(tool, victim, args.documents, args.threads)
+    if "top" in args.parts.split(","):
+        bench_top(tool, victim, args.seconds)
 
 
 if __name__ == "__main__":
