@@ -73,7 +73,7 @@ static void catch_job_control(void)
 static const struct {
 	const char *name, *value;
 } defaults[] = {
-	{ "hz", "20" },
+	{ "hz", "10" },
 	{ "max-stopped", "2" },
 	{ "ring", "60s" },
 	{ "duration", "0" },

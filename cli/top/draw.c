@@ -2,7 +2,7 @@
 /*
  * What stands where: see draw.h.
  *
- *     stacksnap top  orderd[1234]  64 threads  20 looks/s  stopped 0.31 %
+ *     stacksnap top  orderd[1234]  64 threads  10 looks/s  stopped 0.31 %
  *     groups by share, last 5 s: running 1.0, sleeping 63.0
  *      share  state     threads  names       function (in leaf)            waits
  *     96.9 %  sleeping     62.0  worker-*    queue_pop (in pthread_cond…)  condition queue.more
