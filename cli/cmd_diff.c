@@ -147,9 +147,11 @@ static bool is_allowed(const struct snap_cli_report *report)
 {
 	const struct snap_cli_request *request = report->request;
 
-	if (strcmp(report->format, "text") != 0 && strcmp(report->format, "json") != 0)
-		return snap_cli_message("format '%s' cannot show a difference: text and json do",
-					report->format);
+	if (strcmp(report->format, "text") != 0 && strcmp(report->format, "json") != 0 &&
+	    strcmp(report->format, "html") != 0)
+		return snap_cli_message(
+			"format '%s' cannot show a difference: text, json and html do",
+			report->format);
 	if (strcmp(request->file, "-") == 0 && strcmp(request->second_file, "-") == 0)
 		return snap_cli_message("only one of the two files can be standard input");
 	return true;

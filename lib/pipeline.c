@@ -400,6 +400,9 @@ struct stacksnap_error *snap_pipeline_render_diff(const struct snap_diff *diff,
 		return snap_render_diff_text(diff, options, out);
 	if (strcmp(format, "json") == 0)
 		return snap_render_diff_json(diff, options, out);
+	if (strcmp(format, "html") == 0)
+		return snap_render_diff_html(diff, options, out);
 	return snap_error_format(SNAP_ERROR_INVALID,
-				 "format '%s' cannot show a difference: text and json do", format);
+				 "format '%s' cannot show a difference: text, json and html do",
+				 format);
 }

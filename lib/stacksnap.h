@@ -473,7 +473,7 @@ void stacksnap_diff_destroy(struct stacksnap_diff *diff);
 
 /* Whether a group, a process or a function changed. */
 int stacksnap_diff_differs(const struct stacksnap_diff *diff);
-/* As "text" or "json"; INVALID: in no other format. The stream is neither flushed nor closed. */
+/* As "text", "json" or "html"; INVALID: in no other format. The stream is neither flushed nor closed. */
 struct stacksnap_error *stacksnap_diff_render(const struct stacksnap_diff *diff,
 					      const struct stacksnap_options *options,
 					      const char *format, FILE *out);

@@ -23,6 +23,8 @@ const struct snap_format snap_formats[] = {
 	  SNAP_FRAMES_IN_TABLES },
 	{ "firefox-gz", ".firefox.json.gz", "the same, compressed", NULL, snap_render_firefox_gz,
 	  true, SNAP_FRAMES_IN_TABLES },
+	{ "html", ".html", "a page for a browser, one file", snap_render_html,
+	  snap_render_html_recording, false, SNAP_FRAMES_IN_TABLES },
 	{ "snaprec", ".snaprec", "a recording, for stacksnap render", NULL, snap_render_snaprec,
 	  true, SNAP_FRAMES_AS_NUMBERS },
 	{ NULL, NULL, NULL, NULL, NULL, false, SNAP_FRAMES_AS_NUMBERS },

@@ -90,6 +90,12 @@ struct stacksnap_error *snap_render_firefox(const struct snap_recording *recordi
 struct stacksnap_error *snap_render_firefox_gz(const struct snap_recording *recording,
 					       const struct snap_options *options,
 					       FILE *out) _must_check_;
+struct stacksnap_error *snap_render_html(const struct snap_snapshot *snapshot,
+					 const struct snap_options *options,
+					 FILE *out) _must_check_;
+struct stacksnap_error *snap_render_html_recording(const struct snap_recording *recording,
+						   const struct snap_options *options,
+						   FILE *out) _must_check_;
 struct stacksnap_error *snap_render_json_recording(const struct snap_recording *recording,
 						   const struct snap_options *options,
 						   FILE *out) _must_check_;

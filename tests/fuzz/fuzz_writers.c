@@ -225,6 +225,32 @@ static void check_json(const struct snap_snapshot *snapshot, const struct snap_o
 		   "what was read back is rendered as the same");
 }
 
+/* What stands between two texts, which must be there. */
+static struct fuzz_output between(const struct fuzz_output *output, const char *before,
+				  const char *behind)
+{
+	char *from = memmem(output->bytes, output->size, before, strlen(before)), *end;
+
+	fuzz_check(from, "a page has all of its parts");
+	from += strlen(before);
+	end = memmem(from, output->size - (size_t)(from - output->bytes), behind, strlen(behind));
+	fuzz_check(end, "a page has all of its parts");
+	return (struct fuzz_output){ .bytes = from, .size = (size_t)(end - from) };
+}
+
+/* No markup where names are, and data that can be read. */
+static void check_page(const struct fuzz_output *output)
+{
+	struct fuzz_output title = between(output, "<title>", "</title>"),
+			   text = between(output, "The report as text\">", "</pre>"),
+			   data = between(output, "id=\"data\">", "</script>");
+
+	fuzz_check(!memchr(title.bytes, '<', title.size), "a title is text");
+	fuzz_check(!memchr(text.bytes, '<', text.size), "the text of a page is text");
+	fuzz_check(!memchr(data.bytes, '<', data.size), "data of a page cannot end its element");
+	fuzz_check_json(&data, false);
+}
+
 static void check_format(const char *format, const struct snap_snapshot *snapshot,
 			 const struct snap_options *options)
 {
@@ -234,6 +260,8 @@ static void check_format(const char *format, const struct snap_snapshot *snapsho
 	if (strcmp(format, "text") == 0 || strcmp(format, "folded") == 0 ||
 	    strcmp(format, "list") == 0)
 		fuzz_check_text(&output);
+	else if (strcmp(format, "html") == 0)
+		check_page(&output);
 	else if (strcmp(format, "pprof") != 0)
 		fuzz_check_json(&output, lines);
 	if (strcmp(format, "text") == 0 && !options->utf8)
@@ -245,7 +273,7 @@ static void check_format(const char *format, const struct snap_snapshot *snapsho
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const others[] = { "list",       "jsonl",   "folded", "chrome",
-					      "speedscope", "firefox", "pprof" };
+					      "speedscope", "firefox", "pprof",  "html" };
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = snap_snapshot_new();
 	_cleanup_(snap_options_deinit) struct snap_options options;
 	struct maker maker = { .bytes = { data, data + size }, .snapshot = snapshot };

@@ -160,6 +160,9 @@ static bool is_bounded(const struct bed *bed, const char *name)
 
 	if (strcmp(name, "jsonl") == 0)
 		most += bed->recording.tick_count * (size_t)TICK;
+	/* The report as text, and tables beside it. */
+	if (strcmp(name, "html") == 0)
+		most += LIMIT;
 	size = size_as(bed, name, &warning);
 	if (size > most)
 		fail_msg("%s: %zu bytes: %s", name, size, warning ? warning : "");
@@ -171,7 +174,7 @@ static bool is_bounded(const struct bed *bed, const char *name)
 }
 
 static const char *const by_name[] = { "text", "json", "jsonl", "folded", "chrome" };
-static const char *const in_tables[] = { "pprof", "speedscope", "firefox", "firefox-gz" };
+static const char *const in_tables[] = { "pprof", "speedscope", "firefox", "firefox-gz", "html" };
 
 static void check_all(const struct bed *bed)
 {

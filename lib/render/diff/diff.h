@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What changed between two looks, as text and as JSON (stacksnap-json(5)): see model/diff/diff.h. */
+/*
+ * What changed between two looks, as text, as JSON (stacksnap-json(5)) and as a page for a browser
+ * (render/html/diff.c): see model/diff/diff.h.
+ */
 #ifndef SNAP_RENDER_DIFF_DIFF_H
 #define SNAP_RENDER_DIFF_DIFF_H
 
@@ -13,6 +16,9 @@ struct stacksnap_error *snap_render_diff_text(const struct snap_diff *diff,
 					      const struct snap_options *options,
 					      FILE *out) _must_check_;
 struct stacksnap_error *snap_render_diff_json(const struct snap_diff *diff,
+					      const struct snap_options *options,
+					      FILE *out) _must_check_;
+struct stacksnap_error *snap_render_diff_html(const struct snap_diff *diff,
 					      const struct snap_options *options,
 					      FILE *out) _must_check_;
 
