@@ -128,3 +128,10 @@ def speedscope_complaints(*paths):
 def pages(word, *urls):
     """Pages of this machine, and whether they show a word: [{url, status, shown}]."""
     return browse("pages.js", PICTURES, word, *urls)["pages"]
+
+
+def html_page(path, steps=(), axe=True):
+    """What a page that the tool wrote is in a browser: see html_page.js."""
+    script = os.path.join(npm_package("axe-core"), "axe.min.js") if axe else ""
+    return browse("html_page.js", path, script, json.dumps(steps),
+                  *([os.path.join(PICTURES, os.path.basename(path))] if PICTURES else []))

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 
+import html_pages
 import traces
 from harness import ASAN, BUILD, BUILD_ASAN, Case, TARGETS, check_schema, need, processes, walk
 from readers import speedscope_complaints
@@ -421,6 +422,19 @@ class Formats(Case):
             for row in self.rows:
                 self.assertIn(escape(row["function"]), names)
                 self.assertIn(escape(row["inlined"]), names)
+
+    def test_html(self):
+        for kind in ("snapshot", "recording"):
+            page = html_pages.Page(self.documents[kind, "utf8", "html"].decode())
+            self.assertEqual(page.complaints, [])
+            for text in strings_of(page.data):
+                self.fine(text)
+            names, titles = page.names(), {process.get("name") for process in page.data["processes"]}
+            for row in self.rows:
+                for column in ("function", "inlined", "thread", "file", "module"):
+                    self.assertIn(escape(row[column]), names, column)
+                self.assertIn(escape(row["name"]), titles)
+            self.assertIn(escape(self.rows[0]["function"]), page.texts["pre"])
 
     def test_speedscope_schema(self):
         path = os.path.join(self.scratch(), "names.speedscope.json")
