@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The benchmark of what is shared among people and hosts.
 
-    tests/bench/share.py [--build build] [--parts merge,top] [--documents 1000] [--threads 1000] [--seconds 30]
+    tests/bench/share.py [--build build] [--parts merge,top,pages] [--documents 1000] [--threads 1000] [--seconds 30]
+                         [--recorded 60]
 
 merge    documents of many hosts, made from a real one: megabytes of input a second on one core, peak
          memory; and whether three shapes of a tree of merges give the same bytes
 top      1,003 threads on a screen of 120 x 40, at rest and with two that run: how long the process stood still, the
          tool's own processor time and peak memory, with that of what it starts
+pages    of 10,000 threads and of a recording of a minute: bytes, and how soon one can work with them in Chromium
+         (which wants what `./dev readers` fetches)
 
 Nothing here is a test: no time decides a result."""
 import argparse
@@ -24,6 +27,8 @@ import sys
 import tempfile
 import termios
 import time
+
+from pages import bench_pages
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
@@ -197,14 +202,18 @@ def main():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--documents", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1000)
-    parser.add_argument("--parts", default="merge,top")
-    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--parts", default="merge,top,pages")
+    parser.add_argument("--seconds", type=float, default=30, help="of each measurement of top")
+    parser.add_argument("--recorded", type=int, default=60, help="seconds of the recording of a page")
     args = parser.parse_args()
     tool, victim = os.path.join(args.build, "cli", "stacksnap"), os.path.join(args.build, "tests", "targets", "threads")
     if "merge" in args.parts.split(","):
         bench_merge(tool, victim, args.documents, args.threads)
     if "top" in args.parts.split(","):
         bench_top(tool, victim, args.seconds)
+    if "pages" in args.parts.split(","):
+        with tempfile.TemporaryDirectory(prefix="stacksnap-share-") as folder:
+            bench_pages(tool, victim, real_document(tool, victim, 100), folder, args.recorded)
 
 
 if __name__ == "__main__":
