@@ -143,7 +143,9 @@ void stacksnap_snapshot_destroy(struct stacksnap_snapshot *snapshot);
 
 /*
  * In a format of stacksnap_format_name(), to a stream of the caller's, which is neither flushed nor
- * closed. What stacksnap_list() returned is a tree without stacks in each.
+ * closed. What stacksnap_list() returned is a tree without stacks in each. Two more are no format
+ * of a file: "thread-counts" and "thread-dump", which are what Go's net/http/pprof answers with
+ * debug=1 and debug=2.
  */
 struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_snapshot *snapshot,
 						  const struct stacksnap_options *options,
@@ -182,6 +184,14 @@ int stacksnap_snapshot_warning(const struct stacksnap_snapshot *snapshot, size_t
  */
 int stacksnap_snapshot_trouble(const struct stacksnap_snapshot *snapshot, size_t index,
 			       const char **code_ret, const char **message_ret, pid_t *pid_ret);
+
+/*
+ * The process number `index`, parents before their children; false past the last. Name and
+ * description are raw bytes of the target, borrowed from the snapshot, NULL if unknown. Pointers
+ * may be NULL.
+ */
+int stacksnap_snapshot_process(const struct stacksnap_snapshot *snapshot, size_t index,
+			       pid_t *pid_ret, const char **name_ret, const char **description_ret);
 
 /* How long the target stood still, in nanoseconds: the longest of several trees'. */
 long long stacksnap_snapshot_stop_duration_ns(const struct stacksnap_snapshot *snapshot);

@@ -29,6 +29,8 @@ struct stacksnap_snapshot {
 	const char **warnings; /* escaped, inner->warning_count of them; in the inner's arena */
 	struct trouble *troubles;
 	size_t trouble_count, trouble_capacity;
+	const struct snap_node **nodes; /* all, in the order of the report */
+	size_t node_count, node_capacity;
 	struct snap_collector
 		*collector; /* dismissed: it ends while the snapshot is used; or NULL */
 };
@@ -40,6 +42,7 @@ API void stacksnap_snapshot_destroy(struct stacksnap_snapshot *snapshot)
 	snap_collector_destroy(snapshot->collector);
 	snap_snapshot_destroy(snapshot->inner);
 	free(snapshot->troubles);
+	free(snapshot->nodes);
 	free(snapshot);
 }
 
@@ -96,6 +99,9 @@ static struct stacksnap_error *visit(struct stacksnap_snapshot *snapshot,
 	bool shown = node->trouble == SNAP_TROUBLE_NONE && node->type != SNAP_TYPE_DEAD;
 	bool silent = node->trouble == SNAP_TROUBLE_NOT_RESPONDING;
 
+	if (!snap_reserve_array(snapshot->nodes, snapshot->node_capacity, snapshot->node_count + 1))
+		return snap_error_no_memory();
+	snapshot->nodes[snapshot->node_count++] = node;
 	if (list) /* a process that may not be traced is listed all the same */
 		shown = node->trouble != SNAP_TROUBLE_NO_SUCH_PROCESS && !silent;
 	/* Of one that does not respond a list has all but its arguments. */
@@ -392,6 +398,24 @@ API int stacksnap_snapshot_trouble(const struct stacksnap_snapshot *snapshot, si
 		*message_ret = trouble->message;
 	if (pid_ret)
 		*pid_ret = trouble->pid;
+	return true;
+}
+
+API int stacksnap_snapshot_process(const struct stacksnap_snapshot *snapshot, size_t index,
+				   pid_t *pid_ret, const char **name_ret,
+				   const char **description_ret)
+{
+	const struct snap_node *node;
+
+	if (index >= snapshot->node_count)
+		return false;
+	node = snapshot->nodes[index];
+	if (pid_ret)
+		*pid_ret = node->pid;
+	if (name_ret)
+		*name_ret = node->name;
+	if (description_ret)
+		*description_ret = node->description;
 	return true;
 }
 

@@ -2,6 +2,8 @@
 /* The table of formats: see render.h for what a new one takes. */
 #include "render/render.h"
 
+#include "render/pprof/threads.h"
+
 #include <string.h>
 
 const struct snap_format snap_formats[] = {
@@ -30,15 +32,21 @@ const struct snap_format snap_formats[] = {
 	{ NULL, NULL, NULL, NULL, NULL, false, SNAP_FRAMES_AS_NUMBERS },
 };
 
-/* What `stacksnap list` prints: no format that a snapshot is asked for by name on its own. */
-static const struct snap_format list_format = {
-	"list", NULL, "the process tree only", snap_render_list, NULL, false, SNAP_FRAMES_AS_NUMBERS
+/* What is no format of a file: the print of `stacksnap list`, and pages of `stacksnap serve`. */
+static const struct snap_format other_formats[] = {
+	{ "list", NULL, "the process tree only", snap_render_list, NULL, false,
+	  SNAP_FRAMES_AS_NUMBERS },
+	{ "thread-counts", NULL, "stacks with their counts, as Go prints them",
+	  snap_render_thread_counts, NULL, false, SNAP_FRAMES_AS_NUMBERS },
+	{ "thread-dump", NULL, "each thread with its stack, as Go prints them",
+	  snap_render_thread_dump, NULL, false, SNAP_FRAMES_AS_NUMBERS },
 };
 
 const struct snap_format *snap_format_by_name(const char *name)
 {
-	if (strcmp(name, list_format.name) == 0)
-		return &list_format;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(other_formats); i++)
+		if (strcmp(other_formats[i].name, name) == 0)
+			return &other_formats[i];
 	for (const struct snap_format *format = snap_formats; format->name; format++)
 		if (strcmp(format->name, name) == 0)
 			return format;
