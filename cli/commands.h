@@ -25,5 +25,7 @@ int snap_cli_cmd_render(struct snap_cli_request *request);
 int snap_cli_cmd_merge(struct snap_cli_request *request);
 int snap_cli_cmd_diff(struct snap_cli_request *request);
 int snap_cli_cmd_list(struct snap_cli_request *request);
+/* Where it was built. */
+int snap_cli_cmd_serve(struct snap_cli_request *request);
 
 #endif

@@ -85,6 +85,12 @@ static int run(struct snap_cli_request *request)
 		return snap_cli_cmd_diff(request);
 	case SNAP_CLI_LIST:
 		return snap_cli_cmd_list(request);
+	case SNAP_CLI_SERVE:
+#ifdef SNAP_WITH_SERVE
+		return snap_cli_cmd_serve(request);
+#else
+		break;
+#endif
 	}
 	return SNAP_CLI_USAGE;
 }

@@ -10,13 +10,16 @@ enum {
 	TOP = SNAP_CLI_TOP,
 	MERGE = SNAP_CLI_MERGE,
 	DIFF = SNAP_CLI_DIFF,
-	LIVE = SNAPSHOT | LIST | RECORD | TOP,
+	SERVE = SNAP_CLI_SERVE,
+	LIVE = SNAPSHOT | LIST | RECORD | TOP | SERVE,
 	RECORDER = RECORD | TOP,
+	TAKER = SNAPSHOT | RECORDER | SERVE,
 	SHOWN = SNAPSHOT | RENDER | RECORD,
-	STACKS = SHOWN | DIFF,
+	STACKS = SHOWN | DIFF | SERVE,
 	SEEN = STACKS | TOP,
-	TREES = SNAPSHOT | RENDER | LIST | RECORD | DIFF,
-	EVERY = TREES | MERGE,
+	TREES = SNAPSHOT | RENDER | LIST | RECORD | DIFF | SERVE,
+	PRINTED = SNAPSHOT | RENDER | LIST | RECORD | DIFF | MERGE,
+	EVERY = PRINTED | SERVE,
 };
 
 enum { LIBRARY = false, HERE = true };
@@ -26,6 +29,7 @@ enum { LIBRARY = false, HERE = true };
 #define VIEWS SNAP_CLI_VIEWS
 #define FRAMES SNAP_CLI_FRAMES
 #define WATCHING SNAP_CLI_WATCHING
+#define SERVING SNAP_CLI_SERVING
 #define OUTPUT SNAP_CLI_OUTPUT
 #define SAFETY SNAP_CLI_SAFETY
 #define FILES SNAP_CLI_FILES
@@ -52,6 +56,9 @@ const struct snap_cli_verb snap_cli_verbs[] = {
 	  SNAP_CLI_MERGE },
 	{ "diff", "FILE FILE", "print what changed between two of them", SNAP_CLI_DIFF },
 	{ "list", "[PID...]", "print the process tree; nothing is stopped", SNAP_CLI_LIST },
+#ifdef SNAP_WITH_SERVE
+	{ "serve", "[PID...]", "answer with snapshots and recordings over HTTP", SNAP_CLI_SERVE },
+#endif
 	{ NULL, NULL, NULL, 0 },
 };
 
@@ -100,6 +107,13 @@ const struct snap_cli_option snap_cli_options[] = {
 
 	{ "again", 0, "TIME", "take two snapshots, show the second with what is stuck", WATCHING,
 	  SNAPSHOT, LIBRARY, TEXT },
+
+#ifdef SNAP_WITH_SERVE
+	{ "listen", 0, "PLACE", "ADDRESS:PORT or unix:PATH (127.0.0.1:6099)", SERVING, SERVE, HERE,
+	  TEXT },
+	{ "token-file", 0, "FILE", "the secret that requests must show", SERVING, SERVE, HERE,
+	  FILE_NAME },
+#endif
 
 	{ "flat", 0, NULL, "list processes without nesting", VIEWS, TREES, LIBRARY, NONE },
 	{ "no-system", 0, NULL, "hide service managers, kernel threads and the like", VIEWS, TREES,
@@ -150,34 +164,35 @@ const struct snap_cli_option snap_cli_options[] = {
 	  NONE },
 	{ "kernel", 0, NULL, "show kernel frames, where permitted", FRAMES, SNAPSHOT, LIBRARY,
 	  NONE },
-	{ "runtimes", 0, "LIST", "runtimes that are looked for (auto)", FRAMES, SNAPSHOT | RECORDER,
-	  LIBRARY, WORDS },
+	{ "runtimes", 0, "LIST", "runtimes that are looked for (auto)", FRAMES, TAKER, LIBRARY,
+	  WORDS },
 	{ "full-names", 0, NULL, "never shorten long names", FRAMES, STACKS | MERGE, LIBRARY,
 	  NONE },
 
-	{ "json", 'j', NULL, "same as --format json", OUTPUT, EVERY, HERE, NONE },
-	{ "format", 'f', "NAME", "output format, see below", OUTPUT, EVERY, HERE, FORMAT },
-	{ "output", 'o', "FILE", "write to FILE; its suffix selects the format", OUTPUT, EVERY,
+	{ "json", 'j', NULL, "same as --format json", OUTPUT, PRINTED, HERE, NONE },
+	{ "format", 'f', "NAME", "output format, see below", OUTPUT, PRINTED, HERE, FORMAT },
+	{ "output", 'o', "FILE", "write to FILE; its suffix selects the format", OUTPUT, PRINTED,
 	  HERE, FILE_NAME },
-	{ "color", 0, "WHEN", "color the text", OUTPUT, EVERY | TOP, HERE, WORD },
-	{ "width", 0, "COLUMNS", "width of the text, 0 = unlimited", OUTPUT, EVERY, LIBRARY, TEXT },
+	{ "color", 0, "WHEN", "color the text", OUTPUT, PRINTED | TOP, HERE, WORD },
+	{ "width", 0, "COLUMNS", "width of the text, 0 = unlimited", OUTPUT, PRINTED, LIBRARY,
+	  TEXT },
 
 	{ "no-stop", 0, NULL, "read blocked threads as they are, stop others alone", SAFETY,
 	  SNAPSHOT, LIBRARY, NONE },
 	{ "no-sandbox", 0, NULL, "read files of the targets without a sandbox", SAFETY, TREES | TOP,
 	  LIBRARY, NONE },
-	{ "max-stack", 0, "BYTES", "bytes copied per thread stack (1M)", SAFETY,
-	  SNAPSHOT | RECORDER, LIBRARY, TEXT },
-	{ "runtime-budget", 0, "MS", "longest copy of a runtime's memory (30)", SAFETY,
-	  SNAPSHOT | RECORDER, LIBRARY, TEXT },
-	{ "runtime-memory", 0, "BYTES", "memory copied of a runtime (64M)", SAFETY,
-	  SNAPSHOT | RECORDER, LIBRARY, TEXT },
-	{ "max-memory", 0, "BYTES", "memory for what is recorded (256M)", SAFETY, RECORDER, LIBRARY,
+	{ "max-stack", 0, "BYTES", "bytes copied per thread stack (1M)", SAFETY, TAKER, LIBRARY,
 	  TEXT },
+	{ "runtime-budget", 0, "MS", "longest copy of a runtime's memory (30)", SAFETY, TAKER,
+	  LIBRARY, TEXT },
+	{ "runtime-memory", 0, "BYTES", "memory copied of a runtime (64M)", SAFETY, TAKER, LIBRARY,
+	  TEXT },
+	{ "max-memory", 0, "BYTES", "memory for what is recorded (256M)", SAFETY, RECORDER | SERVE,
+	  LIBRARY, TEXT },
 	{ "max-stopped", 0, "PERCENT", "longest that a process stands, of the time (3)", SAFETY,
-	  RECORDER, LIBRARY, TEXT },
-	{ "stop-timeout", 0, "MS", "longest stop in milliseconds (1000)", SAFETY,
-	  SNAPSHOT | RECORDER, LIBRARY, TEXT },
+	  RECORDER | SERVE, LIBRARY, TEXT },
+	{ "stop-timeout", 0, "MS", "longest stop in milliseconds (1000)", SAFETY, TAKER, LIBRARY,
+	  TEXT },
 	{ "timeout", 0, "MS", "longest run in milliseconds (stop timeout + 10000)", SAFETY,
 	  EVERY | TOP, LIBRARY, TEXT },
 	{ "engine", 0, "NAME", "unwinder (ptrace: slow)", SAFETY, SNAPSHOT | RENDER, LIBRARY,
@@ -214,6 +229,8 @@ const char *snap_cli_group_title(enum snap_cli_group group)
 		return "Recording";
 	case SNAP_CLI_WATCHING:
 		return "Watching";
+	case SNAP_CLI_SERVING:
+		return "Serving";
 	case SNAP_CLI_VIEWS:
 		return "Views, filters, groups";
 	case SNAP_CLI_FRAMES:

@@ -23,12 +23,14 @@ enum snap_cli_command {
 	SNAP_CLI_DIFF = 1 << 4,
 	SNAP_CLI_MERGE = 1 << 6,
 	SNAP_CLI_TOP = 1 << 7,
+	SNAP_CLI_SERVE = 1 << 8,
 };
 
 enum snap_cli_group {
 	SNAP_CLI_TARGETS,
 	SNAP_CLI_RECORDING,
 	SNAP_CLI_WATCHING,
+	SNAP_CLI_SERVING,
 	SNAP_CLI_VIEWS,
 	SNAP_CLI_FRAMES,
 	SNAP_CLI_OUTPUT,
@@ -91,6 +93,11 @@ enum snap_cli_other {
 	SNAP_CLI_OTHER_COUNT,
 };
 
+/* An option of the library that was given; a value of NULL: it has none. */
+struct snap_cli_setting {
+	const char *name, *value;
+};
+
 /* What argv asks for. Texts are borrowed from argv or static. */
 struct snap_cli_request {
 	enum snap_cli_command command;
@@ -105,6 +112,11 @@ struct snap_cli_request {
 	int file_count;
 	/* of top, the same as `options`; owned */
 	struct stacksnap_options *others[SNAP_CLI_OTHER_COUNT];
+	const char *listen;     /* of serve; NULL: not said */
+	const char *token_file; /* of serve; NULL: none */
+	/* what `options` were made of, in order, for who needs fresh ones again and again; owned */
+	struct snap_cli_setting *settings;
+	size_t setting_count;
 	enum snap_cli_color color;
 	bool width_given, debuginfod, no_sandbox, help, version;
 	bool ring, until, duration, slice, timeout, watch, every, once, again; /* were given */

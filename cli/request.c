@@ -120,6 +120,10 @@ static bool set_local(struct snap_cli_request *request, const struct given *give
 		request->save_capture = given->value;
 	} else if (strcmp(name, "stats") == 0) {
 		request->stats = given->value;
+	} else if (strcmp(name, "listen") == 0) {
+		request->listen = given->value;
+	} else if (strcmp(name, "token-file") == 0) {
+		request->token_file = given->value;
 	} else if (strcmp(name, "color") == 0) {
 		number = word_number(given);
 		request->color = colors[number < 0 ? 0 : number];
@@ -173,11 +177,19 @@ static bool refuse_value(struct snap_cli_request *request, const char *prefix,
 	return false;
 }
 
+/* There is room for one an option and one an operand. */
+static void note_setting(struct snap_cli_request *request, const char *name, const char *value)
+{
+	request->settings[request->setting_count++] =
+		(struct snap_cli_setting){ .name = name, .value = value };
+}
+
 static struct stacksnap_error *set_of_library(struct snap_cli_request *request, const char *name,
 					      const char *value)
 {
 	struct stacksnap_error *err = stacksnap_options_set(request->options, name, value);
 
+	note_setting(request, name, value);
 	for (int i = 0; i < SNAP_CLI_OTHER_COUNT && !err && request->others[i]; i++)
 		err = stacksnap_options_set(request->others[i], name, value);
 	return err;
@@ -341,9 +353,11 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 					      .refusal = SNAP_CLI_USAGE };
 	if (option_count() > MAX_OPTIONS)
 		abort();
-	if (given)
+	request->settings =
+		calloc(most_options(argc, argv) + (size_t)argc, sizeof(*request->settings));
+	if (given && request->settings)
 		err = stacksnap_options_create(&request->options);
-	if (!given || err) {
+	if (!given || !request->settings || err) {
 		free(given);
 		stacksnap_error_destroy(err);
 		request->refusal = SNAP_CLI_TROUBLE;
@@ -370,5 +384,8 @@ void snap_cli_request_deinit(struct snap_cli_request *request)
 	stacksnap_options_destroy(request->options);
 	for (int i = 0; i < SNAP_CLI_OTHER_COUNT; i++)
 		stacksnap_options_destroy(request->others[i]);
+	free(request->settings);
 	request->options = NULL;
+	request->settings = NULL;
+	request->setting_count = 0;
 }

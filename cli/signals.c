@@ -118,6 +118,7 @@ void snap_cli_signals_outlive(void)
 
 void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context)
 {
+	order.stop = NULL;
 	order.context = context;
 	order.stop = stop;
 	/* With SA_RESTART: what is being written is to be written. Waits for a tick end anyhow. */

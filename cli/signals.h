@@ -33,6 +33,7 @@ void snap_cli_signals_outlive(void);
 /*
  * From here on it is none either: it calls `stop`, which must be fit for a
  * handler, and the flag stays as it is, so that all can be written. The second one still kills.
+ * `stop` NULL: no more.
  */
 void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context);
 

@@ -149,6 +149,11 @@ class Layers(Case):
                        if any(re.fullmatch(r"n?curses\w*\.h|term\.h", include) for include in includes(text))]
         self.assertEqual(with_curses, ["top/screen.c"])
 
+    def test_one_door_for_the_http_library(self):
+        seen = {path for path, text in sources(".c", ".h", below=os.path.join(SOURCE, "cli"))
+                if "microhttpd.h" in includes(text)}
+        self.assertEqual(seen, {"serve/http.c", "serve/server.c"})
+
     def test_library_does_not_print_or_exit(self):
         bad = []
         calls = re.compile(r"(?<![\w.>])(printf|puts|perror|exit|abort|signal|sigaction|system|popen|"

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Media types of the library's formats, and which of them a client accepts. Knows nothing of pages.
+ */
+#ifndef SNAP_CLI_SERVE_ACCEPT_H
+#define SNAP_CLI_SERVE_ACCEPT_H
+
+/* The media type of a format's bytes; static. */
+const char *snap_serve_media_type(const char *format);
+
+/*
+ * The format that an Accept header likes best, the first of equals; `usual` for "*", for an empty
+ * header and for none (NULL). NULL: it wants what is not there.
+ */
+const char *snap_serve_accept(const char *accept, const char *usual);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Guard: who may ask at all. The names under which this server is known, pages of other sites, and
+ * the token. Knows nothing of what is asked.
+ */
+#ifndef SNAP_CLI_SERVE_GUARD_H
+#define SNAP_CLI_SERVE_GUARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SNAP_SERVE_MIN_TOKEN = 16, SNAP_SERVE_MAX_TOKEN = 1024 };
+
+struct snap_serve_guard {
+	bool any_host; /* a unix socket: no browser comes here, whatever it is called */
+	bool own_name; /* the name of the host counts, too: not on a loopback address */
+	bool has_token;
+	char token[SNAP_SERVE_MAX_TOKEN + 1];
+	size_t token_length;
+};
+
+/* What of a request's headers counts; NULL: not there. */
+struct snap_serve_headers {
+	const char *host, *origin, *fetch_site, *authorization;
+};
+
+/*
+ * Reads the token: one line, the only one of the file, which belongs to root or to the caller and
+ * nobody else may read. False after a message.
+ */
+bool snap_serve_guard_read_token(struct snap_serve_guard *guard, const char *path);
+
+/*
+ * 0, or the status of a refusal (400, 401, 403, 421) and a word about it, static. A page of another
+ * site could have its visitor's browser ask under a name of its own that leads here (DNS rebinding),
+ * or without reading the answer: both are refused.
+ */
+unsigned snap_serve_guard_check(const struct snap_serve_guard *guard,
+				const struct snap_serve_headers *headers, const char **why_ret);
+
+#endif

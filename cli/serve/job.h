@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A job: one snapshot, recording or list, in a thread of its own, from an order to an answer.
+ *
+ * In a thread, as the library works in the thread that calls it, and its child processes end with
+ * that. Knows nothing of connections.
+ */
+#ifndef SNAP_CLI_SERVE_JOB_H
+#define SNAP_CLI_SERVE_JOB_H
+
+#include "options.h"
+#include "serve/route.h"
+
+#include <stdint.h>
+
+/* What was done, for the metrics. */
+struct snap_serve_work {
+	enum snap_serve_page page;
+	bool is_made;                           /* else it failed */
+	bool is_partial;                        /* something is missing in it */
+	long long stopped_ns;                   /* that its targets stood still */
+	unsigned long long ticks, ticks_missed; /* of a recording */
+};
+
+struct snap_serve_answer {
+	unsigned status;
+	int fd; /* the body; -1: `message` is */
+	size_t size;
+	const char *type; /* static */
+	char message[512];
+	struct snap_serve_work work;
+};
+
+struct snap_serve_job;
+
+/*
+ * Starts it. When it is done a number is written to `wake`, an eventfd. Request and order, with its
+ * texts, outlive the job. NULL with errno.
+ */
+struct snap_serve_job *snap_serve_job_start(const struct snap_cli_request *request,
+					    const struct snap_serve_order *order, int wake);
+/* Ends it soon, with the status 503, unless it is done. */
+void snap_serve_job_cancel(struct snap_serve_job *job);
+bool snap_serve_job_is_done(const struct snap_serve_job *job);
+/* Waits for its end, releases it, and hands over the answer. */
+void snap_serve_job_finish(struct snap_serve_job *job, struct snap_serve_answer *ret);
+
+#endif

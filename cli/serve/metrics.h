@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Metrics: what the server has done and what it costs, as OpenMetrics text, for Prometheus and its
+ * kind. Knows nothing of connections; used by one thread.
+ */
+#ifndef SNAP_CLI_SERVE_METRICS_H
+#define SNAP_CLI_SERVE_METRICS_H
+
+#include "serve/job.h"
+
+#include <stdio.h>
+
+enum { SNAP_SERVE_STOP_BUCKETS = 10, SNAP_SERVE_REFUSALS = 8 };
+
+/* All zero at the start. */
+struct snap_serve_metrics {
+	unsigned long long requests, snapshots, recordings, failed, partial;
+	unsigned long long cancelled; /* recordings and snapshots whose client went away */
+	unsigned long long cut;       /* connections that were too slow */
+	unsigned long long stops[SNAP_SERVE_STOP_BUCKETS + 1]; /* the last one: longer ones */
+	double stopped_s, recording_stopped_s;
+	unsigned long long ticks, ticks_missed;
+	unsigned long long refused[SNAP_SERVE_REFUSALS]; /* by the table in metrics.c */
+	unsigned running;                                /* jobs, now */
+};
+
+extern const char snap_serve_metrics_type[];
+
+void snap_serve_metrics_add_work(struct snap_serve_metrics *metrics,
+				 const struct snap_serve_work *work);
+/* A request was refused with this status. */
+void snap_serve_metrics_add_refusal(struct snap_serve_metrics *metrics, unsigned status);
+void snap_serve_metrics_print(const struct snap_serve_metrics *metrics, FILE *out);
+
+#endif
