@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The benchmark of what is shared among people and hosts.
 
-    tests/bench/share.py [--build build] [--parts merge,top,pages] [--documents 1000] [--threads 1000] [--seconds 30]
-                         [--recorded 60]
+    tests/bench/share.py [--build build] [--parts merge,top,pages,serve] [--documents 1000] [--threads 1000]
+                         [--seconds 30] [--recorded 60] [--requests 10000]
 
 merge    documents of many hosts, made from a real one: megabytes of input a second on one core, peak
          memory; and whether three shapes of a tree of merges give the same bytes
@@ -11,6 +11,7 @@ top      1,003 threads on a screen of 120 x 40, at rest and with two that run: h
          tool's own processor time and peak memory, with that of what it starts
 pages    of 10,000 threads and of a recording of a minute: bytes, and how soon one can work with them in Chromium
          (which wants what `./dev readers` fetches)
+serve    wakeups while nobody asks; memory and descriptors over many requests, and how long these take
 
 Nothing here is a test: no time decides a result."""
 import argparse
@@ -197,14 +198,74 @@ def bench_top(tool, victim, seconds):
               f"{screen.drawn / 1024 / took:.1f} KB/s drawn")
 
 
+# ---- serve ----
+
+def switches(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+
+
+def ask_again_and_again(server, count):
+    """Each fifth request is for a snapshot, some for a recording that its client does not wait for."""
+    pages = ("/snapshot.json", "/metrics", "/nowhere", "/snapshot?sekonds=1", "/debug/pprof/")
+    slowest = {}
+    for number in range(count):
+        if number % 500 == 499:
+            with server.connect() as client:
+                client.sendall(b"GET /recording?seconds=60 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        page, begin = pages[number % len(pages)], time.monotonic()
+        server.ask(page)
+        slowest[page] = max(slowest.get(page, 0), time.monotonic() - begin)
+    return slowest
+
+
+def figures_at_rest(server):
+    """Once the recordings have ended that nobody waited for."""
+    while (now := server.metrics())["stacksnap_running"]:
+        time.sleep(0.05)
+    return now
+
+
+def bench_serve(build, victim, requests):
+    os.environ["STACKSNAP_BUILD"] = os.path.abspath(build)
+    sys.path.insert(0, os.path.join(SOURCE, "tests", "e2e"))
+    import serving  # noqa: E402, which looks for the build when it is imported
+    process = subprocess.Popen([victim, "futex:100:worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    server = None
+    try:
+        process.stdout.readline()
+        server = serving.Server("-p", process.pid)
+        ask_again_and_again(server, 100)
+        time.sleep(1)
+        before = switches(server.pid)
+        time.sleep(30)
+        print(f"idle: {switches(server.pid) - before} wakeups in 30 s")
+        first = figures_at_rest(server)
+        for _ in range(5):
+            begin = time.monotonic()
+            slowest = ask_again_and_again(server, requests // 5)
+            now = figures_at_rest(server)
+            print(f"{requests // 5} requests in {time.monotonic() - begin:.0f} s: "
+                  f"{now['process_resident_memory_bytes'] / 1e6:.1f} MB (at first "
+                  f"{first['process_resident_memory_bytes'] / 1e6:.1f}), {now['process_open_fds']:.0f} descriptors (at first "
+                  f"{first['process_open_fds']:.0f}); slowest " +
+                  ", ".join(f"{page} {seconds * 1e3:.0f} ms" for page, seconds in slowest.items()))
+    finally:
+        if server:
+            server.close()
+        process.stdin.close()
+        process.wait()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--documents", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1000)
-    parser.add_argument("--parts", default="merge,top,pages")
+    parser.add_argument("--parts", default="merge,top,pages,serve")
     parser.add_argument("--seconds", type=float, default=30, help="of each measurement of top")
     parser.add_argument("--recorded", type=int, default=60, help="seconds of the recording of a page")
+    parser.add_argument("--requests", type=int, default=10000)
     args = parser.parse_args()
     tool, victim = os.path.join(args.build, "cli", "stacksnap"), os.path.join(args.build, "tests", "targets", "threads")
     if "merge" in args.parts.split(","):
@@ -214,6 +275,8 @@ def main():
     if "pages" in args.parts.split(","):
         with tempfile.TemporaryDirectory(prefix="stacksnap-share-") as folder:
             bench_pages(tool, victim, real_document(tool, victim, 100), folder, args.recorded)
+    if "serve" in args.parts.split(","):
+        bench_serve(args.build, victim, args.requests)
 
 
 if __name__ == "__main__":

@@ -127,9 +127,10 @@ class Formats(Serve):
                 got = server.ask(page)
                 self.assertEqual(got.status, 200, (page, got))
                 self.assertTrue(got.body, page)
-        if ".html" not in suffixes:
-            self.assert_refused(server.ask("/snapshot.html"), 406)
-            self.assertEqual(server.ask("/snapshot", {"Accept": "text/html, */*;q=0.8"}).status, 200)
+        self.assertIn(".html", suffixes)
+        self.assert_refused(server.ask("/snapshot.htm"), 406)
+        page = server.ask("/snapshot", {"Accept": "text/html, */*;q=0.8"})
+        self.assertTrue(page.body.startswith(b"<!DOCTYPE html>"), page)
         self.assert_ends(server)
 
 
