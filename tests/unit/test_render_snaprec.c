@@ -67,7 +67,7 @@ static char *render(const struct snap_format *format, const struct snap_recordin
 /* Stacks are named by hash of what is in them: those of the fixtures are made up. */
 static bool prints_ids(const struct snap_format *format)
 {
-	return strncmp(format->name, "json", 4) == 0;
+	return strncmp(format->name, "json", 4) == 0 || strcmp(format->name, "html") == 0;
 }
 
 static void same_in_all_formats(const struct snap_recording *a, const struct snap_recording *b,
