@@ -76,30 +76,16 @@ static void put_link(const char *path, const char *target, const char *text, FIL
 	fprintf(out, "\">%s</a> ", text);
 }
 
-static bool has_html(void)
-{
-	const char *name;
-
-	for (size_t i = 0; (name = stacksnap_format_name(i, NULL, NULL)); i++)
-		if (strcmp(name, "html") == 0)
-			return true;
-	return false;
-}
-
 /* Of one target, or of all with NULL. */
 static void put_links(const char *target, FILE *out)
 {
-	bool html = has_html();
-
 	fputs("snapshot ", out);
 	put_link("/snapshot.txt", target, "text", out);
-	if (html)
-		put_link("/snapshot.html", target, "HTML", out);
+	put_link("/snapshot.html", target, "HTML", out);
 	put_link("/snapshot.json", target, "JSON", out);
 	fputs("· 10 s ", out);
 	put_link("/recording.txt?seconds=10", target, "text", out);
-	if (html)
-		put_link("/recording.html?seconds=10", target, "HTML", out);
+	put_link("/recording.html?seconds=10", target, "HTML", out);
 	fputs("· ", out);
 	put_link("/debug/pprof/", target, "pprof", out);
 }
