@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the fuzz targets share: see fuzz.h. */
 #include "fuzz.h"
+#include "render/html/parts.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -183,4 +184,49 @@ void fuzz_check_json(const struct fuzz_output *output, bool lines)
 		check_document(at, (size_t)(newline - at));
 		at = newline + 1;
 	}
+}
+
+static size_t tags(const char *bytes, size_t size)
+{
+	const char *at = bytes, *end = bytes + size;
+	size_t count = 0;
+
+	while ((at = memchr(at, '<', (size_t)(end - at)))) {
+		count++;
+		at++;
+	}
+	return count;
+}
+
+/* A page: its data is a JSON document, and no tag is there that is not the page's own. */
+static void check_page(const struct fuzz_output *output)
+{
+	static const char BEGIN[] = "id=\"data\">", END[] = "</script>";
+	/* Those of lib/render/html/page.c, apart from what its style and its script hold. */
+	static const size_t OWN_TAGS = 32;
+	const char *data, *end;
+
+	if (!output->bytes)
+		return;
+	fuzz_check_text(output);
+	fuzz_check(tags(output->bytes, output->size) ==
+			   OWN_TAGS + tags(snap_html_style, strlen(snap_html_style)) +
+				   tags(snap_html_script, strlen(snap_html_script)),
+		   "the tags are those of the page");
+	data = strstr(output->bytes, BEGIN);
+	fuzz_check(data != NULL, "a page has data");
+	data += strlen(BEGIN);
+	end = strstr(data, END);
+	fuzz_check(end != NULL, "the data of a page end");
+	check_document(data, (size_t)(end - data));
+}
+
+void fuzz_check_format(const struct snap_format *format, const struct fuzz_output *output)
+{
+	if (strcmp(format->name, "text") == 0 || strcmp(format->name, "folded") == 0)
+		fuzz_check_text(output);
+	else if (strcmp(format->name, "html") == 0)
+		check_page(output);
+	else if (!format->binary)
+		fuzz_check_json(output, strcmp(format->name, "jsonl") == 0);
 }

@@ -57,6 +57,8 @@ struct fuzz_output fuzz_render_recording(const char *format, const struct snap_r
 void fuzz_check_text(const struct fuzz_output *output);
 /* The same, and a JSON document; `lines`: one a line. */
 void fuzz_check_json(const struct fuzz_output *output, bool lines);
+/* What is asked of this format: text, JSON, or a page whose only markup is its own. */
+void fuzz_check_format(const struct snap_format *format, const struct fuzz_output *output);
 
 /* ---- ELF files ---- */
 

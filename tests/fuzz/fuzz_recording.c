@@ -53,10 +53,7 @@ static void render(const struct snap_recording *recording, unsigned which,
 	for (unsigned i = 0; i < which % 10 && format[1].name; i++)
 		format++;
 	output = fuzz_render_recording(format->name, recording, options);
-	if (strcmp(format->name, "text") == 0 || strcmp(format->name, "folded") == 0)
-		fuzz_check_text(&output);
-	else if (!format->binary)
-		fuzz_check_json(&output, strcmp(format->name, "jsonl") == 0);
+	fuzz_check_format(format, &output);
 	fuzz_output_deinit(&output);
 }
 

@@ -71,10 +71,7 @@ static void print(const struct snap_snapshot *snapshot, const struct snap_option
 	fuzz_output_deinit(&output);
 	for (const struct snap_format *format = snap_formats; format->name; format++) {
 		output = fuzz_render(format->name, snapshot, options);
-		if (strcmp(format->name, "text") == 0 || strcmp(format->name, "folded") == 0)
-			fuzz_check_text(&output);
-		else if (!format->binary)
-			fuzz_check_json(&output, strcmp(format->name, "jsonl") == 0);
+		fuzz_check_format(format, &output);
 		fuzz_output_deinit(&output);
 	}
 }

@@ -4,11 +4,29 @@
 
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+/* A process that sleeps until it is killed, and has begun to. */
+static pid_t make_sleeper(struct snap_thread_asker *asker)
+{
+	struct snap_stat stat = { .state = 0 };
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	while (stat.state != 'S')
+		assert_int_equal(snap_thread_ask_stat(asker, pid, pid, &stat), 0);
+	return pid;
+}
 
 static void test_answers(void **state _unused_)
 {
@@ -16,6 +34,7 @@ static void test_answers(void **state _unused_)
 	struct snap_stat stat = { .state = 0 };
 	const char *text = NULL;
 	size_t size = 0;
+	pid_t sleeper;
 	int status;
 
 	assert_null(snap_thread_asker_new(&asker));
@@ -26,12 +45,15 @@ static void test_answers(void **state _unused_)
 	}
 	assert_int_equal(snap_thread_ask_stat(asker, getpid(), 1, &stat), -ENOENT);
 	assert_int_equal(snap_thread_ask_stat(asker, 1 << 22, 1 << 22, &stat), -ENOENT);
-	/* Root's alone. */
-	status = snap_thread_ask_stack(asker, getpid(), getpid(), &text, &size);
+	/* Root's alone; and empty of one that runs, as this one may while it is asked for. */
+	sleeper = make_sleeper(asker);
+	status = snap_thread_ask_stack(asker, sleeper, sleeper, &text, &size);
 	if (geteuid() == 0 && status == 0)
 		assert_true(size > 0 && memchr(text, '+', size));
 	else
 		assert_true(status < 0 && status != -ETIMEDOUT);
+	assert_int_equal(kill(sleeper, SIGKILL), 0);
+	assert_int_equal(waitpid(sleeper, NULL, 0), sleeper);
 	snap_thread_asker_destroy(asker);
 }
 
