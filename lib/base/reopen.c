@@ -25,7 +25,8 @@ struct stacksnap_error *snap_reopen_regular(int path_fd, int *ret)
 {
 	struct stat info;
 
-	if (fstat(path_fd, &info) < 0)
+	/* What a file is never changes, so its file system need not be asked. */
+	if (!snap_look(path_fd, "", &info))
 		return snap_error_os(errno, "cannot stat the file");
 	if (!S_ISREG(info.st_mode))
 		return snap_error_format(SNAP_ERROR_FORMAT, "not a regular file");

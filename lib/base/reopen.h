@@ -19,8 +19,8 @@
 struct stacksnap_error *snap_reopen(int path_fd, int flags, int *ret) _must_check_;
 
 /*
- * The same for reading, after fstat has said that it is a regular file: never blocks, never takes
- * a terminal. FORMAT: it is not a regular file.
+ * The same for reading, if it is a regular file: never waits for a writer, never takes a terminal; its
+ * file system may take its time. FORMAT: it is not a regular file.
  */
 struct stacksnap_error *snap_reopen_regular(int path_fd, int *ret) _must_check_;
 

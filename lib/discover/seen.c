@@ -7,12 +7,11 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "discover/internal.h"
+#include "proc/left_behind.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
 	FIRST_PIDS = 512,
@@ -82,8 +81,7 @@ static bool is_own_child(const struct snap_seen_table *table, const struct snap_
 {
 	if (stat->ppid != table->self && stat->ppid != table->here)
 		return false;
-	return stat->exit_signal == 0 || strcmp(stat->name, "snap-collector") == 0 ||
-	       strcmp(stat->name, "snap-parser") == 0;
+	return stat->exit_signal == 0 || snap_has_own_name(stat->name);
 }
 
 /* As far as its own stat tells: see is_of_own(). */
@@ -93,19 +91,11 @@ static bool is_own(const struct snap_seen_table *table, const struct snap_stat *
 	       (stat->pid == table->self || stat->pid == table->here || is_own_child(table, stat));
 }
 
-/*
- * One that an earlier run has given up: it was killed, and sleeps until a file system answers that
- * does not (base/workers.h). There may be many, in which nothing runs any more. Who has our uid may
- * look like one, and so hide itself.
- */
+/* There may be many, in which nothing runs any more. Who has our uid may so hide itself. */
 static bool is_left_behind(const struct snap_seen_table *table, const struct snap_stat *stat)
 {
-	struct snap_status status;
-
-	return stat->state == 'D' && strncmp(stat->name, "snap-", strlen("snap-")) == 0 &&
-	       snap_procfs_task_status(table->procfs->root_fd, stat->pid, &status) == 0 &&
-	       status.uid == getuid() && status.suid == getuid() &&
-	       (status.pending >> (SIGKILL - 1) & 1);
+	return stat->state == 'D' && snap_has_own_name(stat->name) &&
+	       snap_is_left_behind(table->procfs->root_fd, stat->pid);
 }
 
 /* What it cannot make anybody wait for. False if it is not there. */

@@ -147,6 +147,50 @@ static bool is_mapped(const struct snap_live *live, const struct snap_file_reque
 }
 
 /* Of a place that a target named: why it is not opened, NULL: it may be. */
+/* ---- what may not come back ---- */
+
+void snap_files_watch(struct snap_files *files, const struct snap_files_watch *watch)
+{
+	files->watch = *watch;
+}
+
+/* As it is told of one that has been waited for: to whoever asked there is none, for a reason. */
+static struct stacksnap_error *silent(void)
+{
+	return snap_error_format(SNAP_ERROR_NOT_FOUND, "the file could not be opened in time");
+}
+
+struct stacksnap_error *snap_files_open_name(const struct snap_files *files,
+					     const struct snap_candidate *place,
+					     const struct snap_process *process, bool follow,
+					     int *ret)
+{
+	const struct snap_files_watch *watch = &files->watch;
+	bool is_path = place->kind == SNAP_CANDIDATE_ROOT || place->kind == SNAP_CANDIDATE_NEAR;
+
+	if (!is_path || !process || !watch->begin_process)
+		return snap_candidate_open(place, follow, ret);
+	if (snap_candidate_open_known(place, follow, ret))
+		return NULL;
+	if (!watch->begin_process(watch->context, process->pid))
+		return silent();
+	return snap_candidate_open(place, follow, ret);
+}
+
+struct stacksnap_error *snap_files_open_contents(const struct snap_files *files, int path_fd,
+						 int *ret)
+{
+	const struct snap_files_watch *watch = &files->watch;
+	struct stat info;
+
+	if (watch->begin_device && snap_look(path_fd, "", &info) &&
+	    !watch->begin_device(watch->context, info.st_dev))
+		return silent();
+	return snap_reopen_regular(path_fd, ret);
+}
+
+/* ---- who may ---- */
+
 static const char *objection(const struct snap_files *files, const struct snap_candidate *place,
 			     const struct snap_file_request *request, int path_fd, bool is_ours)
 {
@@ -183,7 +227,8 @@ static struct stacksnap_error *open_place(const struct snap_files *files,
 	if (why)
 		return snap_error_format(SNAP_ERROR_PERMISSION, "%s %s",
 					 place->path[0] ? place->path : "the program", why);
-	err = snap_reopen_regular(path_fd, fd_ret);
+	err = is_targets(place) ? snap_files_open_contents(files, path_fd, fd_ret)
+				: snap_reopen_regular(path_fd, fd_ret);
 	return snap_error_wrap(err, "%s", place->path[0] ? place->path : "the program");
 }
 
@@ -220,8 +265,8 @@ static struct stacksnap_error *try_file(struct snap_files *files,
 {
 	_cleanup_fd_ int path_fd = -1;
 	bool is_his = take_rights(files, place, request->process);
-	struct stacksnap_error *err =
-		snap_candidate_open(place, !is_guarded(place, request->process), &path_fd);
+	struct stacksnap_error *err = snap_files_open_name(
+		files, place, request->process, !is_guarded(place, request->process), &path_fd);
 
 	if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
 		return err;
@@ -281,7 +326,8 @@ static struct stacksnap_error *find(void *context, const struct snap_file_reques
 	for (size_t i = 0; snap_candidate_get(files, request, i, &place); i++) {
 		struct stacksnap_error *err = try_place(files, request, &place, &count, fd_ret);
 
-		if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
+		if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND ||
+		    snap_error_says_more(err))
 			return err;
 		snap_error_destroy(err);
 	}

@@ -24,6 +24,18 @@ struct stacksnap_error *snap_files_create(const struct snap_options *options,
 					  struct snap_files **ret) _must_check_;
 void snap_files_destroy(struct snap_files *files);
 
+/*
+ * Is asked before something of a target is touched that may not come back, and may forbid it: then
+ * there is no such file, and an error says why.
+ */
+struct snap_files_watch {
+	bool (*begin_process)(void *context, pid_t pid);   /* a path in its root */
+	bool (*begin_device)(void *context, dev_t device); /* a file of that device */
+	void *context;
+};
+/* Keeps a copy. */
+void snap_files_watch(struct snap_files *files, const struct snap_files_watch *watch);
+
 /* The callback to hand to analysis; valid as long as `files`. */
 struct snap_file_finder snap_files_finder(struct snap_files *files);
 

@@ -59,7 +59,7 @@ static struct stacksnap_error *open_live(const struct snap_files *files,
 		return snap_error_not_found();
 	snprintf(place.path, sizeof(place.path), "tmp/perf-%d.map",
 		 process->ns_pid ? process->ns_pid : process->pid);
-	err = snap_candidate_open(&place, false, &fd);
+	err = snap_files_open_name(files, &place, process, false, &fd);
 	if (err && snap_error_errno(err) == ELOOP) {
 		snap_error_destroy(err);
 		return snap_error_format(SNAP_ERROR_PERMISSION, "it is a symbolic link");
@@ -73,7 +73,7 @@ static struct stacksnap_error *open_live(const struct snap_files *files,
 	err = check(process, fd);
 	if (err)
 		return err;
-	return snap_reopen_regular(fd, fd_ret);
+	return snap_files_open_contents(files, fd, fd_ret);
 }
 
 struct stacksnap_error *snap_perf_map_open(const struct snap_files *files,

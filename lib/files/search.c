@@ -334,18 +334,38 @@ static int open_steps(int root, const char *path, int flags)
 	return -1;
 }
 
-static int open_below(int root, const char *path, bool follow)
+static int open_by_rules(int root, const char *path, bool follow, uint64_t more)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW),
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
-			   (follow ? 0 : RESOLVE_NO_SYMLINKS),
+			   (follow ? 0 : RESOLVE_NO_SYMLINKS) | more,
 	};
-	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+
+	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+}
+
+static int open_below(int root, const char *path, bool follow)
+{
+	int fd = open_by_rules(root, path, follow, 0);
 
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
 		fd = open_steps(root, path, O_PATH | O_CLOEXEC);
 	return fd;
+}
+
+bool snap_candidate_open_known(const struct snap_candidate *place, bool follow, int *ret)
+{
+	int fd;
+
+	if (place->kind != SNAP_CANDIDATE_ROOT && place->kind != SNAP_CANDIDATE_NEAR)
+		return false;
+	/* Since Linux 5.12. */
+	fd = open_by_rules(place->fd, place->path, follow, RESOLVE_CACHED);
+	if (fd < 0)
+		return false;
+	*ret = fd;
+	return true;
 }
 
 struct stacksnap_error *snap_candidate_open(const struct snap_candidate *place, bool follow,

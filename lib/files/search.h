@@ -41,7 +41,8 @@ struct snap_files {
 	const struct snap_capture *capture;
 	struct snap_download *download; /* NULL until the first download */
 	struct snap_rights rights;
-	int host_root;         /* O_PATH on "/", -1 unknown */
+	struct snap_files_watch watch; /* all NULL: nobody is asked */
+	int host_root;                 /* O_PATH on "/", -1 unknown */
 	struct snap_live host; /* of a process of which nothing is open: this host's root is its */
 };
 
@@ -55,6 +56,9 @@ bool snap_candidate_get(const struct snap_files *files, const struct snap_file_r
  */
 struct stacksnap_error *snap_candidate_open(const struct snap_candidate *candidate, bool follow,
 					    int *ret) _must_check_;
+
+/* The same without a question to a file system: what the kernel has at hand. False: it has not. */
+bool snap_candidate_open_known(const struct snap_candidate *candidate, bool follow, int *ret);
 
 /* The process's own entry for the file of a mapping, below files_fd or proc_fd. */
 void snap_mapping_entry(const struct snap_map *map, char out[SNAP_ENTRY_SIZE]);
@@ -74,6 +78,17 @@ bool snap_path_with_newlines(const char *path, char out[PATH_MAX]);
  * somewhere is no reason to read it with rights that he has not.
  */
 bool snap_files_is_foreign(const struct snap_process *process);
+
+/*
+ * Opens a place of a process as a mere name, and then what it stands for, if whoever watches has
+ * nothing against it. NOT_FOUND: nothing there, or he has, which the error says.
+ */
+struct stacksnap_error *snap_files_open_name(const struct snap_files *files,
+					     const struct snap_candidate *place,
+					     const struct snap_process *process, bool follow,
+					     int *ret) _must_check_;
+struct stacksnap_error *snap_files_open_contents(const struct snap_files *files, int path_fd,
+						 int *ret) _must_check_;
 
 /* perf_map.c: opens the process's perf map if it can be trusted. */
 struct stacksnap_error *snap_perf_map_open(const struct snap_files *files,

@@ -2,6 +2,7 @@
 """Files of a file system in user space that stops to answer, in the middle of one call or another: who opens
 files for the tool may wait for ever, nobody else does, and everybody else's stacks are whole."""
 import os
+import re
 import shutil
 
 import bombs
@@ -12,7 +13,9 @@ MODES = ("code", "open", "flush", "getattr", "root")
 ENOUGH = 30.0  # seconds; a file that is waited for is waited for without end
 
 
-class Silent(Case):
+class Beside(Case):
+    """A process with such a file, and one that has nothing to do with it."""
+
     weight = 3
 
     def setUp(self):
@@ -20,7 +23,6 @@ class Silent(Case):
         need_root()
 
     def victims_of(self, mode):
-        """The one with the file, and one that has nothing to do with it."""
         folder = self.scratch()
         bombs.looks_sane(os.path.join(folder, "image"))
         return self.victim("hostile_fuse", folder, mode, settled=False), self.victim("chain")
@@ -29,6 +31,8 @@ class Silent(Case):
         self.assert_calls(processes(doc)[other.pid]["stacks"][0], *CHAIN)
         self.assertIn(hostile.pid, processes(doc))
 
+
+class Silent(Beside):
     def in_all_modes(self, *argv, **options):
         for mode in MODES:
             with self.subTest(mode=mode):
@@ -76,3 +80,34 @@ class Served(Case):
         hostile = self.victim("hostile_fuse", folder, "nothing", settled=False)
         names = [f for s in self.node(hostile.pid, status=(0, 1))["stacks"] for f in functions(s)]
         self.assertTrue(names)
+
+
+
+class Again(Beside):
+    """Who looks again and again at a file that does not open leaves two openers behind, not one for each look."""
+
+    LOOKS = 5
+
+    @staticmethod
+    def name_of_opener(hostile):
+        """What an opener is called while it opens the file: by the device, which only the kernel is asked for."""
+        mounts = read_file(f"/proc/{hostile.pid}/mountinfo")
+        minor, = re.findall(r"(?m)^\d+ \d+ 0:(\d+) .* - fuse\S* ", mounts)
+        return f"snap-d0:{int(minor):x}"
+
+    def test_two_are_enough(self):
+        hostile, other = self.victims_of("open")
+        name = self.name_of_opener(hostile)
+
+        def left_behind():
+            stats = [read_file(f"/proc/{pid}/stat") or "" for pid in os.listdir("/proc") if pid.isdigit()]
+            return sum(f"({name}) D " in stat for stat in stats)
+
+        for _ in range(self.LOOKS):
+            got = self.run_tool("-p", hostile.pid, "-p", other.pid, status=(0, 1), timeout=ENOUGH)
+            self.assertRegex(got.err, "could not be opened in time")
+            self.assertIn("chain_hold", got.text)
+        self.assertEqual(left_behind(), 2)
+        # Once its server has gone nobody is left.
+        hostile.close()
+        wait_until(lambda: left_behind() == 0, "they are gone")

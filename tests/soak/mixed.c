@@ -144,8 +144,25 @@ static long end_recording(struct soak_run *run, int number, int *status_ret)
 	return (soak_now() - began) / 1000000;
 }
 
-/* Each function that the service waits in was seen. */
-static void judge_recording(struct mixed *mixed, const char *file)
+/* Why it may be: what was said, and what is there of the service. */
+static void note_recording(const char *folded, const char *told)
+{
+	const char *service = strstr(folded, "soak-victim");
+
+	for (int lines = 0; lines < 4 && service; lines++) {
+		soak_note("it has %.*s", (int)strcspn(service, "\n"), service);
+		service = strstr(service + strcspn(service, "\n"), "soak-victim");
+	}
+	while (*told) {
+		size_t length = strcspn(told, "\n");
+
+		soak_note("it said %.*s", (int)length, told);
+		told += length + (told[length] == '\n');
+	}
+}
+
+/* Each function that the service waits in was seen; `told` is what the recording said. */
+static void judge_recording(struct mixed *mixed, const char *file, const char *told)
 {
 	static const char *const functions[] = { "wait_futex", "wait_epoll", "wait_pipe",
 						 "wait_sleep", "victim_hold" };
@@ -164,6 +181,8 @@ static void judge_recording(struct mixed *mixed, const char *file)
 			whole = false;
 		}
 	mixed->missing += !whole;
+	if (!whole)
+		note_recording(out, told);
 	free(out);
 	free(err);
 	soak_close(&run);
@@ -186,7 +205,7 @@ static void finish_recording(struct mixed *mixed, struct soak_run *run, const ch
 		soak_note("a recording: status %#x: %.300s", status, err);
 		mixed->missing++;
 	} else if (!kills)
-		judge_recording(mixed, file);
+		judge_recording(mixed, file, err);
 	mixed->stay += soak_arena_expect_free(&mixed->arena, "record");
 	free(err);
 	soak_close(run);

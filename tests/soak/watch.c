@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 enum { LOOK_US = 4000, LATE_MS = 100, MEMORY_US = 200000, MOST_THREADS = 256 };
+/* A sum that is worth a note, and what each process that is named in it holds at least. */
+enum { MUCH_KIB = 250000, NOTED_KIB = 8000 };
 
 struct look {
 	pid_t pid, tid, tracer; /* the tracer while it is stopped */
@@ -118,18 +120,43 @@ static long proportional_kib(pid_t pid)
 	return line ? atol(line + strlen("\nPss:")) : 0;
 }
 
+/* Which processes hold much, in the order that they were asked. */
+static void note_memory(const pid_t *pids, const long *kib, size_t count, long sum)
+{
+	char text[1024], name[16];
+	int at = 0;
+
+	for (size_t i = 0; i < count && at < (int)sizeof(text) - 64; i++) {
+		if (kib[i] < NOTED_KIB)
+			continue;
+		soak_comm(pids[i], name);
+		at += snprintf(text + at, sizeof(text) - (size_t)at, ", %ld in %d (%s)", kib[i],
+			       pids[i], name);
+	}
+	if (at)
+		soak_note("%ld KiB in all processes of the tool%s", sum, text);
+}
+
 static void watch_memory(const struct soak_arena *arena)
 {
+	long noted = 0;
+
 	prctl(PR_SET_NAME, "watch-memory");
 	while (!arena->watch->end) {
 		pid_t pids[SOAK_MAX_PIDS];
 		size_t count = soak_arena_ours(pids, SOAK_MAX_PIDS);
-		long kib = 0;
+		long kib[SOAK_MAX_PIDS], sum = 0;
 
 		for (size_t i = 0; i < count; i++)
-			kib += proportional_kib(pids[i]);
-		if (kib > arena->watch->memory_kib_max)
-			arena->watch->memory_kib_max = kib;
+			sum += kib[i] = proportional_kib(pids[i]);
+		if (sum > arena->watch->memory_kib_max) {
+			/* Each tenth more; what is below is no trouble. */
+			if (sum > MUCH_KIB && sum > noted + noted / 10) {
+				note_memory(pids, kib, count, sum);
+				noted = sum;
+			}
+			arena->watch->memory_kib_max = sum;
+		}
 		soak_sleep_us(MEMORY_US);
 	}
 }
@@ -146,6 +173,7 @@ void soak_watch_start(struct soak_arena *arena)
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		watchers[i](arena);
+		fflush(stdout);
 		_exit(0);
 	}
 }

@@ -7,6 +7,7 @@
 #include "files/files.h"
 #include "roles/opener/message.h"
 #include "roles/opener/opener.h"
+#include "roles/opener/silent.h"
 #include "store/capture/file.h"
 
 #include <errno.h>
@@ -30,6 +31,7 @@ struct server {
 	struct snap_options options; /* its own: rules for opening files */
 	struct snap_arena arena;     /* of the directories */
 	struct snap_capture *capture;
+	struct snap_silent silent;
 	struct snap_files *files; /* NULL: to be made under the options as they are now */
 	int given[SNAP_OPENER_DESCRIPTOR_COUNT];
 	struct snap_broker_request skipped[SNAP_OPENER_MOST_SKIPPED];
@@ -49,11 +51,31 @@ static void forget_files(struct server *server)
 	server->files = NULL;
 }
 
+static bool begin_process(void *context, pid_t pid)
+{
+	struct server *server = context;
+
+	return snap_silent_begin_process(&server->silent, pid);
+}
+
+static bool begin_device(void *context, dev_t device)
+{
+	struct server *server = context;
+
+	return snap_silent_begin_device(&server->silent, device);
+}
+
 static struct stacksnap_error *need_files(struct server *server)
 {
+	const struct snap_files_watch watch = { begin_process, begin_device, server };
+	struct stacksnap_error *err;
+
 	if (server->files)
 		return NULL;
-	return snap_files_create(&server->options, server->capture, &server->files);
+	err = snap_files_create(&server->options, server->capture, &server->files);
+	if (!err)
+		snap_files_watch(server->files, &watch);
+	return err;
 }
 
 /* ---- rules ---- */
@@ -308,13 +330,16 @@ static struct stacksnap_error *take(struct server *server, struct snap_opener_me
 		return NULL;
 	case SNAP_OPENER_FILE:
 		err = open_file(server, message, &copied);
+		snap_silent_end(&server->silent);
 		return answer(server, err, copied);
 	case SNAP_OPENER_SKIP:
 		if (server->skipped_count < SNAP_OPENER_MOST_SKIPPED)
 			server->skipped[server->skipped_count++] = message->request;
 		return NULL;
 	case SNAP_OPENER_SAVE:
-		return answer(server, save(server, *fd), 0);
+		err = save(server, *fd);
+		snap_silent_end(&server->silent);
+		return answer(server, err, 0);
 	}
 	return snap_error_format(SNAP_ERROR_FORMAT, "invalid request");
 }
@@ -334,6 +359,7 @@ void snap_opener_serve(const struct snap_options *options, struct snap_capture *
 	server.options.progress = NULL;
 	server.capture = capture ? capture : &server.described;
 	snap_arena_init(&server.arena);
+	snap_silent_init(&server.silent);
 	for (;;) {
 		struct snap_opener_message message;
 		_cleanup_fd_ int fd = -1;

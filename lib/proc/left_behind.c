@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Processes that earlier runs have given up: see left_behind.h. */
+#include "proc/left_behind.h"
+
+#include "proc/procfs.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+bool snap_has_own_name(const char *comm)
+{
+	return strncmp(comm, SNAP_OWN_NAME, strlen(SNAP_OWN_NAME)) == 0;
+}
+
+bool snap_is_left_behind(int procfs_fd, pid_t pid)
+{
+	struct snap_status status;
+
+	return snap_procfs_task_status(procfs_fd, pid, &status) == 0 && status.state == 'D' &&
+	       status.uid == getuid() && status.suid == getuid() &&
+	       (status.pending >> (SIGKILL - 1) & 1);
+}
