@@ -2,7 +2,8 @@
 /* Responses: see http.h. */
 #include "serve/http.h"
 
-#include <microhttpd.h>
+#include "serve/library.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

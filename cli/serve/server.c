@@ -5,12 +5,12 @@
 #include "message.h"
 #include "serve/http.h"
 #include "serve/job.h"
+#include "serve/library.h"
 #include "serve/metrics.h"
 #include "serve/pages.h"
 #include "serve/query.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -546,8 +546,11 @@ static struct MHD_Daemon *start_daemon(struct snap_serve_server *server, int fd)
 struct snap_serve_server *snap_serve_server_create(const struct snap_cli_request *request,
 						   const struct snap_serve_guard *guard, int fd)
 {
-	struct snap_serve_server *server = calloc(1, sizeof(*server));
+	struct snap_serve_server *server;
 
+	if (!snap_serve_library_load())
+		return NULL;
+	server = calloc(1, sizeof(*server));
 	if (!server) {
 		snap_cli_message("out of memory");
 		return NULL;

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from harness import BUILD, Case, SOURCE, need
+from harness import BUILD, Case, SOURCE, TOOL, need
 
 LIB = os.path.join(SOURCE, "lib")
 STAGES = ("capture", "analyze", "render")
@@ -152,7 +152,13 @@ class Layers(Case):
     def test_one_door_for_the_http_library(self):
         seen = {path for path, text in sources(".c", ".h", below=os.path.join(SOURCE, "cli"))
                 if "microhttpd.h" in includes(text)}
-        self.assertEqual(seen, {"serve/http.c", "serve/server.c"})
+        self.assertEqual(seen, {"serve/library.h"})
+
+    def test_the_http_library_is_loaded_by_who_serves(self):
+        """Linked, with what it needs, it would be a cost of each start of every command."""
+        needed = subprocess.run(["readelf", "-d", TOOL], stdout=subprocess.PIPE, check=True, text=True).stdout
+        self.assertIn("libdw", needed)
+        self.assertNotIn("libmicrohttpd", needed)
 
     def test_library_does_not_print_or_exit(self):
         bad = []

@@ -36,8 +36,11 @@ async function audit(page, where, rules) {
     }));
 }
 
-const settle = (page) => page.evaluate(() => new Promise((resolve) =>
-    setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(resolve)), 200)));
+// Until it shows what it was asked for, and that has been drawn.
+async function settle(page) {
+    await until(() => page.evaluate(() => !document.documentElement.hasAttribute('data-busy')), 'the page to be at rest', PATIENCE);
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+}
 
 // What a person does: the text of what was asked for.
 const steps = {

@@ -74,13 +74,26 @@ function ranges(numbers, most) {
 	return parts.join(', ');
 }
 
+// Calls that are on their way; while there are some the page says that it does not show yet what was asked for.
+let expected = 0;
+
+function expect(more) {
+	expected += more;
+	document.documentElement.toggleAttribute('data-busy', expected > 0);
+}
+
 // Calls back when nothing has come for so long.
 function settled(milliseconds, call) {
 	let timer = 0;
 
 	return () => {
 		clearTimeout(timer);
-		timer = setTimeout(call, milliseconds);
+		expect(timer ? 0 : 1);
+		timer = setTimeout(() => {
+			timer = 0;
+			call();
+			expect(-1);
+		}, milliseconds);
 	};
 }
 
