@@ -220,12 +220,18 @@ static bool refuse_place(struct snap_refusals *refusals, bool was_late, const st
 	return has_news;
 }
 
+/* A crash is soon there: a hostile file that ends a parser then costs no more than itself. */
+static bool is_out_of_time(const struct snap_fallback *fallback, bool was_late)
+{
+	return is_asked(fallback) && (was_late || snap_parser_has_enough(fallback->asked_ns));
+}
+
 /* What comes after one that failed. Each is tried without what the last one was at. */
 static void step_down(struct try *try, struct snap_refusals *refusals, bool was_late,
 		      const struct place *place)
 {
 	try->late += was_late;
-	if (is_asked(try->fallback)) {
+	if (is_out_of_time(try->fallback, was_late)) {
 		try->effort = SNAP_EFFORT_NO_FILES;
 	} else if (!refuse_place(refusals, was_late, place) || try->late >= MOST_LATE) {
 		try->effort++;
@@ -252,12 +258,12 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 		if (!err)
 			err = run_parser(&try, parser, &refusals, &place);
 		fallback->effort = try.effort;
+		was_late = err && snap_error_code(err) == SNAP_ERROR_TIMEOUT;
 		if (!err || !may_be_tried_again(err) || try.effort == SNAP_EFFORT_NO_FILES ||
-		    (fallback->no_less && is_asked(fallback)))
+		    (fallback->no_less && is_out_of_time(fallback, was_late)))
 			return err;
 		snap_parser_destroy(parser);
 		parser = NULL;
-		was_late = snap_error_code(err) == SNAP_ERROR_TIMEOUT;
 		/* The first reason is the one that matters: the others follow from it. */
 		if (fallback->reason)
 			snap_error_destroy(err);

@@ -58,7 +58,7 @@ struct snap_fallback {
 	enum snap_effort first;
 	/*
 	 * As in struct snap_parser_call, for all tries but the last. Who is asked tries nothing but
-	 * the last effort after what fails, or with `no_less` nothing at all.
+	 * the last effort once that time is over, or with `no_less` nothing at all.
 	 */
 	_Atomic int64_t *asked_ns;
 	bool no_less;

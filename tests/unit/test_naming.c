@@ -27,6 +27,7 @@ struct bed {
 	struct snap_log *log;
 	struct snap_files *files;
 	struct snap_local_broker local;
+	bool is_told;           /* to come to an end, when the first one asks */
 	unsigned asked, deaths; /* so many of the first parsers are killed */
 	unsigned hurries;       /* the request at which it is told to come to an end */
 	bool stops;             /* in place of killing */
@@ -102,6 +103,8 @@ static struct stacksnap_error *answer_or_kill(void *context,
 	struct bed *bed = context;
 	struct snap_broker broker = snap_local_broker(&bed->local);
 
+	if (bed->is_told && bed->asked == 0)
+		bed->asked_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	if (bed->asked++ < bed->deaths)
 		signal_asker(bed->stops ? SIGSTOP : SIGKILL);
 	if (bed->asked == bed->hurries)
@@ -176,6 +179,18 @@ static void test_a_parser_is_killed(void **state)
 	assert_true(bed->asked > 1);
 	assert_int_not_equal(count_functions(bed), 0);
 	assert_true(count_functions(bed) < bed->log->name_count);
+	assert_int_equal(count_warnings(bed), 1);
+}
+
+/* Who is asked to come to an end has time for another one, which is late on a busy machine alone. */
+static void test_one_is_killed_in_a_hurry(void **state)
+{
+	struct bed *bed = *state;
+
+	bed->deaths = 1;
+	bed->is_told = true;
+	assert_null(run(bed));
+	assert_true(count_functions(bed) > 0 || count_warnings_of(bed, "names_late") > 0);
 	assert_int_equal(count_warnings(bed), 1);
 }
 
@@ -279,6 +294,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_all_is_well, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_parser_is_killed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_one_is_killed_in_a_hurry, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_each_one_is_killed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_there_is_no_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_file_is_named_later, set_up, tear_down),
