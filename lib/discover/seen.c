@@ -81,7 +81,8 @@ static bool is_own_child(const struct snap_seen_table *table, const struct snap_
 {
 	if (stat->ppid != table->self && stat->ppid != table->here)
 		return false;
-	return stat->exit_signal == 0 || snap_has_own_name(stat->name);
+	return stat->exit_signal == 0 || strcmp(stat->name, "snap-collector") == 0 ||
+	       strcmp(stat->name, "snap-parser") == 0;
 }
 
 /* As far as its own stat tells: see is_of_own(). */
