@@ -146,7 +146,6 @@ static bool is_mapped(const struct snap_live *live, const struct snap_file_reque
 	return has_head(request->process, map);
 }
 
-/* Of a place that a target named: why it is not opened, NULL: it may be. */
 /* ---- what may not come back ---- */
 
 void snap_files_watch(struct snap_files *files, const struct snap_files_watch *watch)
@@ -191,6 +190,7 @@ struct stacksnap_error *snap_files_open_contents(const struct snap_files *files,
 
 /* ---- who may ---- */
 
+/* Of a place that a target named: why it is not opened, NULL: it may be. */
 static const char *objection(const struct snap_files *files, const struct snap_candidate *place,
 			     const struct snap_file_request *request, int path_fd, bool is_ours)
 {

@@ -2,11 +2,9 @@
 /* What did not answer openers of earlier runs: see silent.h. */
 #include "roles/opener/silent.h"
 
-#include "base/cleanup.h"
 #include "proc/left_behind.h"
 #include "proc/procfs.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
