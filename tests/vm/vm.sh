@@ -108,7 +108,7 @@ pack() {
 
 boot() {
 	# On some processors qemu 7.2 emulates cmpxchg16b wrongly, and kernels from 6.12 on end in the first cache that they make.
-	local accel=(-accel "tcg,thread=multi" -cpu max,cx16=off)
+	local accel=(-accel "tcg,thread=multi" -cpu "max,cx16=off")
 
 	[[ ${VM_ACCEL:-tcg} == tcg ]] || accel=(-accel "$VM_ACCEL" -cpu host)
 	timeout --foreground "${VM_SECONDS:-7200}" qemu-system-x86_64 "${accel[@]}" -m 3G -smp 2 -display none -no-reboot \
