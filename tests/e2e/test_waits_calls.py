@@ -140,6 +140,12 @@ class Peers(WaitCase):
                 self.assertEqual(len(named), files)
                 self.assertLessEqual(set().union(*named), {holder})
 
+    def test_locks_of_files_beside_many_of_others(self):
+        """Another program's 100,000 make the kernel's table so long that there is no time to read it."""
+        truths_of(self.run_program("peers", f"many-locks:50,2000,{self.scratch()}"))
+        _, doc = self.compare("peers", "locks:" + self.scratch())
+        self.assertIn("time", doc.get("waits_lack", []))
+        self.compare("peers", "shared-locks:" + self.scratch())
 
     def test_more_sockets_than_anybody_needs(self):
         """100,000 of the tree: the one that a thread waits with is found among them, or it is said that it was not."""

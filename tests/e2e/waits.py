@@ -275,7 +275,8 @@ class WaitCase(Case):
     def judge(self, truths, doc, build=None):
         tally = Tally()
         tally.add(truths, doc, build or self.build)
-        self.assertEqual(tally.wrong, [], "\n".join(["", *tally.wrong])[:6000])
+        lacks = f"waits_lack: {doc.get('waits_lack')}"
+        self.assertEqual(tally.wrong, [], "\n".join(["", lacks, *tally.wrong])[:6000])
         self.assertGreater(tally.right, 1)
 
 

@@ -2,8 +2,13 @@
 /*
  * The kernel's table of locks on files, of which those of files are kept that somebody waits to
  * lock. Who holds a lock the table does not always say: see ends.c.
+ *
+ * The table is one for the machine, and the kernel walks it from its beginning for each buffer that
+ * is read (fs/locks.c): 100,000 locks, which anybody may take, are a second and a half. So it has a
+ * time, and what was read by then counts.
  */
 #include "proc/wait/locks.h"
+#include "base/clock.h"
 #include "capture/wait/resolver.h"
 
 #include <string.h>
@@ -11,6 +16,7 @@
 enum {
 	TABLE_TEXT = 16384,
 	BLOCK = 256,
+	LONGEST_NS = 100000000,
 };
 
 struct block {
@@ -26,7 +32,7 @@ struct table {
 	size_t inode_count;
 	struct block *blocks; /* newest first */
 	size_t count;
-	bool is_cut;
+	bool is_cut, is_late;
 	int status;
 };
 
@@ -71,6 +77,8 @@ static void read_table(void *context, uint32_t item _unused_)
 	_cleanup_fd_ int fd = snap_procfs_open_file(table->memory->root_fd, "locks");
 	struct snap_file_lock lock;
 	struct snap_lines lines;
+	int64_t until_ns = snap_clock_ns(CLOCK_MONOTONIC) + LONGEST_NS;
+	uint64_t total = 0;
 	size_t length;
 	int more;
 
@@ -78,9 +86,13 @@ static void read_table(void *context, uint32_t item _unused_)
 	if (fd < 0)
 		return;
 	snap_lines_init(&lines, fd, text, sizeof(text));
-	while ((more = snap_lines_next(&lines, &line, &length)) > 0 && !table->is_cut)
+	while ((more = snap_lines_next(&lines, &line, &length)) > 0 && !table->is_cut &&
+	       !table->is_late) {
 		if (snap_parse_file_lock(line, length, &lock) && is_wanted(table, &lock))
 			add_lock(table, &lock);
+		table->is_late = lines.total != total && snap_clock_ns(CLOCK_MONOTONIC) >= until_ns;
+		total = lines.total;
+	}
 	table->status = more < 0 ? more : 0;
 }
 
@@ -149,5 +161,6 @@ struct stacksnap_error *snap_wait_ask_locks(struct snap_wait_resolver *resolver)
 		return NULL;
 	resolver->facts->lacks |= table->status ? SNAP_LACK_FILE_LOCKS : 0;
 	resolver->facts->lacks |= table->is_cut ? SNAP_LACK_CUT : 0;
+	resolver->facts->lacks |= table->is_late ? SNAP_LACK_TIME : 0;
 	return keep_locks(resolver, table);
 }

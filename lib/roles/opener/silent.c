@@ -18,6 +18,21 @@ void snap_silent_init(struct snap_silent *silent)
 		strcpy(silent->own, SNAP_OWN_NAME "opener");
 }
 
+/* Readers of memory, which may be left behind by the hundred, say nothing of files. */
+static bool says_what(const char *name)
+{
+	const char *what = name + strlen(SNAP_OWN_NAME) + 1;
+
+	switch (what[-1]) {
+	case 'p':
+		return *what && !what[strspn(what, "0123456789")];
+	case 'd':
+		return *what && !what[strspn(what, "0123456789abcdef:")];
+	default:
+		return false;
+	}
+}
+
 /*
  * Names first: they are read without a question to anybody, also where a process is in the middle of
  * an exec, and hardly any is one of ours.
@@ -42,7 +57,7 @@ static void read_left_behind(struct snap_silent *silent)
 			continue;
 		/* A name of full length leaves no room for it. */
 		name[strcspn(name, "\n")] = '\0';
-		if (snap_is_left_behind(procfs.root_fd, pid))
+		if (says_what(name) && snap_is_left_behind(procfs.root_fd, pid))
 			silent->count++;
 	}
 	snap_procfs_close(&procfs);

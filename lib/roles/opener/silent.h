@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 enum {
-	SNAP_SILENT_MOST = 64,  /* names that are kept */
+	SNAP_SILENT_MOST = 512, /* names that are kept */
 	SNAP_SILENT_ENOUGH = 2, /* that are held by the same */
 	SNAP_SILENT_NAME = 16,  /* TASK_COMM_LEN */
 };

@@ -4,6 +4,7 @@
  *
  * /proc/locks has the waiter below the holder, with its number, but the pid there is of who took
  * the lock: of flock and OFD the true holders are those whose fdinfo shows it (proc_locks(5)).
+ * Where the table was not read to its end, whoever is shown to hold what conflicts is a holder.
  */
 #include "analyze/wait/kernel/kernel.h"
 
@@ -12,7 +13,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-enum { SET_OPEN_LOCK_WAIT = 38 };
+enum {
+	SET_OPEN_LOCK_WAIT = 38,
+	MOST_OWN = 64, /* locks of one process on one file; of who has more nobody is named */
+};
 
 /* What the call asks for. */
 struct request {
@@ -173,6 +177,77 @@ static struct stacksnap_error *find_holders(struct snap_wait_analysis *waits,
 	return snap_wait_make_crowd(waits, key, pids, count, false, ret);
 }
 
+/* Locks of POSIX and OFD exclude each other, and none of them that of flock(2). */
+static bool conflicts(const struct request *request, bool writes,
+		      const struct snap_file_lock *shown)
+{
+	bool is_flock = request->kind == SNAP_LOCK_FLOCK;
+
+	return is_flock == (shown->kind == SNAP_LOCK_FLOCK) && shown->kind != SNAP_LOCK_LEASE &&
+	       (writes || shown->write) && shown->start <= request->end &&
+	       shown->end >= request->start;
+}
+
+/* One that the waiter's process has itself, and which it may be about to change. */
+static bool is_own(const struct snap_file_lock *const *own, size_t count,
+		   const struct snap_file_lock *shown)
+{
+	for (size_t i = 0; i < count; i++)
+		if (compare_shown(own[i], shown) == 0 && own[i]->write == shown->write)
+			return shown->kind != SNAP_LOCK_POSIX || own[i]->pid == shown->pid;
+	return false;
+}
+
+static int compare_pids(const void *left, const void *right)
+{
+	return snap_compare(*(const pid_t *)left, *(const pid_t *)right);
+}
+
+/* Without the waiter's line: by what fdinfo shows of this file. */
+static struct stacksnap_error *find_conflicting(struct snap_wait_analysis *waits,
+						const struct snap_waiter *waiter,
+						const struct snap_descriptor *file,
+						const struct request *request,
+						const struct snap_wait_crowd **ret)
+{
+	const struct snap_wait_lookup *lookup = waits->lookup;
+	const struct snap_file_lock *all = waits->facts->locks, **own;
+	const struct snap_file_lock key = { .inode = file->inode,
+					    .dev_major = file->dev_major,
+					    .dev_minor = file->dev_minor };
+	bool writes = waiter->wait->mode == SNAP_WAIT_WRITE;
+	pid_t pid = snap_waiter_process(waiter)->pid, *pids;
+	size_t at = snap_first_not(lookup->shown_count, i,
+				   compare_files(&all[lookup->shown[i]], &key) < 0);
+	size_t next = snap_first_not(lookup->shown_count, i,
+				     compare_files(&all[lookup->shown[i]], &key) <= 0);
+	size_t own_count = 0, count = 0;
+
+	if (at == next || !request->range_known)
+		return NULL;
+	own = snap_arena_new_array(&waits->analysis->scratch, next - at,
+				   const struct snap_file_lock *);
+	pids = snap_arena_new_array(&waits->analysis->scratch, next - at, pid_t);
+	if (!own || !pids)
+		return snap_error_no_memory();
+	for (size_t i = at; i < next && own_count < MOST_OWN; i++)
+		if (all[lookup->shown[i]].pid == pid)
+			own[own_count++] = &all[lookup->shown[i]];
+	for (size_t i = at; own_count < MOST_OWN && i < next; i++) {
+		const struct snap_file_lock *shown = &all[lookup->shown[i]];
+
+		if (conflicts(request, writes, shown) && !is_own(own, own_count, shown))
+			pids[count++] = shown->pid;
+	}
+	if (!count)
+		return NULL;
+	qsort(pids, count, sizeof(*pids), compare_pids);
+	return snap_wait_make_crowd(waits,
+				    snap_wait_object_of(SNAP_WAIT_FILE_LOCK, waiter->object,
+							(uint64_t)(waiter - waits->waiters), 1),
+				    pids, count, false, ret);
+}
+
 static void set_holders(struct snap_waiter *waiter, const struct snap_wait_crowd *crowd)
 {
 	struct snap_wait *wait = waiter->wait;
@@ -241,7 +316,8 @@ struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *w
 	struct snap_wait *wait = snap_wait_new(waits, waiter, SNAP_WAIT_FILE_LOCK,
 					       snap_wait_call_confidence(waiter));
 	const struct snap_descriptor *file;
-	const struct snap_wait_crowd *crowd;
+	const unsigned partial = SNAP_LACK_TIME | SNAP_LACK_CUT | SNAP_LACK_FILE_LOCKS;
+	const struct snap_wait_crowd *crowd = NULL;
 	const struct snap_file_lock *held;
 	struct stacksnap_error *err;
 	struct request request;
@@ -262,10 +338,11 @@ struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *w
 	if (err)
 		return err;
 	held = find_held(waits, waiter, file, &request);
-	if (!held)
-		return NULL;
-	err = find_holders(waits, held, &crowd);
-	if (!err)
+	if (held)
+		err = find_holders(waits, held, &crowd);
+	else if (waits->facts->lacks & partial)
+		err = find_conflicting(waits, waiter, file, &request, &crowd);
+	if (!err && crowd)
 		set_holders(waiter, crowd);
 	return err;
 }
