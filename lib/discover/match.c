@@ -89,8 +89,18 @@ static bool program_matches(const struct snap_answer *answer, const regex_t *reg
 	return regexec(regex, base ? base + 1 : path, 0, NULL, 0) == 0;
 }
 
+/* `ids`: of the containers that engines call what the target says. */
+static bool container_matches(const char *container, const struct snap_target *target,
+			      const struct snap_container_ids *ids)
+{
+	for (size_t i = 0; i < ids->count; i++)
+		if (strcmp(container, ids->list[i].text) == 0)
+			return true;
+	return snap_cgroup_container_is(container, target->text);
+}
+
 static bool cgroup_matches(struct snap_discovery *run, int process_fd,
-			   const struct snap_target *target)
+			   const struct snap_target *target, const struct snap_container_ids *ids)
 {
 	if (snap_discovery_cgroup(run, process_fd) != 0)
 		return false;
@@ -100,7 +110,7 @@ static bool cgroup_matches(struct snap_discovery *run, int process_fd,
 	case SNAP_TARGET_CGROUP:
 		return run->cgroup.path[0] && snap_cgroup_is_below(run->cgroup.path, target->text);
 	case SNAP_TARGET_CONTAINER:
-		return snap_cgroup_container_is(run->cgroup.container, target->text);
+		return container_matches(run->cgroup.container, target, ids);
 	case SNAP_TARGET_PID:
 	case SNAP_TARGET_NAME:
 	case SNAP_TARGET_ALL:
@@ -110,11 +120,11 @@ static bool cgroup_matches(struct snap_discovery *run, int process_fd,
 }
 
 static bool target_matches(struct snap_discovery *run, const struct snap_seen *seen,
-			   const struct snap_target *target)
+			   const struct snap_target *target, const struct snap_container_ids *ids)
 {
 	_cleanup_fd_ int fd = snap_procfs_open_process(run->procfs, seen->stat.pid);
 
-	return fd >= 0 && cgroup_matches(run, fd, target);
+	return fd >= 0 && cgroup_matches(run, fd, target, ids);
 }
 
 /* For a target that matches nothing: how the sentence goes on after "no process ". */
@@ -142,7 +152,8 @@ static bool may_be_meant(const struct snap_seen *seen)
 	return !seen->own && !(seen->stat.flags & SNAP_PF_KTHREAD);
 }
 
-static bool match_by_cgroup(struct snap_discovery *run, const struct snap_target *target)
+static bool match_by_cgroup(struct snap_discovery *run, const struct snap_target *target,
+			    const struct snap_container_ids *ids)
 {
 	bool found = false;
 
@@ -151,7 +162,7 @@ static bool match_by_cgroup(struct snap_discovery *run, const struct snap_target
 
 		if (snap_options_cancelled(run->options))
 			break;
-		if (!may_be_meant(seen) || !target_matches(run, seen, target))
+		if (!may_be_meant(seen) || !target_matches(run, seen, target, ids))
 			continue;
 		mark_matched(seen, true);
 		found = true;
@@ -210,11 +221,17 @@ static bool match_by_name(struct snap_discovery *run, const regex_t *regex)
 static struct stacksnap_error *match_by_text(struct snap_discovery *run,
 					     const struct snap_target *target, bool *found_ret)
 {
+	_cleanup_(snap_container_ids_deinit) struct snap_container_ids ids = { 0 };
 	struct stacksnap_error *err;
 
 	*found_ret = false;
+	if (target->kind == SNAP_TARGET_CONTAINER && run->options->find_containers) {
+		err = run->options->find_containers(target->text, &ids);
+		if (err)
+			return err;
+	}
 	if (target->kind != SNAP_TARGET_NAME) {
-		*found_ret = match_by_cgroup(run, target);
+		*found_ret = match_by_cgroup(run, target, &ids);
 		return NULL;
 	}
 	err = snap_discovery_need_asker(run);

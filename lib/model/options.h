@@ -9,11 +9,13 @@
 #define SNAP_MODEL_OPTIONS_H
 
 #include "base/arena.h"
+#include "base/error.h"
 #include "model/wait/watch_rules.h"
 
 #include <regex.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/types.h>
 
 enum snap_target_kind {
@@ -123,11 +125,31 @@ struct snap_moment {
 	int64_t ns;
 };
 
+/* Ids of containers, 64 hexadecimal digits each; zeroed: none. Whoever has the list frees it. */
+enum { SNAP_CONTAINER_ID_LENGTH = 64 };
+
+struct snap_container_id {
+	char text[SNAP_CONTAINER_ID_LENGTH + 1];
+};
+
+struct snap_container_ids {
+	struct snap_container_id *list;
+	size_t count, capacity;
+};
+
+static inline void snap_container_ids_deinit(struct snap_container_ids *ids)
+{
+	free(ids->list);
+}
+
 struct snap_options {
 	struct snap_arena arena;
 	struct snap_target *targets;
 	size_t target_count, target_capacity;
 	bool children; /* descendants too; default true */
+	/* Adds the ids of containers with that name; NO_MEMORY. NULL: names are not known. */
+	struct stacksnap_error *(*find_containers)(const char *name,
+						   struct snap_container_ids *ids);
 	/* capture */
 	uint64_t max_stack;        /* bytes a thread, default 1 MiB */
 	uint64_t max_snapshot;     /* bytes of all stacks, 128 MiB */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Who is in the report: descendants, several targets, names, cgroups, namespaces, and the views."""
+import json
 import os
 import re
 import shutil
@@ -224,6 +225,24 @@ class Cgroups(Case):
             self.assertIn(victim.pid, processes(self.json("--cgroup", text)))
         got = self.run_tool("--container", "feedfeedfeed", status=2)
         self.assertIn("feedfeedfeed", got.err)
+        victim.close()
+
+    def test_container_by_name(self):
+        """The engine's own files say which id a name has, also to a user who keeps them at home."""
+        ident = "89abcdef01234567" * 4
+        path, _ = self.make("machine.slice", f"libpod-{ident}.scope")
+        victim = self.victim("chain")
+        self.move(path, victim.pid)
+        home = self.scratch()
+        folder = os.path.join(home, "containers", "storage", "overlay-containers")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "containers.json"), "w") as f:
+            json.dump([{"id": "0" * 64, "names": ["other"]}, {"id": ident, "names": ["web-7"]}], f)
+        env = {"XDG_DATA_HOME": home}
+        doc = self.json("--container", "web-7", env=env)
+        self.assertEqual([n["pid"] for n in doc["processes"]], [victim.pid])
+        for text in ("web", "other"):
+            self.assertIn(f"'{text}'", self.run_tool("--container", text, status=2, env=env).err)
         victim.close()
 
     def test_ancestors_in_the_same_cgroup(self):

@@ -21,7 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __clang__ /* It makes no clones. */
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
+#endif
 
 /* Prints the line. VICTIM_NODUMP in the environment: the process is not dumpable. */
 __attribute__((format(printf, 1, 2), unused)) static void victim_ready(const char *format, ...)

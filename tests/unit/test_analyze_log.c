@@ -644,7 +644,7 @@ static void test_model_of_ring(void **state _unused_)
 
 int named_function(int number);
 
-__attribute__((noinline, noclone)) int named_function(int number)
+__attribute__((noinline)) int named_function(int number)
 {
 	return number * 3 + 1;
 }

@@ -112,14 +112,16 @@ static size_t read_input(void *buffer, size_t size, void *context)
 	return (size_t)-1;
 }
 
-struct stacksnap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_json **ret)
+/* `type` is that of the root, `kind` its name. */
+static struct stacksnap_error *open_root(int fd, uint64_t max_bytes, json_type type,
+					 const char *kind, struct snap_json **ret)
 {
 	struct input input = { .fd = fd, .left = max_bytes };
 	json_error_t error;
 	json_t *root = json_load_callback(read_input, &input, JSON_REJECT_DUPLICATES, &error);
 	char clean[4 * sizeof(error.text) + 1];
 
-	if (root && json_is_object(root)) {
+	if (root && json_typeof(root) == type) {
 		*ret = (struct snap_json *)root;
 		return NULL;
 	}
@@ -130,7 +132,7 @@ struct stacksnap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct s
 					 "not a snapshot: it has too many values");
 	if (root) {
 		json_decref(root);
-		return snap_error_format(SNAP_ERROR_FORMAT, "not a JSON object");
+		return snap_error_format(SNAP_ERROR_FORMAT, "not a JSON %s", kind);
 	}
 	/* Without memory jansson 2.14 mostly says nothing. */
 	if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
@@ -138,6 +140,17 @@ struct stacksnap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct s
 	snap_escape(error.text, strlen(error.text), 0, clean, sizeof(clean));
 	return snap_error_format(SNAP_ERROR_FORMAT, "not a JSON document: line %d: %s", error.line,
 				 clean);
+}
+
+struct stacksnap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_json **ret)
+{
+	return open_root(fd, max_bytes, JSON_OBJECT, "object", ret);
+}
+
+struct stacksnap_error *snap_json_pick_open_array(int fd, uint64_t max_bytes,
+						  struct snap_json **ret)
+{
+	return open_root(fd, max_bytes, JSON_ARRAY, "array", ret);
 }
 
 void snap_json_pick_close(struct snap_json *root)
@@ -199,6 +212,11 @@ struct snap_json_list snap_json_pick_list(struct snap_json_pick *pick,
 	if (value && !json_is_array(value))
 		snap_json_pick_refuse(pick, key, "an array");
 	return (struct snap_json_list){ pick, as_value(value), key, json_array_size(value), 0 };
+}
+
+struct snap_json_list snap_json_pick_rows(struct snap_json_pick *pick, const struct snap_json *root)
+{
+	return (struct snap_json_list){ pick, root, "", json_array_size(as_json(root)), 0 };
 }
 
 /* NULL at the end. */

@@ -33,6 +33,9 @@ void snap_json_pick_deinit(struct snap_json_pick *pick);
 /* The document's root, an object; released by snap_json_pick_close(). FORMAT, OS. */
 struct stacksnap_error *snap_json_pick_open(int fd, uint64_t max_bytes,
 					    struct snap_json **ret) _must_check_;
+/* The same of a root that is an array, for snap_json_pick_rows(). */
+struct stacksnap_error *snap_json_pick_open_array(int fd, uint64_t max_bytes,
+						  struct snap_json **ret) _must_check_;
 void snap_json_pick_close(struct snap_json *root);
 
 static inline void snap_json_pick_closep(struct snap_json **root)
@@ -67,6 +70,9 @@ struct snap_json_list {
 
 struct snap_json_list snap_json_pick_list(struct snap_json_pick *pick,
 					  const struct snap_json *object, const char *key);
+/* The elements of a root that is one. */
+struct snap_json_list snap_json_pick_rows(struct snap_json_pick *pick,
+					  const struct snap_json *root);
 /* The next element, which must be an object; NULL: there is none, or an error. */
 const struct snap_json *snap_json_list_object(struct snap_json_list *list);
 /* The next element, which must be a text, which may be empty; NULL likewise. */

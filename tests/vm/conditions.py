@@ -1,0 +1,503 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""conditions.py [TEST…]: what machines are like on which the tool is used, one after the other, as `./dev vm SUITE
+tests/vm/conditions.sh` sets them up in its machine: security modules, units and containers, procfs that hides, too little
+memory, no descriptors, a clock that jumps. It changes settings of the whole machine, some of them until it is booted
+again, so it runs nowhere else. Tests run in the order in which they stand here: what cannot be undone comes last."""
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+
+import harness  # noqa: E402
+from harness import PATIENCE, TARGETS, TOOL, need, processes, proc_state, read_file, run_tool, tids_of, wait_until  # noqa: E402
+
+USER = 60001
+OTHER = 60002
+# An emulated machine is slow: no test is about the tool's own deadlines.
+PATIENT = ("--timeout", "60s")
+
+
+def quietly(*argv, **options):
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, **options)
+
+
+def setting(path):
+    return read_file(path).strip()
+
+
+def as_user(uid, *argv):
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", *argv]
+
+
+class Machine(harness.Case):
+    """A test that may change the machine, and puts back what it changed."""
+
+    def set(self, path, value):
+        """Writes a setting for the time of the test."""
+        if not os.path.exists(path):
+            raise unittest.SkipTest(f"kernel: no {path}")
+        before = setting(path)
+        with open(path, "w") as f:
+            f.write(value)
+        self.addCleanup(self.put_back, path, before)
+
+    def put_back(self, path, value):
+        with open(path, "w") as f:
+            f.write(value)
+
+    def tool(self, *argv, status=0, uid=None, **options):
+        """A run of the tool, as another user if `uid` says so."""
+        if uid is not None:
+            argv = [self.for_users(), *argv]
+            options["tool"] = "setpriv"
+            argv = [f"--reuid={uid}", f"--regid={uid}", "--clear-groups", *argv]
+        return self.run_tool(*argv, status=status, timeout=120.0 * PATIENCE, **options)
+
+    def for_users(self):
+        """The tool, where any user can reach it."""
+        path = "/usr/local/bin/stacksnap-for-users"
+        if not os.path.exists(path):
+            shutil.copy(TOOL, path)
+            folder = os.path.dirname(os.path.dirname(TOOL))
+            for name in os.listdir(os.path.join(folder, "lib")):
+                if name.startswith("libstacksnap.so"):
+                    shutil.copy(os.path.join(folder, "lib", name), "/usr/local/lib", follow_symlinks=True)
+            subprocess.run(["ldconfig"], check=True)
+        return path
+
+    def whole(self, pid, *argv, **options):
+        """A snapshot in which the process has all its threads, each with a stack that reaches its outermost frame."""
+        doc = json.loads(self.tool("--json", *PATIENT, "-p", str(pid), *argv, **options).out)
+        node = processes(doc)[pid]
+        self.assertEqual(sum(s["count"] for s in node["stacks"]), len(tids_of(pid)), node)
+        for stack in node["stacks"]:
+            self.assertEqual(stack["unwind"], "complete", stack)
+        return doc
+
+
+class Ordinary(Machine):
+    def test_all_processes(self):
+        """What systemd has started, and each of it whole but what ends in the meantime."""
+        got = self.tool("--json", "--all", *PATIENT, status=(0, 1))
+        nodes = processes(json.loads(got.out))
+        self.assertIn("systemd", nodes[1]["name"])
+        self.assertGreater(len(nodes[1]["stacks"]), 0)
+        self.assertEqual(proc_state(1), "S")
+
+    def test_record(self):
+        victim = self.victim("threads", "futex:20:waiter", "spin:1:spinner", settled=False)
+        stats = os.path.join(self.scratch(), "stats")
+        self.tool("record", "-p", str(victim.pid), "-d", "5", "-f", "folded", "--stats", stats, status=(0, 1))
+        with open(stats) as f:
+            told = json.load(f)
+        self.assertGreater(told["ticks"], 0, told)
+        self.assertLessEqual(told["stopped_percent"], 3.0, told)
+
+    def test_perf_event_paranoid(self):
+        self.set("/proc/sys/kernel/perf_event_paranoid", "3")
+        victim = self.victim("threads", "futex:3:waiter")
+        self.whole(victim.pid)
+
+    def test_32_bit(self):
+        """Is told as what it is, beside a program that is shown in full."""
+        victim, other = self.victim("bits32"), self.victim("threads", "futex:3:waiter")
+        doc = json.loads(self.tool("--json", "-p", f"{victim.pid},{other.pid}", *PATIENT, status=1).out)
+        self.assertEqual(processes(doc)[victim.pid]["error"]["code"], "unsupported_arch")
+        self.assertEqual(processes(doc)[other.pid]["thread_count"], 4)
+
+
+class Yama(Machine):
+    """kernel.yama.ptrace_scope 0, 1 and 2; 3 is among what cannot be undone."""
+    PATH = "/proc/sys/kernel/yama/ptrace_scope"
+
+    def user_program(self):
+        return self.victim("threads", "futex:2:waiter", user=USER, group=USER, extra_groups=[])
+
+    def test_0(self):
+        self.set(self.PATH, "0")
+        self.whole(self.user_program().pid, uid=USER)
+
+    def test_1(self):
+        """Own processes are refused unless they are descendants, and it says how that is changed."""
+        self.set(self.PATH, "1")
+        victim = self.user_program()
+        got = self.tool("-p", str(victim.pid), uid=USER, status=2)
+        self.assertIn("ptrace_scope is 1", got.err)
+        self.whole(victim.pid)
+        script = f'"$1" futex:2:waiter <"$2" >"$3" & read line <"$3"; {self.for_users()} --json --timeout 60s -p $!; ' \
+                 'kill $!'
+        folder = self.scratch(0o777)
+        for name in ("in", "out"):
+            os.mkfifo(os.path.join(folder, name))
+            os.chmod(os.path.join(folder, name), 0o666)
+        program = shutil.copy(os.path.join(TARGETS, "threads"), folder)
+        hold = os.open(os.path.join(folder, "in"), os.O_RDWR)
+        self.addCleanup(os.close, hold)
+        got = quietly(*as_user(USER, "bash", "-c", script, "bash", program, os.path.join(folder, "in"),
+                               os.path.join(folder, "out")), timeout=120 * PATIENCE)
+        # The tool is a sibling here, not an ancestor: refused as well.
+        self.assertIn("ptrace_scope is 1", got.stdout)
+
+    def test_2(self):
+        self.set(self.PATH, "2")
+        victim = self.user_program()
+        got = self.tool("-p", str(victim.pid), uid=USER, status=2)
+        self.assertIn("ptrace_scope is 2", got.err)
+        self.whole(victim.pid)
+
+
+class Modules(Machine):
+    def test_landlock(self):
+        """A tool in a domain of Landlock may trace what is in the domain alone; what it says is true."""
+        if "landlock" not in setting("/sys/kernel/security/lsm").split(","):
+            raise unittest.SkipTest("kernel: no Landlock")
+        victim = self.victim("threads", "futex:2:waiter")
+        libc = ctypes.CDLL(None, use_errno=True)
+
+        def confine():
+            rights = ctypes.c_uint64(1 << 1)  # LANDLOCK_ACCESS_FS_WRITE_FILE
+            domain = libc.syscall(444, ctypes.byref(rights), 8, 0)
+            if domain < 0 or libc.prctl(38, 1, 0, 0, 0) or libc.syscall(446, domain, 0):
+                os._exit(99)
+
+        got = run_tool(["-p", str(victim.pid), *PATIENT], preexec_fn=confine, timeout=120 * PATIENCE)
+        self.assertNotEqual(got.status, 99, "no domain could be made")
+        self.assertEqual(got.status, 2, got)
+        self.assertIn("security module", got.err)
+        self.assert_free(victim.pid)
+
+    def test_apparmor(self):
+        """A program whose profile does not let it be traced is told; what runs beside it is shown."""
+        need("apparmor_parser")
+        if "apparmor" not in setting("/sys/kernel/security/lsm").split(","):
+            raise unittest.SkipTest("kernel: no AppArmor")
+        folder = self.scratch()
+        program = shutil.copy(os.path.join(TARGETS, "threads"), folder)
+        profile = os.path.join(folder, "profile")
+        with open(profile, "w") as f:
+            f.write("abi <abi/3.0>,\nprofile stacksnap-test {\n  file,\n  signal,\n  deny ptrace,\n}\n")
+        loaded = quietly("apparmor_parser", "-r", profile)
+        self.assertEqual(loaded.returncode, 0, loaded.stdout)
+        self.addCleanup(quietly, "apparmor_parser", "-R", profile)
+        confined = self.program(["aa-exec", "-p", "stacksnap-test", "--", program, "futex:2:waiter"])
+        other = self.victim("threads", "futex:2:waiter")
+        got = self.tool("--json", "-p", f"{confined.pid},{other.pid}", *PATIENT, status=1)
+        nodes = processes(json.loads(got.out))
+        self.assertEqual(nodes[confined.pid]["error"]["code"], "permission_denied", got)
+        self.assertIn("security module", nodes[confined.pid]["error"]["message"])
+        self.assertEqual(nodes[other.pid]["thread_count"], 3)
+
+
+class Units(Machine):
+    """Targets by the names that systemd gave them."""
+
+    def setUp(self):
+        super().setUp()
+        need("systemd-run", "systemctl")
+
+    def start(self, name, *options):
+        """A unit of `sleep`; its main pid."""
+        got = quietly("systemd-run", "--unit", name, *options, "sleep", "3600")
+        self.assertEqual(got.returncode, 0, got.stdout)
+        self.addCleanup(quietly, "systemctl", "stop", name)
+
+        def main_pid():
+            pid = int(quietly("systemctl", "show", "-P", "MainPID", name).stdout or 0)
+            return pid if pid and setting(f"/proc/{pid}/comm") == "sleep" else None
+        return wait_until(main_pid, f"{name} to run")
+
+    def meant(self, *argv, status=0):
+        """The pids that options mean, roots of the report."""
+        doc = json.loads(self.tool("--json", *PATIENT, *argv, status=status).out)
+        return {node["pid"] for node in doc["processes"]}
+
+    def test_service(self):
+        pid = self.start("snap-plain.service")
+        for name in ("snap-plain.service", "snap-plain"):
+            self.assertEqual(self.meant("--unit", name), {pid})
+
+    def test_instances(self):
+        one, two = self.start("snap-many@one.service"), self.start("snap-many@two.service")
+        self.assertEqual(self.meant("--unit", "snap-many@one"), {one})
+        self.assertEqual(self.meant("--unit", "snap-many@two.service"), {two})
+
+    def test_slice(self):
+        pids = {self.start(f"snap-sliced{i}.service", "--slice=snapslice.slice") for i in range(2)}
+        self.assertEqual(self.meant("--unit", "snapslice.slice"), pids)
+        self.assertEqual(self.meant("--cgroup", "/snapslice.slice"), pids)
+
+    def test_escaped(self):
+        pid = self.start("snap\\x2ddash.service")
+        self.assertEqual(self.meant("--unit", "snap\\x2ddash.service"), {pid})
+
+    def test_user_unit(self):
+        """A unit of a user's own service manager."""
+        quietly("groupadd", "-g", str(USER), "snapuser")
+        quietly("useradd", "-m", "-u", str(USER), "-g", str(USER), "snapuser")
+        if quietly("systemctl", "start", f"user@{USER}.service").returncode:
+            raise unittest.SkipTest("missing: a service manager of users (package libpam-systemd)")
+        self.addCleanup(quietly, "systemctl", "stop", f"user@{USER}.service")
+        env = dict(os.environ, XDG_RUNTIME_DIR=f"/run/user/{USER}")
+        bus = f"/run/user/{USER}/bus"
+        wait_until(lambda: os.path.exists(bus) or os.path.exists(f"/run/user/{USER}/systemd/private"), "the user's bus")
+        got = quietly(*as_user(USER, "systemd-run", "--user", "--unit=snap-mine", "sleep", "3600"), env=env)
+        self.assertEqual(got.returncode, 0, got.stdout)
+
+        def pids():
+            found = quietly("pgrep", "-u", str(USER), "-x", "sleep").stdout.split()
+            return {int(p) for p in found} or None
+        self.assertEqual(self.meant("--unit", "snap-mine.service"), wait_until(pids, "the user's unit to run"))
+
+
+class Containers(Machine):
+    """Podman, for root and for a user: by id, and by name; from the host and from beside."""
+    NAME = "snap-box"
+
+    def setUp(self):
+        super().setUp()
+        need("podman", "busybox")
+        os.makedirs("/etc/containers", exist_ok=True)
+        if not os.path.exists("/etc/containers/policy.json"):
+            with open("/etc/containers/policy.json", "w") as f:
+                f.write('{"default": [{"type": "insecureAcceptAnything"}]}\n')
+
+    def podman(self, *argv, uid=None):
+        command = ["podman", *argv]
+        env = dict(os.environ)
+        if uid is not None:
+            command = as_user(uid, *command)
+            env.update(HOME="/home/snapuser", XDG_RUNTIME_DIR=f"/run/user/{uid}", USER="snapuser")
+        got = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True, env=env, cwd="/", timeout=300)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        return got.stdout.strip()
+
+    def image(self, uid=None):
+        folder = self.scratch()
+        os.makedirs(os.path.join(folder, "root", "bin"))
+        shutil.copy(shutil.which("busybox"), os.path.join(folder, "root", "bin", "busybox"))
+        path = os.path.join(folder, "image.tar")
+        subprocess.run(["tar", "-C", os.path.join(folder, "root"), "-cf", path, "."], check=True)
+        os.chmod(path, 0o644)
+        self.podman("import", path, "snap-image", uid=uid)
+
+    def start(self, uid=None):
+        self.image(uid)
+        ident = self.podman("run", "-d", "--rm", "--network=none", "--name", self.NAME, "snap-image",
+                            "/bin/busybox", "sleep", "3600", uid=uid)
+        self.addCleanup(self.podman, "rm", "-f", "-t", "0", self.NAME, uid=uid)
+        pid = int(self.podman("inspect", "-f", "{{.State.Pid}}", self.NAME, uid=uid))
+        return ident, pid
+
+    def meant(self, wanted):
+        doc = json.loads(self.tool("--json", "--container", wanted, *PATIENT).out)
+        return doc, {node["pid"] for node in doc["processes"]}
+
+    def test_rootful(self):
+        ident, pid = self.start()
+        for wanted in (ident, ident[:12]):
+            doc, pids = self.meant(wanted)
+            self.assertEqual(pids, {pid})
+            self.assertEqual(doc["processes"][0]["container"], ident)
+        self.assertEqual(doc["processes"][0]["ns_pid"], 1)
+
+    def test_from_beside(self):
+        """A container that shares the pid namespace, with SYS_PTRACE and no other capability."""
+        ident, pid = self.start()
+        del ident
+        out = self.podman("run", "--rm", "--network=none", f"--pid=container:{self.NAME}", "--cap-drop=all",
+                          "--cap-add=SYS_PTRACE", "--rootfs", "/:O", self.for_users(), "-p", "1", "--json", *PATIENT)
+        node = json.loads(out)["processes"][0]
+        self.assertEqual((node["pid"], node["name"]), (1, "busybox"))
+        self.assertEqual(len(node["stacks"]), 1)
+        self.assert_free(pid)
+
+    def test_rootless(self):
+        quietly("groupadd", "-g", str(USER), "snapuser")
+        quietly("useradd", "-m", "-u", str(USER), "-g", str(USER), "snapuser")
+        if quietly("systemctl", "start", f"user@{USER}.service").returncode:
+            raise unittest.SkipTest("missing: a service manager of users (package libpam-systemd)")
+        ident, pid = self.start(USER)
+        self.assertEqual(self.meant(ident)[1], {pid})
+
+
+class Hidden(Machine):
+    def test_hidepid(self):
+        """Where procfs hides the processes of others, a user is told so, and sees his own."""
+        victim = self.victim("threads", "futex:2:waiter", user=USER, group=USER, extra_groups=[])
+        other = self.victim("threads", "futex:2:waiter", user=OTHER, group=OTHER, extra_groups=[])
+        self.assertEqual(quietly("mount", "-o", "remount,hidepid=2", "/proc").returncode, 0)
+        self.addCleanup(quietly, "mount", "-o", "remount,hidepid=0", "/proc")
+        self.set(Yama.PATH, "0")
+        doc = json.loads(self.tool("--json", "-p", f"{victim.pid},{other.pid}", *PATIENT, uid=USER, status=1).out)
+        nodes = processes(doc)
+        self.assertEqual(nodes[other.pid]["error"]["code"], "permission_denied")
+        self.assertEqual(nodes[victim.pid]["thread_count"], 3)
+        self.whole(other.pid)
+
+
+class Cores(Machine):
+    def test_none_of_ours(self):
+        """A role of the tool that ends by SIGSEGV in a recording is no core, even where a program gets them."""
+        folder = self.scratch()
+        handler = os.path.join(folder, "handler")
+        with open(handler, "w") as f:
+            f.write(f'#!/bin/sh\necho "$1" >>{folder}/names\n')
+        os.chmod(handler, 0o755)
+        self.set("/proc/sys/kernel/core_pattern", f"|{handler} %e")
+        victim = self.victim("threads", "futex:2:waiter")
+        run = subprocess.Popen([TOOL, "record", "-p", str(victim.pid), "-d", "60", "-f", "folded", "-o", "/dev/null"],
+                               stderr=subprocess.DEVNULL)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+
+        def roles():
+            found = quietly("pgrep", "-P", str(run.pid)).stdout.split()
+            return [int(p) for p in found] or None
+        for pid in wait_until(roles, "the roles of a recording"):
+            try:
+                os.kill(pid, signal.SIGSEGV)
+            except ProcessLookupError:
+                pass
+        run.send_signal(signal.SIGTERM)
+        run.wait(60 * PATIENCE)
+        # A program of the machine shows that cores are handed over at all.
+        end = subprocess.Popen(["sleep", "3600"])
+        wait_until(lambda: setting(f"/proc/{end.pid}/comm") == "sleep", "a program")
+        end.send_signal(signal.SIGSEGV)
+        end.wait()
+        names = os.path.join(folder, "names")
+        wait_until(lambda: os.path.exists(names) and "sleep" in read_file(names), "the handler of cores")
+        self.assertEqual(set(read_file(names).split()), {"sleep"})
+        self.assert_free(victim.pid)
+
+
+class Pressure(Machine):
+    def test_memory(self):
+        """With too little memory it ends in good order: a report or a sentence, and nobody stays stopped."""
+        need("systemd-run")
+        victim = self.victim("threads", "futex:300:waiter")
+        answers = []
+        for size in ("4M", "8M", "16M", "32M", "256M"):
+            got = quietly("systemd-run", "--scope", "--quiet", "-p", f"MemoryMax={size}", "-p", "MemorySwapMax=0",
+                          TOOL, "-p", str(victim.pid), *PATIENT, timeout=120 * PATIENCE)
+            answers.append((size, got.returncode, len(got.stdout)))
+            self.assert_free(victim.pid)
+        self.assertEqual(answers[-1][1], 0, answers)
+        # Who is killed by the kernel can say nothing.
+        for size, status, length in answers:
+            self.assertTrue(length > 0 or status in (-9, 137), answers)
+
+    def test_descriptors(self):
+        """With hardly any descriptors it says so."""
+        victim = self.victim("threads", "futex:3:waiter")
+        for most in (3, 4, 6, 8, 12, 16):
+            got = quietly("bash", "-c", f'ulimit -n {most}; exec "$0" "$@"', TOOL, "-p", str(victim.pid), *PATIENT,
+                          timeout=120 * PATIENCE)
+            self.assertIn(got.returncode, (0, 1, 2, 127), got.stdout)
+            self.assertTrue(got.stdout, f"nothing is said with {most}")
+            self.assert_free(victim.pid)
+
+    def test_all_files_of_the_machine(self):
+        """Users other than root get no descriptor at all where the machine has too many."""
+        victim = self.victim("threads", "futex:3:waiter", user=USER, group=USER, extra_groups=[])
+        self.set(Yama.PATH, "0")
+        self.for_users()
+        self.set("/proc/sys/fs/file-max", "0")
+        got = quietly(*as_user(USER, self.for_users(), "-p", str(victim.pid)), timeout=120 * PATIENCE)
+        self.put_back("/proc/sys/fs/file-max", "100000")
+        self.assertNotEqual(got.returncode, 0)
+        self.assertTrue(got.stdout)
+        self.assert_free(victim.pid)
+
+
+class Clock(Machine):
+    def test_jump(self):
+        """A clock that jumps by an hour, as after the sleep of a virtual machine, moves no tick of a recording."""
+        victim = self.victim("threads", "spin:1:spinner", "futex:1:waiter", running=1)
+        stats = os.path.join(self.scratch(), "stats")
+        run = subprocess.Popen([TOOL, "record", "-p", str(victim.pid), "-d", "6", "-f", "folded", "-o", "/dev/null",
+                                "--stats", stats], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        wait_until(lambda: quietly("pgrep", "-P", str(run.pid)).stdout, "the roles of a recording")
+        self.addCleanup(quietly, "date", "-s", "-1 hour")
+        self.assertEqual(quietly("date", "-s", "+1 hour").returncode, 0)
+        err = run.communicate(timeout=120 * PATIENCE)[1]
+        self.assertIn(run.returncode, (0, 1), err)
+        with open(stats) as f:
+            told = json.load(f)
+        self.assertLess(told["duration_ns"], 60e9 * PATIENCE, told)
+
+
+class Last(Machine):
+    """What lasts until the machine is booted again, the mildest first."""
+
+    def test_1_lockdown(self):
+        path = "/sys/kernel/security/lockdown"
+        if not os.path.exists(path):
+            raise unittest.SkipTest("kernel: no lockdown")
+        for how in ("integrity", "confidentiality"):
+            with open(path, "w") as f:
+                f.write(how)
+            self.assertIn(f"[{how}]", setting(path))
+            self.whole(self.victim("threads", "futex:2:waiter").pid)
+
+    def test_2_yama_3(self):
+        """Nobody can trace, and root is told why and what changes it."""
+        if not os.path.exists(Yama.PATH):
+            raise unittest.SkipTest("kernel: no Yama")
+        victim = self.victim("threads", "futex:2:waiter")
+        with open(Yama.PATH, "w") as f:
+            f.write("3")
+        got = self.tool("-p", str(victim.pid), status=2)
+        self.assertIn("ptrace_scope is 3", got.err)
+        self.tool("list", "-p", str(victim.pid))
+
+
+class Rows(unittest.TextTestResult):
+    """A line for each test, and what it said."""
+    counts = dict(passed=0, failed=0, skipped=0)
+
+    def row(self, verdict, test, detail=""):
+        self.counts[verdict] += 1
+        print(f"{verdict:8}{type(test).__name__}.{test._testMethodName}" + (f": {detail}" if detail else ""), flush=True)
+
+    def addSuccess(self, test):
+        self.row("passed", test)
+
+    def addSkip(self, test, reason):
+        self.row("skipped", test, reason)
+
+    def addFailure(self, test, err):
+        self.row("failed", test, str(err[1])[:3000])
+
+    addError = addFailure
+
+
+def main():
+    if os.geteuid() or not os.path.ismount("/share"):
+        print("conditions.py: runs in the machine of ./dev vm alone, as it changes the whole machine", file=sys.stderr)
+        return 2
+    wanted = sys.argv[1:]
+    suite = unittest.TestSuite()
+    for kind in (Ordinary, Yama, Modules, Units, Containers, Hidden, Cores, Pressure, Clock, Last):
+        for name in unittest.defaultTestLoader.getTestCaseNames(kind):
+            if not wanted or any(word in f"{kind.__name__}.{name}" for word in wanted):
+                suite.addTest(kind(name))
+    unittest.TextTestRunner(stream=open(os.devnull, "w"), resultclass=Rows).run(suite)
+    print(", ".join(f"{count} {verdict}" for verdict, count in Rows.counts.items()))
+    return 1 if Rows.counts["failed"] or not Rows.counts["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
