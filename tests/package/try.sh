@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# try.sh SUITE FOLDER: uses each package of FOLDER once, as somebody does who has nothing but its file: in a bare system of
+# try.sh SUITE|none FOLDER: uses each package of FOLDER once, as somebody does who has nothing but its file: in a bare system of
 # that suite of Debian the tool, a program that is built against the library, and that program with the library
-# alone; and stacksnap-static in a folder that has nothing but this file and /proc. `./dev package` makes them.
+# alone; and stacksnap-static in a folder that has nothing but this file and /proc. `./dev package` makes them. `none`:
+# the last alone.
 #
 # It needs root, debootstrap and a mirror of Debian (MIRROR, if not the usual one). What it mounts is seen by itself alone and goes with it.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
-(($# == 2)) || { echo "usage: try.sh SUITE FOLDER" >&2; exit 64; }
+(($# == 2)) || { echo "usage: try.sh SUITE|none FOLDER" >&2; exit 64; }
 if [[ ${STACKSNAP_TRIES:-} != "$$" ]]; then
 	STACKSNAP_TRIES=$$ exec unshare --mount --propagation private "$0" "$@"
 fi
@@ -60,11 +61,12 @@ cp "$folder/stacksnap-static" "$root/"
 expect "sleeping in" inside /stacksnap-static -p "$target"
 expect '"stack_count": 1' inside /stacksnap-static -p "$target" --json
 expect "sleep" inside /stacksnap-static list -p "$target"
-expect "functions" inside /stacksnap-static record -d 1 -p "$target"
+expect "share  state" inside /stacksnap-static record -d 1 -p "$target"
 umount "$root/proc"
 rm "$root/stacksnap-static"
 rmdir "$root/proc"
 
+[[ $suite != none ]] || exit 0
 say "a bare system of $suite"
 debootstrap --variant=minbase "$suite" "$root" ${MIRROR:+"$MIRROR"} >"$root.log" 2>&1 || { tail "$root.log" >&2; exit 1; }
 rm "$root.log"
