@@ -11,6 +11,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
+#ifdef SNAP_STATIC
+#include <nss.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -109,6 +112,10 @@ int main(int argc, char **argv)
 				 "see PERMISSIONS in stacksnap(1)");
 		return SNAP_CLI_TROUBLE;
 	}
+#ifdef SNAP_STATIC
+	/* Names of users: other sources than /etc/passwd are libraries, made for this machine's libc. */
+	__nss_configure_lookup("passwd", "files");
+#endif
 	snap_cli_signals_init();
 	if (snap_cli_request_init(&request, argc, argv)) {
 		/* Downloads are asked for by an option, not by what happens to be set. */

@@ -14,6 +14,13 @@
 #include <fcntl.h>
 #include <string.h>
 
+/* It brings a libc, and a static program has one already. */
+#ifdef SNAP_STATIC
+enum { CAN_LOAD = false };
+#else
+enum { CAN_LOAD = true };
+#endif
+
 struct client; /* debuginfod_client of the library */
 typedef int progress_function(struct client *client, long done, long total);
 
@@ -94,6 +101,8 @@ static bool load(struct snap_download *download)
 		{ "debuginfod_set_user_data", &download->set_user_data },
 	};
 
+	if (!CAN_LOAD)
+		return false;
 	/* Global, so that on_progress finds its function. */
 	download->library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_GLOBAL);
 	for (size_t i = 0; download->library && i < SNAP_ARRAY_SIZE(functions); i++) {
@@ -120,8 +129,8 @@ static struct stacksnap_error *start(struct snap_download *download)
 					 "cannot download debug files: DEBUGINFOD_URLS is not set");
 	if (!load(download))
 		return snap_error_format(
-			SNAP_ERROR_OTHER,
-			"cannot download debug files: libdebuginfod.so.1 is not installed");
+			SNAP_ERROR_OTHER, "cannot download debug files: libdebuginfod.so.1 %s",
+			CAN_LOAD ? "is not installed" : "is not loaded by a static program");
 	download->client = download->begin();
 	if (!download->client)
 		return snap_error_no_memory();

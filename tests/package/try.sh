@@ -1,0 +1,99 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# try.sh SUITE|none FOLDER: uses each package of FOLDER once, as somebody does who has nothing but its file: in a bare system of
+# that suite of Debian the tool, a program that is built against the library, and that program with the library
+# alone; and stacksnap-static in a folder that has nothing but this file and /proc. `./dev package` makes them. `none`:
+# the last alone.
+#
+# It needs root, debootstrap and a mirror of Debian (MIRROR, if not the usual one). What it mounts is seen by itself alone and goes with it.
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+(($# == 2)) || { echo "usage: try.sh SUITE|none FOLDER" >&2; exit 64; }
+if [[ ${STACKSNAP_TRIES:-} != "$$" ]]; then
+	STACKSNAP_TRIES=$$ exec unshare --mount --propagation private "$0" "$@"
+fi
+suite=$1 folder=$(readlink -f "$2")
+export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+root='' target=''
+
+say() {
+	printf '%s\n' "try: $*" >&2
+}
+
+clean_up() {
+	[[ -z $target ]] || kill "$target" 2>/dev/null || true
+	[[ -n $root ]] || return 0
+	for place in proc sys dev; do
+		! mountpoint -q "$root/$place" || umount -R "$root/$place"
+	done
+	# Nothing of this machine is below it now, or else that is not removed either.
+	rm -rf --one-file-system "$root"
+}
+trap clean_up EXIT
+
+# expect WORD COMMAND…: it succeeds, and prints the word.
+expect() {
+	local word=$1 out
+	shift
+	out=$("$@" 2>&1) || { printf '%s\n' "$out" >&2; say "failed: $*"; exit 1; }
+	[[ $out == *"$word"* ]] || { printf '%s\n' "$out" >&2; say "no '$word' in what it printed: $*"; exit 1; }
+	printf 'ok %s\n' "$*"
+}
+
+inside() {
+	chroot "$root" "$@"
+}
+
+install() {
+	inside apt-get -qq -y --no-install-recommends install "$@" >"$root/log" 2>&1 ||
+		{ cat "$root/log" >&2; say "cannot install $*"; exit 1; }
+}
+
+root=$(mktemp -d -p "${TMPDIR:-/var/tmp}" stacksnap-try.XXXXXX)
+# What is looked at.
+sleep 100000 &
+target=$!
+
+say "stacksnap-static, with /proc and nothing else"
+mkdir "$root/proc"
+mount -t proc proc "$root/proc"
+cp "$folder/stacksnap-static" "$root/"
+expect "sleeping in" inside /stacksnap-static -p "$target"
+expect '"stack_count": 1' inside /stacksnap-static -p "$target" --json
+expect "sleep" inside /stacksnap-static list -p "$target"
+expect "share  state" inside /stacksnap-static record -d 1 -p "$target"
+umount "$root/proc"
+rm "$root/stacksnap-static"
+rmdir "$root/proc"
+
+[[ $suite != none ]] || exit 0
+say "a bare system of $suite"
+debootstrap --variant=minbase "$suite" "$root" ${MIRROR:+"$MIRROR"} >"$root.log" 2>&1 || { tail "$root.log" >&2; exit 1; }
+rm "$root.log"
+for place in proc sys dev; do
+	mount --rbind "/$place" "$root/$place"
+done
+cp "$folder"/*.deb "$root/"
+cp "$here/../../examples/snapshot.c" "$root/"
+
+say "stacksnap"
+install /stacksnap_*.deb
+expect "sleeping in" inside stacksnap -p "$target"
+expect "is not installed" inside sh -c 'stacksnap serve 2>&1; test $? = 2'
+expect "serve" inside sh -c 'ls -1 /usr/lib/systemd/system/stacksnap-serve.service /usr/lib/systemd/system/stacksnap-serve.socket
+	ls /usr/share/man/man1/stacksnap.1.gz /usr/share/bash-completion/completions/stacksnap /usr/share/stacksnap/*.json'
+inside dpkg --purge stacksnap >/dev/null
+
+say "libstacksnap-dev, and gcc"
+install /libstacksnap0_*.deb /libstacksnap-dev_*.deb gcc libc6-dev pkg-config
+# shellcheck disable=SC2016 # for the shell in there
+inside sh -c 'gcc -o /snapshot /snapshot.c $(pkg-config --cflags --libs stacksnap) &&
+	gcc -o /snapshot-static /snapshot.c -Wl,-Bstatic $(pkg-config --static --cflags --libs stacksnap) -Wl,-Bdynamic'
+expect "sleep" inside /snapshot "$target"
+expect "sleep" inside /snapshot-static "$target"
+
+say "libstacksnap0 alone"
+inside apt-get -qq -y purge libstacksnap-dev gcc pkg-config >/dev/null 2>&1
+inside apt-get -qq -y autoremove >/dev/null 2>&1
+expect "sleep" inside /snapshot "$target"
+say "all packages were installed and used"
