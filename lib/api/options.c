@@ -173,6 +173,7 @@ static const struct snap_setting settings[] = {
 	{ "timeout", "MS", snap_set_milliseconds, FIELD(timeout_ns), 86400000, NULL },
 	{ "engine", "ENGINE", snap_set_choice, FIELD(engine), 0, engines },
 	{ "debug-dir", "DIR", snap_set_debug_dir, 0, 0, NULL },
+	{ "exe", "FILE", snap_set_exe, 0, 0, NULL },
 	{ "debuginfod", NULL, snap_set_flag, FIELD(debuginfod), true, NULL },
 	{ "perf-map", "WHEN", snap_set_choice, FIELD(perf_map), 0, perf_maps },
 	{ "color", "WHEN", snap_set_either, FIELD(color), 0, colors },
