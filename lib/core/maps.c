@@ -216,8 +216,16 @@ struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes, struc
 struct stacksnap_error *snap_core_set_program(struct snap_core *core, const char *path)
 {
 	struct snap_process *process = core->capture->processes;
+	struct snap_arena *arena = &core->capture->arena;
 	_cleanup_free_ char *resolved = realpath(path, NULL);
-	const char *kept = snap_arena_strdup(&core->capture->arena, resolved ? resolved : path);
+	_cleanup_free_ char *directory = get_current_dir_name();
+	const char *kept = NULL;
+
+	/* Of one that is not there it is said where it was looked for. */
+	if (resolved || path[0] == '/')
+		kept = snap_arena_strdup(arena, resolved ? resolved : path);
+	else if (directory)
+		kept = snap_arena_printf(arena, "%s/%s", directory, path);
 
 	if (!kept)
 		return snap_error_no_memory();

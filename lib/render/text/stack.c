@@ -103,6 +103,12 @@ void snap_text_state(struct snap_sheet *lines, const struct snap_stack *stack)
 	} else if (state == SNAP_STATE_ZOMBIE || state == SNAP_STATE_DEAD) {
 		style = SNAP_STYLE_MAGENTA;
 	}
+	if (state == SNAP_STATE_UNKNOWN && in) {
+		/* Of a core: the call is all that is known. */
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "in ");
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, in);
+		return;
+	}
 	if (!word && stack->state_samples)
 		add_states(lines, stack);
 	else
