@@ -5,7 +5,7 @@
  * the vector is looked for, and from there it goes back. What a program has written over it since is
  * what it wants to be called.
  */
-#include "core/internal.h"
+#include "core/notes.h"
 
 #include <string.h>
 
@@ -115,8 +115,8 @@ bool snap_core_find_args(const struct snap_core_notes *notes, struct snap_core_m
 
 	if (!map || !bytes || notes->aux_size < 2 * WORD)
 		return false;
-	start = end - map->start > LOOK_BYTES ? end - LOOK_BYTES : (map->start + WORD - 1) &
-								   ~(uint64_t)(WORD - 1);
+	start = end - map->start > LOOK_BYTES ? end - LOOK_BYTES
+					      : (map->start + WORD - 1) & ~(uint64_t)(WORD - 1);
 	if (start >= end)
 		return false;
 	size = read_memory(memory, start, bytes, (size_t)(end - start));

@@ -69,7 +69,8 @@ size_t snap_core_memory_read(void *memory, uint8_t *bytes, const struct iovec *r
 bool snap_core_memory_resident(void *memory, uint64_t address, bool *pages, size_t count);
 
 /* The program lies there, whatever its path was; a file that is not it is not believed. */
-struct stacksnap_error *snap_core_set_program(struct snap_core *core, const char *path) _must_check_;
+struct stacksnap_error *snap_core_set_program(struct snap_core *core,
+					      const char *path) _must_check_;
 
 /*
  * Copies stacks, heads of modules, memory of runtimes (by `hook`, NULL: none) and what explains

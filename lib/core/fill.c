@@ -22,6 +22,11 @@
 enum {
 	PAGE = 4096,
 	BUFFER = 1 << 16,
+	CRASHED_STACK =
+		16 << 20, /* bytes of that of the thread that got the signal: see most_of() */
+	USUAL_STACK = 1 << 20,
+	OVERFLOW_BYTES =
+		1 << 20, /* of a frame that did not fit any more, with what guards a stack */
 	SIGNAL_FRAME_BYTES = 4 << 20, /* that are searched for signal frames, of all stacks */
 	WORD_BYTES = 1 << 16,         /* of all threads together … */
 	WORD_BYTES_A_THREAD = 656,    /* … and as much for each */
@@ -70,8 +75,7 @@ static void warn_of_heads(const struct filling *filling)
 	for (size_t i = 0; i < process->map_count && !has_file; i++)
 		has_file = process->maps[i].inode && process->maps[i].execute;
 	for (size_t i = 0; i < process->piece_count && !has_head; i++) {
-		const struct snap_map *map =
-			snap_process_map(process, process->pieces[i].address);
+		const struct snap_map *map = snap_process_map(process, process->pieces[i].address);
 
 		has_head = map && map->inode;
 	}
@@ -108,13 +112,36 @@ struct need {
 	uint64_t address, size; /* size 0: there is no such mapping */
 };
 
+/*
+ * Who has used up a stack stands below it, in the pages that guard it or where there is nothing: the
+ * stack is the next mapping then.
+ */
+static const struct snap_map *next_stack(const struct filling *filling, uint64_t sp)
+{
+	const struct snap_process *process = filling->process;
+	size_t i = snap_space_find(process->maps, process->map_count, sp);
+
+	for (; i < process->map_count; i++) {
+		const struct snap_map *map = &process->maps[i];
+
+		if (map->start > sp && map->start - sp > OVERFLOW_BYTES)
+			return NULL;
+		if (map->start > sp && map->read && map->write)
+			return map;
+	}
+	return NULL;
+}
+
 static struct need find_stack(const struct filling *filling, uint64_t sp)
 {
 	const struct snap_map *map = snap_process_map(filling->process, sp);
 	uint64_t start;
 
-	if (!map || !map->read)
-		return (struct need){ 0 };
+	if (!map || !map->read) {
+		map = next_stack(filling, sp);
+		return map ? (struct need){ map->start, map->end - map->start }
+			   : (struct need){ 0 };
+	}
 	start = sp - map->start < SNAP_STACK_MARGIN ? map->start : sp - SNAP_STACK_MARGIN;
 	start &= ~15ull;
 	return (struct need){ start, map->end - start };
@@ -159,10 +186,25 @@ static const uint8_t *copy(const struct filling *filling, uint64_t address, uint
 	return *got_ret ? snap_region_alloc(stacks, *got_ret) : NULL;
 }
 
+/*
+ * Of an endless recursion the outermost frames tell who began it. Nobody stands still for it, so the
+ * thread that crashed has more room than others, unless somebody wants less than is usual.
+ */
+static uint64_t most_of(const struct filling *filling, const struct snap_thread *thread,
+			uint64_t most)
+{
+	if (thread->tid != filling->process->signal.tid || most < USUAL_STACK)
+		return most;
+	return most > CRASHED_STACK ? most : CRASHED_STACK;
+}
+
 static void fill_stack(const struct filling *filling, struct snap_thread *thread, uint64_t most)
 {
 	struct need need = need_of(filling, thread);
-	uint64_t size = need.size < most ? need.size : most;
+	uint64_t size;
+
+	most = most_of(filling, thread, most);
+	size = need.size < most ? need.size : most;
 
 	thread->stack_unreadable = true;
 	if (!need.size)
@@ -397,7 +439,8 @@ static struct stacksnap_error *execute_plan(const struct filling *filling,
 		.source = { .read = snap_core_memory_read,
 			    .resident = snap_core_memory_resident,
 			    .context = filling->memory },
-		.budget = { .records = SNAP_PLAN_RECORDS, .bytes = filling->options->runtime_memory },
+		.budget = { .records = SNAP_PLAN_RECORDS,
+			    .bytes = filling->options->runtime_memory },
 	};
 	struct snap_memory_image *image =
 		snap_arena_new(&filling->capture->arena, struct snap_memory_image);

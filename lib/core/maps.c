@@ -6,7 +6,7 @@
  */
 #include "base/bsearch.h"
 #include "base/table.h"
-#include "core/internal.h"
+#include "core/notes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@ static int by_address(const void *left, const void *right)
 {
 	const struct snap_core_range *a = left, *b = right;
 
-	return snap_compare(a->segment.address, b->segment.address) ?:
-	       snap_compare(b->segment.size, a->segment.size);
+	return snap_compare(a->segment.address, b->segment.address)
+		       ?: snap_compare(b->segment.size, a->segment.size);
 }
 
 static int by_start(const void *left, const void *right)
@@ -230,10 +230,11 @@ struct stacksnap_error *snap_core_set_program(struct snap_core *core, const char
 	if (!kept)
 		return snap_error_no_memory();
 	if (!process->exe)
-		snap_capture_warn(core->capture, "core_without_program", process->pid, 0,
-				  "the core does not tell where its program was mapped: %s cannot be "
-				  "used",
-				  path);
+		snap_capture_warn(
+			core->capture, "core_without_program", process->pid, 0,
+			"the core does not tell where its program was mapped: %s cannot be "
+			"used",
+			path);
 	for (size_t i = 0; process->exe && i < process->map_count; i++) {
 		struct snap_map *map = &process->maps[i];
 

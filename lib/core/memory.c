@@ -4,7 +4,7 @@
  * and nowhere else. A file may be sparse, and larger than all memory.
  */
 #include "base/bsearch.h"
-#include "core/internal.h"
+#include "core/notes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,8 +25,8 @@ struct snap_core_memory snap_core_memory_of(const struct snap_core *core, int fd
 static bool find_bytes(const struct snap_core_memory *memory, uint64_t address,
 		       uint64_t *offset_ret, uint64_t *size_ret)
 {
-	size_t next = snap_first_not(memory->segment_count, i,
-				     memory->segments[i].address <= address);
+	size_t next =
+		snap_first_not(memory->segment_count, i, memory->segments[i].address <= address);
 	const struct snap_core_segment *segment = next ? &memory->segments[next - 1] : NULL;
 	uint64_t at = segment ? address - segment->address : 0;
 
@@ -42,8 +42,8 @@ size_t snap_core_read_at(int fd, void *bytes, size_t size, uint64_t offset)
 	size_t done = 0;
 
 	while (done < size && offset <= (uint64_t)INT64_MAX - size) {
-		ssize_t got = pread(fd, (uint8_t *)bytes + done, size - done,
-				    (off_t)(offset + done));
+		ssize_t got =
+			pread(fd, (uint8_t *)bytes + done, size - done, (off_t)(offset + done));
 
 		if (got < 0 && errno == EINTR)
 			continue;

@@ -4,10 +4,10 @@
  * what is mapped. And the process that comes of them. Notes are hostile: what a length promises and
  * the bytes do not have is left out.
  */
+#include "core/notes.h"
 #include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/escape.h"
-#include "core/internal.h"
 
 #include <elf.h>
 #include <signal.h>

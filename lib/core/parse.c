@@ -6,7 +6,7 @@
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"
-#include "core/internal.h"
+#include "core/notes.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -66,7 +66,8 @@ static const uint8_t *look(struct window *window, uint64_t offset, size_t size)
 	if (offset < window->start || offset - window->start > window->size ||
 	    size > window->size - (offset - window->start)) {
 		window->start = offset;
-		window->size = snap_core_read_at(window->fd, window->bytes, sizeof(window->bytes), offset);
+		window->size =
+			snap_core_read_at(window->fd, window->bytes, sizeof(window->bytes), offset);
 	}
 	return size <= window->size - (offset - window->start)
 		       ? window->bytes + (offset - window->start)
@@ -127,14 +128,14 @@ static struct stacksnap_error *read_headers(struct parsing *parsing, const Elf64
 
 	/* More than fit into 16 bits are counted in the first section header (elf(5)). */
 	if (count == PN_XNUM && snap_core_read_at(parsing->window.fd, &section, sizeof(section),
-					elf->e_shoff) == sizeof(section))
+						  elf->e_shoff) == sizeof(section))
 		count = section.sh_info;
 	if (count > SNAP_MAX_MAPS + MOST_NOTE_SEGMENTS)
 		count = SNAP_MAX_MAPS + MOST_NOTE_SEGMENTS;
 	while (count) {
 		size_t wanted = count < HEADERS_AT_ONCE ? (size_t)count : HEADERS_AT_ONCE;
-		size_t got = snap_core_read_at(parsing->window.fd, headers, wanted * sizeof(*headers),
-				     offset) /
+		size_t got = snap_core_read_at(parsing->window.fd, headers,
+					       wanted * sizeof(*headers), offset) /
 			     sizeof(*headers);
 
 		for (size_t i = 0; i < got; i++)
@@ -209,8 +210,9 @@ static struct stacksnap_error *read_notes(struct parsing *parsing, const struct 
 		memcpy(&note, bytes, sizeof(note));
 		data_at = name_at + align(note.n_namesz);
 		at = data_at + align(note.n_descsz);
-		bytes = note.n_namesz == sizeof(name) ? look(&parsing->window, name_at, sizeof(name))
-						      : NULL;
+		bytes = note.n_namesz == sizeof(name)
+				? look(&parsing->window, name_at, sizeof(name))
+				: NULL;
 		is_core = bytes && memcmp(bytes, name, sizeof(name)) == 0;
 		if (data_at > end || note.n_descsz > end - data_at)
 			break;
@@ -234,8 +236,9 @@ static struct stacksnap_error *check_header(struct parsing *parsing, const Elf64
 	if (elf->e_type != ET_CORE)
 		return not_a_core("this is an ELF file, but not a core");
 	if (elf->e_ident[EI_CLASS] != ELFCLASS64 || elf->e_ident[EI_DATA] != ELFDATA2LSB)
-		return not_a_core("this is the core of a program of 32 bits, or of another order of "
-				  "bytes, which is not supported");
+		return not_a_core(
+			"this is the core of a program of 32 bits, or of another order of "
+			"bytes, which is not supported");
 	layout = snap_core_layout(elf->e_machine);
 	if (!layout)
 		return snap_error_format(SNAP_ERROR_FORMAT,

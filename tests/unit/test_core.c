@@ -108,14 +108,14 @@ static void put_signal(struct made *made, int signal, int code, uint64_t address
 	put_note(made, NT_SIGINFO, bytes, sizeof(bytes));
 }
 
-static const uint64_t vector[] = { AT_PHDR,		CODE + 64, AT_ENTRY,	       CODE + 0x100,
-				   AT_RANDOM, STACK + 0x1800, AT_NULL,	       0 };
+static const uint64_t vector[] = { AT_PHDR,   CODE + 64,      AT_ENTRY, CODE + 0x100,
+				   AT_RANDOM, STACK + 0x1800, AT_NULL,  0 };
 
 static void put_files(struct made *made)
 {
 	static const char names[] = "/bin/worker\0/bin/worker\0/tmp/gone (deleted)";
-	const uint64_t lines[] = { 3,	 PAGE, CODE, CODE + PAGE, 0, DATA, DATA + PAGE, 1,
-				   0x700000, 0x700000 + PAGE, 0 };
+	const uint64_t lines[] = { 3,           PAGE, CODE,     CODE + PAGE,     0, DATA,
+				   DATA + PAGE, 1,    0x700000, 0x700000 + PAGE, 0 };
 	uint8_t bytes[sizeof(lines) + sizeof(names)];
 
 	memcpy(bytes, lines, sizeof(lines));
@@ -143,8 +143,10 @@ static void put_stack(struct made *made)
 	static const char strings[] = "/bin/worker\0--long\0two words\0HOME=/";
 	uint8_t stack[STACK_BYTES] = { 0 };
 	size_t at = 0x1400;
-	const uint64_t words[] = { 3, STACK + 0x1900, STACK + 0x1900 + 12, STACK + 0x1900 + 19, 0,
-				   STACK + 0x1900 + 29, 0 };
+	const uint64_t words[] = {
+		3, STACK + 0x1900, STACK + 0x1900 + 12, STACK + 0x1900 + 19, 0, STACK + 0x1900 + 29,
+		0
+	};
 
 	memcpy(stack + 0x1900, strings, sizeof(strings));
 	memcpy(stack + at, words, sizeof(words));
@@ -553,16 +555,16 @@ static size_t pack_xz(const uint8_t *bytes, size_t size, uint8_t *to, size_t roo
 {
 	size_t packed = 0;
 
-	assert_int_equal(lzma_easy_buffer_encode(1, LZMA_CHECK_CRC64, NULL, bytes, size, to, &packed,
-						 room),
-			 LZMA_OK);
+	assert_int_equal(
+		lzma_easy_buffer_encode(1, LZMA_CHECK_CRC64, NULL, bytes, size, to, &packed, room),
+		LZMA_OK);
 	return packed;
 }
 
 static void test_packed(void **state)
 {
 	size_t (*const packers[])(const uint8_t *, size_t, uint8_t *, size_t) = { pack_gzip,
-										    pack_xz };
+										  pack_xz };
 	static uint8_t packed[2 * MOST], out[2 * MOST];
 	static struct made made;
 	bool damaged;
@@ -596,11 +598,11 @@ static void test_packed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_process),	     cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_maps),	     cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_signals),	     cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_aarch64),	     cmocka_unit_test(test_many_headers),
-		cmocka_unit_test(test_cut),	     cmocka_unit_test(test_mutants),
+		cmocka_unit_test(test_process), cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_maps),    cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_signals), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_aarch64), cmocka_unit_test(test_many_headers),
+		cmocka_unit_test(test_cut),     cmocka_unit_test(test_mutants),
 		cmocka_unit_test(test_packed),
 	};
 

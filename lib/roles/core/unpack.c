@@ -98,18 +98,16 @@ static void send_all(struct unpacking *unpacking, int channel)
 		filled.half = count % HALVES;
 		filled.size = 0;
 		/* The one before the last is to be free again. */
-		if (count >= HALVES &&
-		    (snap_error_ignore(snap_wire_receive(channel, &word, sizeof(word), &size,
-							 NULL)) ||
-		     size == 0))
+		if (count >= HALVES && (snap_error_ignore(snap_wire_receive(
+						channel, &word, sizeof(word), &size, NULL)) ||
+					size == 0))
 			return;
 		if (!err)
 			err = fill(unpacking, unpacker,
 				   unpacking->memory + (size_t)filled.half * HALF, &filled);
 		filled.is_last |= err != NULL;
 		snap_wire_pack_error(err, &filled.error);
-		if (snap_error_ignore(
-			    snap_wire_send(channel, &filled, sizeof(filled), -1)))
+		if (snap_error_ignore(snap_wire_send(channel, &filled, sizeof(filled), -1)))
 			break;
 	}
 	snap_error_destroy(err);
@@ -212,8 +210,9 @@ static int write_half(struct output *output, const uint8_t *bytes, size_t size)
 }
 
 /* Waits for what the parser says next. */
-static struct stacksnap_error *hear(const struct snap_role *role, const struct snap_options *options,
-				    int64_t deadline_ns, struct filled *filled)
+static struct stacksnap_error *hear(const struct snap_role *role,
+				    const struct snap_options *options, int64_t deadline_ns,
+				    struct filled *filled)
 {
 	struct pollfd event = { .fd = role->channel, .events = POLLIN };
 	struct stacksnap_error *err;

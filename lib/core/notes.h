@@ -8,8 +8,8 @@
  *	args.c    the arguments as they lie in memory
  *	memory.c  the file at a place
  */
-#ifndef SNAP_CORE_INTERNAL_H
-#define SNAP_CORE_INTERNAL_H
+#ifndef SNAP_CORE_NOTES_H
+#define SNAP_CORE_NOTES_H
 
 #include "core/core.h"
 #include "core/layout.h"
