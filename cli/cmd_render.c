@@ -56,10 +56,11 @@ int snap_cli_cmd_render(struct snap_cli_request *request)
 
 	if (snap_cli_report_init(&report, request)) {
 		if (!snap_cli_input_init(&input, request->file))
-			status = snap_cli_report_refusal(&report, "unreadable", "cannot read", strerror(errno));
+			status = snap_cli_report_refusal(&report, "unreadable", "cannot read",
+							 strerror(errno));
 		else if (input.kind == STACKSNAP_FILE_UNKNOWN)
 			status = snap_cli_report_refusal(&report, "format", "cannot render",
-					     "it is not a capture, a recording, a JSON "
+							 "it is not a capture, a recording, a JSON "
 							 "snapshot or a core");
 		else if (input.kind == STACKSNAP_FILE_RECORDING)
 			status = render_recording(&report, input.fd);

@@ -23,6 +23,8 @@ enum {
 	SNAP_PRPSINFO_SIZE = 136,
 };
 
+enum { SNAP_CORE_MOST_REGISTERS = 34 * 8 }; /* bytes, of any row */
+
 struct snap_core_layout {
 	uint16_t machine; /* e_machine */
 	enum snap_arch arch;

@@ -30,7 +30,7 @@ struct snap_core_file {
 struct snap_core_thread {
 	pid_t tid;
 	int signal;
-	uint8_t registers[SNAP_MAX_REGISTERS];
+	uint8_t registers[SNAP_CORE_MOST_REGISTERS];
 };
 
 /* Addresses that the kernel told the program (getauxval(3)); 0: not told. */

@@ -82,8 +82,8 @@ void snap_scout_destroy(struct snap_scout *scout)
 }
 
 void snap_scout_set_memory(struct snap_scout *scout,
-			   size_t (*read)(void *context, uint8_t *bytes,
-					  const struct iovec *ranges, size_t count),
+			   size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges,
+					  size_t count),
 			   void *context)
 {
 	scout->read = read;

@@ -34,8 +34,8 @@ void snap_scout_destroy(struct snap_scout *scout);
  * that runs; with its context it must outlive the scout.
  */
 void snap_scout_set_memory(struct snap_scout *scout,
-			   size_t (*read)(void *context, uint8_t *bytes,
-					  const struct iovec *ranges, size_t count),
+			   size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges,
+					  size_t count),
 			   void *context);
 
 static inline void snap_scout_destroyp(struct snap_scout **scout)
