@@ -160,6 +160,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	  NONE },
 	{ "raw", 'r', NULL, "names as linked, not demangled", FRAMES, SEEN, LIBRARY, NONE },
 	{ "quiet", 'q', NULL, "no symbols, only addresses", FRAMES, STACKS, LIBRARY, NONE },
+	{ "no-symbolize", 0, NULL, "the same, to be named where it is rendered", FRAMES, STACKS,
+	  LIBRARY, NONE },
 	{ "no-inlines", 0, NULL, "leave out inlined functions", FRAMES, SEEN, LIBRARY, NONE },
 	{ "no-lines", 0, NULL, "leave out source files and lines", FRAMES, STACKS, LIBRARY, NONE },
 	{ "inlines", 'i', NULL, "no effect: inlined functions are on by default", FRAMES, STACKS,

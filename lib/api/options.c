@@ -164,6 +164,7 @@ static const struct snap_setting settings[] = {
 	{ "build-id", NULL, snap_set_flag, FIELD(show_build_id), true, NULL },
 	{ "raw", NULL, snap_set_flag, FIELD(raw_names), true, NULL },
 	{ "quiet", NULL, snap_set_flag, FIELD(symbols), false, NULL },
+	{ "no-symbolize", NULL, snap_set_flag, FIELD(symbols), false, NULL },
 	{ "no-inlines", NULL, snap_set_flag, FIELD(inlines), false, NULL },
 	{ "no-lines", NULL, snap_set_flag, FIELD(lines), false, NULL },
 	{ "max-stack", "BYTES", snap_set_max_stack, 0, 0, NULL },

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Core files: of the kernel and of gdb, whole, packed, through a pipe, cut off and damaged."""
+"""Core files: of the kernel and of gdb, whole, packed, through a pipe, cut off and damaged. And names that are looked
+up where something is rendered, not where it was taken."""
 import glob
 import os
 import random
@@ -260,3 +261,38 @@ class Hostile(Cores):
         feeder.wait()
         self.assertTrue(data)
         self.assertIn("cannot read -", got.err)
+
+
+class Elsewhere(Cores):
+    def setUp(self):
+        super().setUp()
+        folder = self.scratch()
+        self.program_path = shutil.copy(os.path.join(TARGETS, "chain"), os.path.join(folder, "chain"))
+        self.symbols = os.path.join(folder, "symbols")
+        os.mkdir(self.symbols)
+
+    def move(self, victim):
+        """The program is where debug files are, and not where it was mapped."""
+        victim.close()
+        victim.watched = []
+        os.rename(self.program_path, os.path.join(self.symbols, "chain"))
+
+    def test_capture(self):
+        victim = self.program([self.program_path])
+        path = os.path.join(self.scratch(), "chain.capture")
+        bare = self.run_tool("-p", victim.pid, "--no-symbolize", "--save-capture", path)
+        self.assertNotIn("f2", bare.text)
+        named = self.run_tool("render", path)
+        self.assertIn("f2.c:", named.text)
+        self.move(victim)
+        # The same bytes, wherever the program lies.
+        self.assertEqual(self.run_tool("render", path, "--debug-dir", self.symbols).raw, named.raw)
+
+    def test_recording(self):
+        victim = self.program([self.program_path])
+        path = os.path.join(self.scratch(), "chain.snaprec")
+        self.run_tool("record", "--no-symbolize", "-d", "0.3", "-o", path, victim.pid)
+        self.move(victim)
+        shown = self.run_tool("render", path, "--debug-dir", self.symbols)
+        self.assertIn("f2.c:", shown.text)
+        self.assertNotIn("f2.c:", self.run_tool("render", "-q", path).text)
