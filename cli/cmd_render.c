@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * stacksnap render FILE: prints a capture, a recording or a snapshot that was saved, in any format,
- * as if it had been taken now.
+ * stacksnap render FILE: prints a capture, a recording, a snapshot or a core that was saved, in any
+ * format, as if it had been taken now.
  */
 #include "commands.h"
 #include "input.h"
@@ -12,20 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* "WHAT FILE: WHY" */
-static int refuse_file(struct snap_cli_report *report, const char *code, const char *what,
-		       const char *why)
-{
-	char *text = NULL;
-	int status;
-
-	if (asprintf(&text, "%s %s: %s", what, report->request->file, why) < 0)
-		text = NULL;
-	status = snap_cli_report_failure(report, code, text ? text : "out of memory");
-	free(text);
-	return status;
-}
 
 static int render_snapshot(struct snap_cli_report *report, const struct snap_cli_input *input)
 {
@@ -70,10 +56,12 @@ int snap_cli_cmd_render(struct snap_cli_request *request)
 
 	if (snap_cli_report_init(&report, request)) {
 		if (!snap_cli_input_init(&input, request->file))
-			status = refuse_file(&report, "unreadable", "cannot read", strerror(errno));
+			status = snap_cli_report_refusal(&report, "unreadable", "cannot read",
+							 strerror(errno));
 		else if (input.kind == STACKSNAP_FILE_UNKNOWN)
-			status = refuse_file(&report, "format", "cannot render",
-					     "it is not a capture, a recording or a JSON snapshot");
+			status = snap_cli_report_refusal(&report, "format", "cannot render",
+							 "it is not a capture, a recording, a JSON "
+							 "snapshot or a core");
 		else if (input.kind == STACKSNAP_FILE_RECORDING)
 			status = render_recording(&report, input.fd);
 		else

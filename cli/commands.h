@@ -22,6 +22,7 @@ int snap_cli_cmd_record(struct snap_cli_request *request);
 /* Where it was built: SNAP_WITH_TOP. */
 int snap_cli_cmd_top(struct snap_cli_request *request);
 int snap_cli_cmd_render(struct snap_cli_request *request);
+int snap_cli_cmd_core(struct snap_cli_request *request);
 int snap_cli_cmd_merge(struct snap_cli_request *request);
 int snap_cli_cmd_diff(struct snap_cli_request *request);
 int snap_cli_cmd_list(struct snap_cli_request *request);

@@ -6,12 +6,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEAD_SIZE = 16, BLOCK_SIZE = 1 << 16 };
+enum {
+	HEAD_SIZE = 16,
+	BLOCK_SIZE = 1 << 16,
+	PIPE_SIZE = 1 << 20, /* what anybody may ask for (pipe(7)) */
+};
 
 /* Of what comes through a pipe and has to be kept in memory. */
 static const off_t MAX_COPY = (off_t)1 << 33;
@@ -60,42 +67,83 @@ static bool write_all(int fd, const char *bytes, size_t size)
 	return true;
 }
 
-/* All that comes, into memory; what is not ours ends after its head. */
-static bool copy(int from, int to, enum stacksnap_file_kind *kind_ret)
+/*
+ * A file without a name, where there is room for what is larger than memory. It has holes where
+ * there are zeros. Below /tmp there may be memory, too.
+ */
+static int open_unnamed(void)
+{
+	const char *directory = getenv("TMPDIR");
+	char path[PATH_MAX];
+	int fd;
+
+	if (!directory || !*directory)
+		directory = "/var/tmp";
+	fd = open(directory, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+		return fd;
+	/* A file system that knows no such files. */
+	if ((size_t)snprintf(path, sizeof(path), "%s/stacksnap-XXXXXX", directory) >= sizeof(path))
+		return -1;
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
+}
+
+static bool is_zero(const char *bytes, size_t size)
+{
+	return bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0;
+}
+
+/* Writes what comes next, or leaves a hole there. */
+static bool put(int to, const char *block, size_t size, bool with_holes)
+{
+	if (with_holes && size == BLOCK_SIZE && is_zero(block, size))
+		return lseek(to, (off_t)size, SEEK_CUR) >= 0;
+	return write_all(to, block, size);
+}
+
+/* All that comes behind the head; a core is as large as it is. */
+static bool copy_rest(int from, int to, bool is_core)
 {
 	char block[BLOCK_SIZE];
-	ssize_t got = read_some(from, block, HEAD_SIZE);
-	off_t total = 0;
+	off_t total = HEAD_SIZE;
+	ssize_t got;
 
-	if (got < 0)
-		return false;
-	*kind_ret = stacksnap_file_kind(block, (size_t)got);
-	while (got > 0) {
+	while ((got = read_some(from, block, sizeof(block))) > 0) {
 		total += got;
-		if (total > MAX_COPY) {
+		if (!is_core && total > MAX_COPY) {
 			errno = EFBIG;
 			return false;
 		}
-		if (!write_all(to, block, (size_t)got))
-			return false;
-		if (*kind_ret == STACKSNAP_FILE_UNKNOWN)
-			break;
-		got = read_some(from, block, sizeof(block));
-		if (got < 0)
+		if (!put(to, block, (size_t)got, is_core))
 			return false;
 	}
-	return lseek(to, 0, SEEK_SET) == 0;
+	return got == 0 && (!is_core || ftruncate(to, total) == 0) && lseek(to, 0, SEEK_SET) == 0;
 }
 
+/* What is not ours ends after its head; a core goes to a file, all others into memory. */
 static bool copy_pipe(struct snap_cli_input *input)
 {
-	int memory = memfd_create("stacksnap-input", MFD_CLOEXEC), old = input->fd;
-	bool fine;
+	int old = input->fd;
+	char head[HEAD_SIZE];
+	ssize_t got = read_some(old, head, sizeof(head));
+	bool is_core, fine;
 
-	if (memory < 0)
+	if (got < 0)
 		return false;
-	fine = copy(old, memory, &input->kind);
-	input->fd = memory;
+	input->kind = stacksnap_file_kind(head, (size_t)got);
+	is_core = input->kind == STACKSNAP_FILE_CORE;
+	/* Gigabytes, perhaps: fewer turns between who writes and us. No pipe, no matter. */
+	if (is_core)
+		(void)!fcntl(old, F_SETPIPE_SZ, PIPE_SIZE);
+	input->fd = is_core ? open_unnamed() : memfd_create("stacksnap-input", MFD_CLOEXEC);
+	fine = input->fd >= 0 && write_all(input->fd, head, (size_t)got);
+	if (fine && got == HEAD_SIZE && input->kind != STACKSNAP_FILE_UNKNOWN)
+		fine = copy_rest(old, input->fd, is_core);
+	else if (fine)
+		fine = lseek(input->fd, 0, SEEK_SET) == 0;
 	close(old);
 	return fine;
 }
@@ -128,13 +176,17 @@ void snap_cli_input_deinit(struct snap_cli_input *input)
 	input->fd = -1;
 }
 
-static struct stacksnap_error *load_capture(int fd, const struct stacksnap_options *options,
+static struct stacksnap_error *load_capture(const struct snap_cli_input *input,
+					    const struct stacksnap_options *options,
 					    struct stacksnap_snapshot **ret)
 {
 	struct stacksnap_capture *capture = NULL;
 	struct stacksnap_error *err;
 
-	err = stacksnap_capture_load(fd, &capture);
+	if (input->kind == STACKSNAP_FILE_CORE)
+		err = stacksnap_core_load(input->fd, options, &capture);
+	else
+		err = stacksnap_capture_load(input->fd, &capture);
 	if (!err)
 		err = stacksnap_capture_analyze(capture, options, ret);
 	stacksnap_capture_destroy(capture);
@@ -147,5 +199,5 @@ struct stacksnap_error *snap_cli_input_snapshot(const struct snap_cli_input *inp
 {
 	if (input->kind == STACKSNAP_FILE_JSON)
 		return stacksnap_snapshot_load(input->fd, options, ret);
-	return load_capture(input->fd, options, ret);
+	return load_capture(input, options, ret);
 }

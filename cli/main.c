@@ -82,6 +82,8 @@ static int run(struct snap_cli_request *request)
 #endif
 	case SNAP_CLI_RENDER:
 		return snap_cli_cmd_render(request);
+	case SNAP_CLI_CORE:
+		return snap_cli_cmd_core(request);
 	case SNAP_CLI_MERGE:
 		return snap_cli_cmd_merge(request);
 	case SNAP_CLI_DIFF:

@@ -24,6 +24,7 @@ enum snap_cli_command {
 	SNAP_CLI_MERGE = 1 << 6,
 	SNAP_CLI_TOP = 1 << 7,
 	SNAP_CLI_SERVE = 1 << 8,
+	SNAP_CLI_CORE = 1 << 9,
 };
 
 enum snap_cli_group {
@@ -106,9 +107,9 @@ struct snap_cli_request {
 	const char *output;                /* NULL: stdout */
 	const char *save_capture;          /* NULL: no */
 	const char *stats;                 /* NULL: no */
-	const char *file;                  /* the operand of render, the first one of diff */
-	const char *second_file;           /* the second one of diff */
-	char **files;                      /* those of merge; borrowed */
+	const char *file;        /* the operand of render and core, the first one of diff */
+	const char *second_file; /* the second one of diff */
+	char **files;            /* those of merge; borrowed */
 	int file_count;
 	/* of top, the same as `options`; owned */
 	struct stacksnap_options *others[SNAP_CLI_OTHER_COUNT];

@@ -421,6 +421,19 @@ int snap_cli_report_failure(struct snap_cli_report *report, const char *code, co
 	return report_empty(report, "timeout", text);
 }
 
+int snap_cli_report_refusal(struct snap_cli_report *report, const char *code, const char *what,
+			    const char *why)
+{
+	char *text = NULL;
+	int status;
+
+	if (asprintf(&text, "%s %s: %s", what, report->request->file, why) < 0)
+		text = NULL;
+	status = snap_cli_report_failure(report, code, text ? text : "out of memory");
+	free(text);
+	return status;
+}
+
 int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error *error)
 {
 	int status;

@@ -57,6 +57,10 @@ int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error
 /* For an error that is not the library's: the code is a word for a warning of the document. */
 int snap_cli_report_failure(struct snap_cli_report *report, const char *code, const char *message);
 
+/* The same for the file that was asked for: "WHAT FILE: WHY". */
+int snap_cli_report_refusal(struct snap_cli_report *report, const char *code, const char *what,
+			    const char *why);
+
 /* Says so if a recording ended otherwise than it was to. */
 void snap_cli_report_end(const struct stacksnap_recording *recording);
 

@@ -231,9 +231,10 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 {
 	struct stacksnap_error *err;
 
-	if (request->command == SNAP_CLI_RENDER) {
+	if (request->command == SNAP_CLI_RENDER || request->command == SNAP_CLI_CORE) {
 		if (count != 1) {
-			snap_cli_message("'render' needs exactly one file");
+			snap_cli_message("'%s' needs exactly one file",
+					 request->command == SNAP_CLI_CORE ? "core" : "render");
 			return fail_usage();
 		}
 		request->file = operands[0];

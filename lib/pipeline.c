@@ -5,6 +5,7 @@
  *     take        collector: capture ── bytes ──▶ parser: analyze ── bytes ──▶ snapshot
  *     list        collector: list the processes ─▶ parser: analyze ──────────▶ snapshot
  *     load        collector: read a capture ─────▶ parser: analyze ──────────▶ snapshot
+ *     core        parser: read a core ─▶ collector: its memory ─▶ parser: analyze ─▶ snapshot
  *                 parser: read JSON ─────────────────────────────────────────▶ snapshot
  *     record      recorder: sample ─▶ log ─┬─▶ parser: name ─▶ analyze the log ─▶ recording
  *     load        read a log ──────────────┘
@@ -25,6 +26,7 @@
 #include "render/merged/merged.h"
 #include "render/render.h"
 #include "roles/analysis.h"
+#include "roles/core/core.h"
 #include "roles/naming.h"
 #include "roles/opener/opener.h"
 #include "roles/scout/scout.h"
@@ -33,6 +35,7 @@
 #include "store/recording/file.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static int64_t deadline_of(const struct snap_options *options)
 {
@@ -134,6 +137,45 @@ static struct stacksnap_error *load(void *context, const struct snap_options *op
 	return snap_capture_read(*fd, ret);
 }
 
+/* A core that can be read at any place. */
+struct core_file {
+	int fd;
+	int64_t time_ns; /* when it was written; 0: it came through a pipe */
+	const char *cut; /* why it is not whole; NULL: it is */
+};
+
+static struct stacksnap_error *load_core(void *context, const struct snap_options *options,
+					 struct snap_capture **ret)
+{
+	_cleanup_(snap_core_deinit) struct snap_core core = { .capture = NULL };
+	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
+	struct snap_stop_hook hook = { .scout = snap_scout_plan };
+	struct snap_core_memory memory;
+	const struct core_file *file = context;
+	struct stacksnap_error *err;
+
+	err = snap_core_read_in_sandbox(file->fd, options, deadline_of(options), &core);
+	if (!err)
+		err = snap_scout_create(options, snap_runtimes, false, &scout);
+	if (err)
+		return err;
+	if (options->exe)
+		err = snap_core_set_program(&core, options->exe);
+	if (err)
+		return err;
+	memory = snap_core_memory_of(&core, file->fd);
+	snap_scout_set_memory(scout, snap_core_memory_read, &memory);
+	hook.context = scout;
+	err = snap_core_fill(&core, &memory, options, &hook);
+	core.capture->time_ns = file->time_ns;
+	if (!err && file->cut)
+		snap_capture_warn(core.capture, "core_truncated", 0, 0,
+				  "not all of the core could be unpacked: %s", file->cut);
+	if (!err)
+		*ret = snap_take_ptr(core.capture);
+	return err;
+}
+
 /* ---- in the caller's process ---- */
 
 static struct stacksnap_error *check_engine(const struct snap_options *options)
@@ -186,6 +228,43 @@ struct stacksnap_error *snap_pipeline_load_capture(int fd, struct snap_collector
 	const struct snap_collector_start start = { .make = load, .context = &fd, .input = fd };
 	struct stacksnap_error *err = snap_collector_start(NULL, &start, &collector);
 
+	if (!err)
+		err = snap_collector_await(collector);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(collector);
+	return NULL;
+}
+
+/* A file without a name was made just now, of what came through a pipe. */
+static int64_t time_of(int fd)
+{
+	struct stat info;
+
+	if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode) || info.st_nlink == 0)
+		return 0;
+	return (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+}
+
+struct stacksnap_error *snap_pipeline_load_core(int fd, const struct snap_options *options,
+						struct snap_collector **ret)
+{
+	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
+	_cleanup_fd_ int unpacked = -1;
+	struct core_file file = { .fd = fd, .time_ns = time_of(fd) };
+	struct snap_collector_start start = { .make = load_core, .context = &file };
+	struct stacksnap_error *err;
+
+	/* As long as it takes: only who asks for a limit has one. */
+	err = snap_core_unpack_in_sandbox(fd, options,
+					  options->timeout_given ? deadline_of(options) : 0,
+					  &unpacked, &file.cut);
+	if (err)
+		return err;
+	file.fd = unpacked >= 0 ? unpacked : fd;
+	start.input = file.fd;
+	start.deadline_ns = deadline_of(options);
+	err = snap_collector_start(options, &start, &collector);
 	if (!err)
 		err = snap_collector_await(collector);
 	if (err)

@@ -25,6 +25,9 @@ struct stacksnap_error *snap_pipeline_capture(const struct snap_options *options
 					      struct snap_collector **ret) _must_check_;
 struct stacksnap_error *snap_pipeline_load_capture(int fd,
 						   struct snap_collector **ret) _must_check_;
+/* Of a core (core/core.h), packed or not: a file that can be read at any place. */
+struct stacksnap_error *snap_pipeline_load_core(int fd, const struct snap_options *options,
+						struct snap_collector **ret) _must_check_;
 struct stacksnap_error *snap_pipeline_analyze(struct snap_collector *collector,
 					      const struct snap_options *options,
 					      struct snap_snapshot **ret) _must_check_;

@@ -109,6 +109,12 @@ struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_options *o
 struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture,
 					       const struct stacksnap_options *options, int fd);
 struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret);
+/*
+ * A capture of a core file (core(5)), as the kernel and gdb's gcore write them: ELF of 64 bits, also
+ * packed. FORMAT: it is none, or the library was built without what unpacks it.
+ */
+struct stacksnap_error *stacksnap_core_load(int fd, const struct stacksnap_options *options,
+					    struct stacksnap_capture **ret);
 /* How many bytes of its processes' memory it holds beside their stacks: of managed runtimes. */
 unsigned long long stacksnap_capture_memory_bytes(const struct stacksnap_capture *capture);
 void stacksnap_capture_destroy(struct stacksnap_capture *capture);
@@ -416,6 +422,7 @@ enum stacksnap_file_kind {
 	STACKSNAP_FILE_CAPTURE = 1,
 	STACKSNAP_FILE_RECORDING = 2,
 	STACKSNAP_FILE_JSON = 3, /* begins as JSON does: perhaps a snapshot */
+	STACKSNAP_FILE_CORE = 4, /* of ELF, or packed: perhaps a core */
 };
 enum stacksnap_file_kind stacksnap_file_kind(const void *bytes, size_t size);
 

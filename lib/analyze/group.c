@@ -246,6 +246,7 @@ static bool make_stack(const struct grouping *grouping, const struct snap_group_
 		return false;
 	for (size_t i = 0; i < count; i++)
 		stack->threads[i] = grouping->members[items[i].number];
+	stack->crashed = snap_stack_has_thread(stack, grouping->raw->process->signal.tid);
 	if (stack->unwind == SNAP_UNWIND_NOT_STOPPED && !stack->unwind_detail)
 		stack->unwind_detail = not_stopped_detail(grouping, stack);
 	return snap_label_stack(grouping->strings, stack);

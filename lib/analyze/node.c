@@ -159,6 +159,7 @@ struct stacksnap_error *snap_node_create(struct snap_analysis *analysis,
 		.unit = snap_analysis_text(analysis, process->unit),
 		.container = snap_analysis_text(analysis, process->container),
 		.stop_duration_ns = process->stop_duration_ns,
+		.signal = process->signal,
 		.trouble = process->trouble,
 		.trouble_message = snap_analysis_text(analysis, process->trouble_message),
 	};

@@ -205,6 +205,15 @@ API struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capt
 	return err ? err : wrap_capture(collector, ret);
 }
 
+API struct stacksnap_error *stacksnap_core_load(int fd, const struct stacksnap_options *options,
+						struct stacksnap_capture **ret)
+{
+	struct snap_collector *collector = NULL;
+	struct stacksnap_error *err = snap_pipeline_load_core(fd, &options->values, &collector);
+
+	return err ? err : wrap_capture(collector, ret);
+}
+
 API void stacksnap_capture_destroy(struct stacksnap_capture *capture)
 {
 	if (!capture)

@@ -7,6 +7,8 @@
  */
 #include "api/api.h"
 
+#include "core/core.h"
+#include "core/unpack.h"
 #include "pipeline.h"
 #include "render/summary.h"
 #include "store/capture/file.h"
@@ -298,6 +300,8 @@ API enum stacksnap_file_kind stacksnap_file_kind(const void *bytes, size_t size)
 		return STACKSNAP_FILE_CAPTURE;
 	if (snap_log_is_recording(bytes, size))
 		return STACKSNAP_FILE_RECORDING;
+	if (snap_core_is_core(bytes, size) || snap_packing_of(bytes, size))
+		return STACKSNAP_FILE_CORE;
 	for (size_t i = 0; i < size; i++)
 		if (!memchr(" \t\r\n", text[i], 4))
 			return text[i] == '{' ? STACKSNAP_FILE_JSON : STACKSNAP_FILE_UNKNOWN;

@@ -426,6 +426,13 @@ struct stacksnap_error *snap_set_debug_dir(struct snap_options *options,
 	return NULL;
 }
 
+struct stacksnap_error *snap_set_exe(struct snap_options *options,
+				     const struct snap_setting *setting _unused_, const char *value)
+{
+	options->exe = snap_arena_strdup(&options->arena, value);
+	return options->exe ? NULL : snap_error_no_memory();
+}
+
 struct stacksnap_error *snap_set_hz(struct snap_options *options,
 				    const struct snap_setting *setting _unused_, const char *value)
 {

@@ -44,6 +44,12 @@ enum snap_arch {
 	SNAP_ARCH_AARCH64,
 };
 
+/*
+ * A device number that no file has: which file a mapping is of was not told but by its path. The
+ * inode is then one of our own, by which files of a process are told apart.
+ */
+#define SNAP_NO_DEVICE UINT32_MAX
+
 /* A mapping: a line of /proc/PID/maps (proc(5)). */
 struct snap_map {
 	uint64_t start, end; /* [start, end) */
@@ -171,6 +177,15 @@ struct snap_credentials {
 	size_t group_count;
 };
 
+/* The signal that ended a process, as its core has it. */
+struct snap_signal {
+	int number; /* signal(7), of its processor; 0: there is none */
+	int code;   /* si_code (sigaction(2)) */
+	pid_t tid;  /* of the thread that got it; 0 unknown */
+	bool has_address;
+	uint64_t address; /* si_addr: what could not be read, written or executed */
+};
+
 struct snap_process {
 	pid_t pid, ppid;
 	pid_t pgrp;           /* its process group, by the pid of who made it; 0 unknown */
@@ -215,6 +230,7 @@ struct snap_process {
 	uint64_t net_namespace; /* inode; 0 unknown */
 	uint64_t ipc_namespace; /* the same, of those with threads in calls of System V */
 	bool frozen;            /* its control group is (cgroup.events) */
+	struct snap_signal signal;
 	struct snap_thread *threads;
 	size_t thread_count;
 	size_t threads_missed; /* known to have run, not in `threads` */

@@ -7,6 +7,7 @@
 #include "base/spawn.h"
 #include "model/recording.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -152,7 +153,48 @@ unsigned snap_frames_doubt(const struct snap_frame **frames, size_t count)
 
 int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stack *b)
 {
-	return snap_compare(b->samples, a->samples) ?: snap_compare(b->count, a->count);
+	return snap_compare(b->crashed, a->crashed) ?:
+	       snap_compare(b->samples, a->samples) ?: snap_compare(b->count, a->count);
+}
+
+bool snap_stack_has_thread(const struct snap_stack *stack, pid_t tid)
+{
+	for (size_t i = 0; tid && i < stack->thread_count; i++)
+		if (stack->threads[i].tid == tid)
+			return true;
+	for (size_t i = 0; tid && i < stack->task_count; i++)
+		if (stack->tasks[i].tid == tid)
+			return true;
+	return false;
+}
+
+/* Those that processes end by with a core, and a debugger stops them by. */
+static const struct {
+	int number;
+	const char *word;
+} signals[] = {
+	{ SIGHUP, "SIGHUP" },   { SIGINT, "SIGINT" },   { SIGQUIT, "SIGQUIT" },
+	{ SIGILL, "SIGILL" },   { SIGTRAP, "SIGTRAP" }, { SIGABRT, "SIGABRT" },
+	{ SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" },   { SIGKILL, "SIGKILL" },
+	{ SIGUSR1, "SIGUSR1" }, { SIGSEGV, "SIGSEGV" }, { SIGUSR2, "SIGUSR2" },
+	{ SIGPIPE, "SIGPIPE" }, { SIGALRM, "SIGALRM" }, { SIGTERM, "SIGTERM" },
+	{ SIGXCPU, "SIGXCPU" }, { SIGXFSZ, "SIGXFSZ" }, { SIGSYS, "SIGSYS" },
+};
+
+const char *snap_signal_word(int number)
+{
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(signals); i++)
+		if (signals[i].number == number)
+			return signals[i].word;
+	return NULL;
+}
+
+int snap_signal_of_word(const char *word)
+{
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(signals); i++)
+		if (strcmp(signals[i].word, word) == 0)
+			return signals[i].number;
+	return 0;
 }
 
 int snap_stack_compare(const void *left, const void *right)

@@ -202,6 +202,7 @@ struct snap_options {
 	bool debuginfod;
 	const char **debug_dirs; /* --debug-dir, in order */
 	size_t debug_dir_count, debug_dir_capacity;
+	const char *exe;   /* --exe: where the program of a core lies; NULL: where the core says */
 	unsigned group_by; /* bits of enum snap_group_by */
 	bool together; /* --group-by without process: the groups of all processes are one list */
 	/* tasks: besides, labels of theirs that are told apart */

@@ -7,7 +7,7 @@
  * are raw bytes (valid to escape, capped at SNAP_MAX_NAME), never "" where the JSON would leave the
  * key out: NULL then. Renderers escape.
  *
- * What must hold: stacks of a process are sorted by count down, then by id; threads of a stack by
+ * What must hold: stacks of a process are sorted, the crashed one first, by count down, then by id; threads of a stack by
  * tid, tasks by id; frames and entries run innermost first.
  */
 #ifndef SNAP_MODEL_SNAPSHOT_H
@@ -128,6 +128,7 @@ struct snap_stack {
 	pid_t *pids;
 	const struct snap_frame **frames; /* kernel frames, then user frames */
 	size_t frame_count;
+	bool crashed; /* of one of its threads, or tasks, is the signal of the process */
 	/* of a recording that is shown as a whole; 0 and NULL in a snapshot */
 	uint64_t samples;
 	const uint64_t *thread_samples; /* one a thread */
@@ -137,7 +138,13 @@ struct snap_stack {
 /* How little the frames are to be trusted; 0: all were found by call frame information. */
 unsigned snap_frames_doubt(const struct snap_frame **frames, size_t count);
 
-/* The order of stacks: by samples down, then by count down; then by id. The second for qsort(3). */
+/* Whether one of its threads has this tid, or one of its tasks runs on it; 0: no. */
+bool snap_stack_has_thread(const struct snap_stack *stack, pid_t tid);
+
+/*
+ * The order of stacks: the crashed one first, then by samples down, then by count down; then by id.
+ * The second for qsort(3).
+ */
 int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stack *b);
 int snap_stack_compare(const void *left, const void *right);
 
@@ -175,6 +182,7 @@ struct snap_node {
 	/* Where tasks have labels for it, these have all stacks of tasks, and `stacks` none. */
 	struct snap_logical *logical;
 	size_t logical_count;
+	struct snap_signal signal; /* of a core; number 0: none */
 	enum snap_trouble trouble;
 	const char *trouble_message;
 	/* of a recording that is shown as a whole: when it was seen, since the recording's start */
@@ -248,6 +256,10 @@ void snap_snapshot_warn(struct snap_snapshot *snapshot, const char *code, pid_t 
 const char *snap_process_type_word(enum snap_process_type type);
 const char *snap_state_word(enum snap_state state);
 const char *snap_unwind_word(enum snap_unwind_end end);
+/* "SIGSEGV" (signal(7)); NULL: a number that has no name. */
+const char *snap_signal_word(int number);
+/* The number of a word; 0: there is none. */
+int snap_signal_of_word(const char *word);
 /*
  * Whether a thread with such a stack is missing in a report: it was not stopped, but had a stack.
  * Workers of the kernel have none, nor has a leader that exited before its other threads.

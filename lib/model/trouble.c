@@ -65,6 +65,7 @@ const struct snap_trouble_row snap_troubles[] = {
 bool snap_warning_costs_names(const char *code)
 {
 	static const char *const codes[] = {
+		"core_truncated", /* a core ends before what its headers promise */
 		"files_held",     /* files were not opened in time */
 		"maps_cut",       /* not all mappings of a process are kept */
 		"memory_limit",   /* a recording left out stacks, threads or ticks */

@@ -183,6 +183,9 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 
 	if (is_done(log, options))
 		return NULL;
+	/* Who wants none now may want them where the debug files are: then they are looked up. */
+	if (limits->for_file && !options->symbols)
+		return NULL;
 	err = snap_parser_pick_uid(log->capture, &fallback.uid);
 	if (!err && !snap_parser_has_enough(limits->asked_ns))
 		err = run_ladder(log, &fallback, &late);

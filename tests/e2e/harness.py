@@ -289,7 +289,9 @@ def check_counts(doc):
     assert doc.get("task_count", 0) == sum(s["count"] for s in stacks if "tasks" in s), "task_count"
     for node in nodes:
         for place in [node, *walk(node.get("logical", []))]:
-            order = [(-s["count"], s["id"]) for s in place.get("stacks", [])]
+            crashed = node.get("signal", {}).get("tid")
+            order = [(not any(crashed and t.get("tid") == crashed for t in s.get("threads") or s["tasks"]),
+                      -s["count"], s["id"]) for s in place.get("stacks", [])]
             assert order == sorted(order), f"stacks of {node['pid']} are out of order"
         ids = [s["id"] for s in stacks_of(node)]
         for stack in stacks_of(node):

@@ -10,7 +10,7 @@ from harness import BUILD, Case, SOURCE, TOOL, need
 LIB = os.path.join(SOURCE, "lib")
 STAGES = ("capture", "analyze", "render")
 # The rooms that make up the stage of capture.
-CAPTURE = {"proc", "discover", "stop", "sample", "capture"}
+CAPTURE = {"proc", "discover", "stop", "sample", "capture", "core"}
 
 # include -> the only files that may have it, as regular expressions on the path below lib/
 DOORS = {
@@ -52,7 +52,8 @@ class Layers(Case):
             "discover": {"base", "model", "proc", "discover"},
             "stop": {"base", "model", "proc", "stop"},
             "sample": {"base", "model", "proc", "discover", "stop", "sample"},
-            "capture": {"base", "model"} | CAPTURE,
+            "capture": {"base", "model"} | CAPTURE - {"core"},
+            "core": {"base", "model", "proc", "stop", "core"},
             "analyze": {"base", "model", "analyze"},
             "diff": {"base", "model", "diff"},
             "store": {"base", "model", "store"},

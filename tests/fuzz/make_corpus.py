@@ -8,6 +8,8 @@ machine give: captures and recordings of victims, small ELF files in many forms,
 Nothing is kept in the repository; what a machine cannot make is left out, and said."""
 import argparse
 import base64
+import gzip
+import lzma
 import os
 import random
 import shutil
@@ -490,6 +492,52 @@ def of_runtimes(corpus):
             corpus.put("scout", f"{image}-{number}", data)
 
 
+# ---- cores ----
+
+def core_note(kind, data):
+    return struct.pack("<3I8s", 5, len(data), kind, b"CORE") + data + bytes(-len(data) % 4)
+
+
+def small_core(machine=62, registers=216, stack_pointer=19 * 8):
+    """A core of two threads, a program, its data and a stack: see linux/elfcore.h."""
+    code, data, stack = 0x400000, 0x600000, 0x7ff000
+
+    def thread(tid, signal):
+        regs = bytearray(registers)
+        struct.pack_into("<Q", regs, stack_pointer, stack + 0x800)
+        return core_note(1, struct.pack("<12xH18xi76x", signal, tid) + regs + bytes(8))
+
+    vector = struct.pack("<8Q", 3, code + 64, 9, code, 25, stack + 0xc00, 0, 0)
+    names = b"/bin/worker\0/bin/worker\0"
+    notes = thread(7, 11)
+    notes += core_note(3, struct.pack("<4B4xQ2I4i16s80s", 0, ord("S"), 0, 0, 0, 1000, 1000, 7, 1, 7, 7, b"worker", b"worker -x"))
+    notes += core_note(0x53494749, struct.pack("<iii4xQ104x", 11, 0, 1, 0x1234)) + core_note(6, vector)
+    notes += core_note(0x46494c45, struct.pack("<2Q6Q", 2, 4096, code, code + 4096, 0, data, data + 4096, 1) + names)
+    notes += thread(8, 0)
+    bytes_of_stack = bytearray(4096)
+    struct.pack_into("<4Q", bytes_of_stack, 0x900, 1, stack + 0xd00, 0, 0)
+    bytes_of_stack[0x920:0x920 + len(vector)] = vector
+    bytes_of_stack[0xd00:0xd08] = b"worker\0\0"
+    at = 64 + 4 * 56 + len(notes)
+    headers = struct.pack("<2I6Q", 4, 0, 64 + 4 * 56, 0, 0, len(notes), 0, 4)
+    headers += struct.pack("<2I6Q", 1, 5, at, code, 0, 64, 4096, 4096)
+    headers += struct.pack("<2I6Q", 1, 6, at + 64, data, 0, 0, 4096, 4096)
+    headers += struct.pack("<2I6Q", 1, 6, at + 64, stack, 0, 4096, 4096, 4096)
+    head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<2HI3QI6H", 4, machine, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
+    return head + headers + notes + b"\x7fELF" + bytes(60) + bytes(bytes_of_stack)
+
+
+def of_cores(corpus):
+    core = small_core()
+    corpus.put("core", "x86_64", b"\0" + core)
+    corpus.put("core", "aarch64", b"\0" + small_core(183, 272, 31 * 8))
+    for name, packed in (("gzip", gzip.compress(core)), ("xz", lzma.compress(core))):
+        corpus.put("core", name, b"\1" + packed)
+    for packer in ("zstd", "lz4"):
+        if shutil.which(packer):
+            corpus.put("core", packer, b"\1" + subprocess.run([packer, "-c"], input=core, stdout=subprocess.PIPE).stdout)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True)
@@ -500,6 +548,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="stacksnap-corpus-") as scratch:
         of_runtimes(corpus)
         of_texts(corpus)
+        of_cores(corpus)
         of_wait_texts(corpus)
         of_frames(corpus)
         of_compilers(corpus, scratch)

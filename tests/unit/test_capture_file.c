@@ -104,6 +104,7 @@ static void fill_memory(struct snap_capture *capture, struct snap_process *proce
 	pieces[1] = (struct snap_piece){ 0x401000, bytes, 17 };
 	embedded[0] = (struct snap_embedded){ SNAP_FILE_MODULE, 2, bytes, 70000 };
 	embedded[1] = (struct snap_embedded){ .kind = SNAP_FILE_PERF_MAP };
+	process->signal = (struct snap_signal){ 11, 1, 7, true, 0x1234 };
 	process->maps = maps;
 	process->map_count = 3;
 	process->pieces = pieces;
@@ -238,6 +239,11 @@ static void test_round_trip(void **state _unused_)
 	assert_int_equal(process->threads[1].start_ticks, 98);
 	assert_int_equal(process->threads[1].tracer, 97);
 	assert_int_equal(process->threads[1].runs, 96);
+	assert_int_equal(process->signal.number, 11);
+	assert_int_equal(process->signal.code, 1);
+	assert_int_equal(process->signal.tid, 7);
+	assert_true(process->signal.has_address);
+	assert_int_equal(process->signal.address, 0x1234);
 	assert_int_equal(process->uid, 1000);
 	assert_int_equal(process->maps[2].end, 0xffffffffff601000);
 	assert_string_equal(process->maps[0].path, "/usr/bin/a b");
@@ -353,7 +359,7 @@ static void test_newer_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 
 	bytes.data[8]++;
-	refuse(bytes.data, bytes.size, "newer stacksnap (format 10");
+	refuse(bytes.data, bytes.size, "newer stacksnap (format 11");
 	free(bytes.data);
 }
 
@@ -371,8 +377,8 @@ static uint64_t size_of_process(struct snap_capture *capture, uint32_t version)
  * nothing of paths that come again, those of the third nothing of memory of runtimes, those of the
  * fourth nothing of that of threads, those of the fifth nothing of waits, those of the sixth
  * nothing of process groups and of who stood in a call at one moment, those of the seventh nothing
- * of tracers and IPC namespaces, those of the eighth nothing of runs. The fixtures are what they
- * look like; test_capture_waits.c has others of the sixth and the seventh.
+ * of tracers and IPC namespaces, those of the eighth nothing of runs, those of the ninth nothing of
+ * signals. The fixtures are what they look like; test_capture_waits.c has others of the sixth and the seventh.
  */
 static void test_older_versions(void **state _unused_)
 {
@@ -385,7 +391,8 @@ static void test_older_versions(void **state _unused_)
 	assert_true(size_of_process(capture, 6) < size_of_process(capture, 7));
 	assert_true(size_of_process(capture, 7) < size_of_process(capture, 8));
 	assert_true(size_of_process(capture, 8) < size_of_process(capture, 9));
-	for (uint32_t version = 1; version < 9; version++) {
+	assert_true(size_of_process(capture, 9) < size_of_process(capture, 10));
+	for (uint32_t version = 1; version < 10; version++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
 		char path[4096];
 		const struct snap_process *process;
@@ -413,7 +420,8 @@ static void test_older_versions(void **state _unused_)
 		assert_int_equal(process->threads[1].start_ticks, version > 6 ? 98 : 0);
 		assert_int_equal(process->pgrp, version > 6 ? 6 : 0);
 		assert_int_equal(process->threads[1].tracer, version > 7 ? 97 : 0);
-		assert_int_equal(process->threads[1].runs, 0);
+		assert_int_equal(process->threads[1].runs, version > 8 ? 96 : 0);
+		assert_int_equal(process->signal.number, 0);
 		assert_false(process->threads[0].call.known);
 	}
 }
@@ -424,7 +432,7 @@ static void test_no_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 	uint64_t hash;
 
-	assert_int_equal(bytes.data[8], 9);
+	assert_int_equal(bytes.data[8], 10);
 	bytes.data[8] = 0;
 	hash = snap_hash_bytes(bytes.data, 24, 0);
 	memcpy(bytes.data + 24, &hash, sizeof(hash));

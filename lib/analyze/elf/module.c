@@ -291,6 +291,11 @@ static const char *why_not_mapped(const struct snap_module_file *file,
 			       : "the build id of the file differs from that of the mapping";
 	if (is_embedded_copy(file, image))
 		return NULL;
+	/* A core tells no device: what is in its memory tells, and without that the name alone. */
+	if (map->dev_major == SNAP_NO_DEVICE)
+		return !head || head_is_equal(head, image)
+			       ? NULL
+			       : "the first page of the file differs from that in memory";
 	if (copied->is_copy) {
 		dev = copied->dev;
 		inode = copied->inode;

@@ -161,6 +161,7 @@ static bool make_stack(struct grouping *grouping, const struct snap_group_item *
 		return false;
 	for (size_t i = 0; i < count; i++)
 		stack->tasks[i] = grouping->tasks[items[i].number];
+	stack->crashed = snap_stack_has_thread(stack, grouping->raw->process->signal.tid);
 	return snap_task_label_stack(strings, grouping->options, stack,
 				     grouping->in_tree && !grouping->set->keys);
 }

@@ -219,6 +219,21 @@ static void put_args(struct snap_json_writer *json, const struct snap_node *node
 	snap_json_end(json, ']');
 }
 
+static void put_signal(struct snap_json_writer *json, const struct snap_signal *signal)
+{
+	if (!signal->number)
+		return;
+	snap_json_begin(json, "signal", '{');
+	snap_json_text_if(json, "name", snap_signal_word(signal->number));
+	snap_json_number(json, "number", signal->number);
+	if (signal->code)
+		snap_json_number(json, "code", signal->code);
+	if (signal->has_address)
+		snap_json_hex(json, "address", signal->address);
+	snap_json_number_if(json, "tid", signal->tid);
+	snap_json_end(json, '}');
+}
+
 static void put_facts(struct snap_json_writer *json, const struct snap_node *node)
 {
 	snap_json_number(json, "pid", node->pid);
@@ -242,6 +257,7 @@ static void put_facts(struct snap_json_writer *json, const struct snap_node *nod
 	snap_json_number(json, "thread_count", (int64_t)node->thread_count);
 	snap_json_number_if(json, "threads_missed", (int64_t)node->threads_missed);
 	snap_json_number_if(json, "stop_duration_ns", node->stop_duration_ns);
+	put_signal(json, &node->signal);
 	if (node->label_count)
 		snap_json_labels_put(json, node->labels, node->label_count);
 	snap_json_runtimes_put(json, node);

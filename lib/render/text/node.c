@@ -345,6 +345,26 @@ static void info_facts(struct info *info, const struct snap_options *options, in
 	}
 }
 
+/* "signal SIGSEGV at 0x0 in thread 4711" */
+static void put_signal(struct snap_sheet *lines, const struct snap_node *node)
+{
+	const struct snap_signal *signal = &node->signal;
+	const char *word = snap_signal_word(signal->number);
+
+	if (!signal->number)
+		return;
+	snap_line_begin(lines);
+	if (word)
+		snap_line_printf(lines, SNAP_STYLE_RED, "signal %s", word);
+	else
+		snap_line_printf(lines, SNAP_STYLE_RED, "signal %d", signal->number);
+	if (signal->has_address)
+		snap_line_printf(lines, SNAP_STYLE_RED, " at 0x%" PRIx64, signal->address);
+	if (signal->tid)
+		snap_line_printf(lines, SNAP_STYLE_RED, " in thread %d", (int)signal->tid);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
 void snap_text_node_trouble(struct snap_sheet *lines, const struct snap_node *node)
 {
 	if (!node->trouble)
@@ -389,7 +409,8 @@ void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *o
 		info_part(&info, "no stacks match", NULL);
 	if (info.begun)
 		snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+	put_signal(lines, node);
 	snap_text_node_trouble(lines, node);
-	if ((info.begun || node->trouble) && has_items && !options->summary)
+	if ((info.begun || node->trouble || node->signal.number) && has_items && !options->summary)
 		snap_line_blank(lines);
 }

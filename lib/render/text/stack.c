@@ -103,6 +103,12 @@ void snap_text_state(struct snap_sheet *lines, const struct snap_stack *stack)
 	} else if (state == SNAP_STATE_ZOMBIE || state == SNAP_STATE_DEAD) {
 		style = SNAP_STYLE_MAGENTA;
 	}
+	if (state == SNAP_STATE_UNKNOWN && in) {
+		/* Of a core: the call is all that is known. */
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "in ");
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, in);
+		return;
+	}
 	if (!word && stack->state_samples)
 		add_states(lines, stack);
 	else
@@ -188,6 +194,13 @@ static void add_owner(struct snap_sheet *lines, const struct snap_text_owner *ow
 		snap_text_logical_name(lines, owner->logical);
 }
 
+/* "   crashed" */
+static void add_crashed(struct snap_sheet *lines, const struct snap_stack *stack)
+{
+	if (stack->crashed)
+		snap_line_add(lines, SNAP_STYLE_RED_BOLD, "   crashed");
+}
+
 /* "   stuck", "   3 of 62 stuck" */
 static void add_stuck(struct snap_sheet *lines, const struct snap_stack *stack)
 {
@@ -223,6 +236,7 @@ void snap_text_stack_who(struct snap_text_stacks *stacks, const struct snap_stac
 	snap_text_stack_state(stacks, stack);
 	if (stacks->options->verbose)
 		add_how_read(lines, stack);
+	add_crashed(lines, stack);
 	add_stuck(lines, stack);
 }
 

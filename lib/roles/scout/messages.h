@@ -11,6 +11,8 @@
 #include "roles/broker.h"
 #include "roles/role.h"
 
+#include <sys/uio.h>
+
 enum {
 	SNAP_PEEK_MOST = 1 << 20,   /* bytes of one request for memory */
 	SNAP_PEEK_TOTAL = 64 << 20, /* of one process */
@@ -71,5 +73,10 @@ void snap_peeker_destroy(struct snap_peeker *peeker);
  */
 int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t size,
 	      uint32_t *size_ret, bool *late_ret);
+
+/* The same of memory that never makes anybody wait. */
+int snap_peek_with(size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges,
+				  size_t count),
+		   void *context, uint64_t address, uint32_t size, uint32_t *size_ret);
 
 #endif

@@ -89,3 +89,14 @@ int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t 
 	*size_ret = got;
 	return got ? file_of(peek->bytes, got) : -1;
 }
+
+int snap_peek_with(size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges,
+				  size_t count),
+		   void *context, uint64_t address, uint32_t size, uint32_t *size_ret)
+{
+	const struct iovec range = { (void *)(uintptr_t)address, size };
+	_cleanup_free_ uint8_t *bytes = malloc(size ? size : 1);
+
+	*size_ret = bytes ? (uint32_t)read(context, bytes, &range, 1) : 0;
+	return *size_ret ? file_of(bytes, *size_ret) : -1;
+}

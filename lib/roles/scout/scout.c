@@ -32,6 +32,9 @@ struct snap_scout {
 	struct snap_opener *opener;
 	struct snap_broker broker;
 	struct snap_peeker *peeker; /* NULL: not needed yet */
+	/* In its place; NULL: a process that runs is read. */
+	size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count);
+	void *read_context;
 	struct snap_role role;
 	uid_t user; /* whose files the parser has read */
 	unsigned losses;
@@ -78,6 +81,15 @@ void snap_scout_destroy(struct snap_scout *scout)
 	free(scout);
 }
 
+void snap_scout_set_memory(struct snap_scout *scout,
+			   size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges,
+					  size_t count),
+			   void *context)
+{
+	scout->read = read;
+	scout->read_context = context;
+}
+
 /* ---- the parser ---- */
 
 static struct stacksnap_error *need_parser(struct snap_scout *scout,
@@ -115,7 +127,13 @@ static struct stacksnap_error *serve_peek(struct snap_scout *scout,
 	_cleanup_fd_ int fd = -1;
 	bool late = false;
 
-	if (!scout->peeker)
+	if (scout->read && request->size <= SNAP_PEEK_MOST &&
+	    scout->peeked + request->size <= SNAP_PEEK_TOTAL) {
+		scout->peeked += request->size;
+		fd = snap_peek_with(scout->read, scout->read_context, request->address,
+				    request->size, &answer.size);
+	}
+	if (!scout->peeker && !scout->read)
 		scout->peeker = snap_peeker_create();
 	if (scout->peeker && scout->late < MOST_LATE && request->size <= SNAP_PEEK_MOST &&
 	    scout->peeked + request->size <= SNAP_PEEK_TOTAL) {

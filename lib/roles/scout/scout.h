@@ -17,6 +17,8 @@
 #include "analyze/runtime/runtime.h"
 #include "model/capture.h"
 
+#include <sys/uio.h>
+
 struct snap_scout;
 
 /*
@@ -27,6 +29,14 @@ struct stacksnap_error *snap_scout_create(const struct snap_options *options,
 					  const struct snap_runtime *const *runtimes,
 					  bool is_of_thread, struct snap_scout **ret) _must_check_;
 void snap_scout_destroy(struct snap_scout *scout);
+/*
+ * Memory is read by this function from now on, as in struct snap_plan_source, in place of a process
+ * that runs; with its context it must outlive the scout.
+ */
+void snap_scout_set_memory(struct snap_scout *scout,
+			   size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges,
+					  size_t count),
+			   void *context);
 
 static inline void snap_scout_destroyp(struct snap_scout **scout)
 {

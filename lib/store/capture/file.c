@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { VERSION = 9, FIRST_BYTES = 1 << 20 };
+enum { VERSION = SNAP_CAPTURE_VERSION, FIRST_BYTES = 1 << 20 };
 
 enum section_kind { SECTION_CAPTURE = 1, SECTION_PROCESS, SECTION_EMBEDDED, SECTION_END };
 

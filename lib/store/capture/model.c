@@ -350,6 +350,23 @@ static void code_image_of_process(struct snap_codec *codec, struct snap_memory_i
 		snap_codec_refuse_memory(codec);
 }
 
+/* Before there were cores: none. */
+static void code_signal(struct snap_codec *codec, struct snap_signal *signal)
+{
+	int32_t number = signal->number, code = signal->code;
+
+	if (codec->version < 10)
+		return;
+	snap_code_i32(codec, &number);
+	snap_code_i32(codec, &code);
+	snap_code_i32(codec, &signal->tid);
+	snap_code_bool(codec, &signal->has_address);
+	snap_code_u64(codec, &signal->address);
+	snap_codec_check(codec, number >= 0 && signal->tid >= 0, "invalid signal");
+	signal->number = number;
+	signal->code = code;
+}
+
 void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, size_t index)
 {
 	struct snap_process *process = &capture->processes[index];
@@ -380,6 +397,7 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	snap_codec_check(codec, process->embedded_count <= MOST_EMBEDDED,
 			 "invalid number of files");
 	snap_codec_check(codec, process->pid > 0, "invalid pid");
+	code_signal(codec, &process->signal);
 }
 
 void snap_code_embedded(struct snap_codec *codec, const struct snap_process *process,

@@ -10,6 +10,8 @@
 #include "model/capture.h"
 #include "store/codec.h"
 
+enum { SNAP_CAPTURE_VERSION = 10 }; /* of the descriptions here */
+
 /* Everything but the processes. */
 void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture);
 /*

@@ -64,6 +64,25 @@ static void read_error(struct snap_json_pick *pick, const struct snap_json *obje
 		snap_json_pick_refuse(pick, "code", "a word listed in stacksnap-json(5)");
 }
 
+static void read_signal(struct snap_json_reader *reader, const struct snap_json *object,
+			struct snap_node *node)
+{
+	struct snap_json_pick *pick = &reader->pick;
+	const struct snap_json *signal = snap_json_pick_object(pick, object, "signal");
+
+	reader->crashed_tid = 0;
+	if (!signal)
+		return;
+	node->signal = (struct snap_signal){
+		.number = (int)snap_json_pick_required(pick, signal, "number", 1, INT_MAX),
+		.code = (int)snap_json_pick_number(pick, signal, "code", INT_MIN, INT_MAX, 0),
+		.tid = (pid_t)snap_json_pick_number(pick, signal, "tid", 1, INT_MAX, 0),
+	};
+	node->signal.has_address =
+		snap_json_pick_hex(pick, signal, "address", &node->signal.address);
+	reader->crashed_tid = node->signal.tid;
+}
+
 /* All of a process but its children. */
 static void read_node(struct snap_json_reader *reader, const struct snap_json *object,
 		      struct snap_node *node)
@@ -100,6 +119,7 @@ static void read_node(struct snap_json_reader *reader, const struct snap_json *o
 	node->labels =
 		snap_json_pick_labels(pick, object, "labels", SNAP_MAX_NAME, &node->label_count);
 	snap_json_read_runtimes(reader, object, node);
+	read_signal(reader, object, node);
 	snap_json_read_stacks(reader, object, &node->stacks, &node->stack_count);
 	snap_json_read_logical(reader, object, node);
 	snap_json_forget_frames(reader);

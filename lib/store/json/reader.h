@@ -25,6 +25,7 @@ struct snap_json_reader {
 	struct snap_entry *entries; /* of the frame that is being read */
 	size_t entry_capacity;
 	size_t thread_count, task_count; /* of all processes so far, shown or not */
+	pid_t crashed_tid;               /* of the process that is being read; 0: none */
 	bool together; /* what is read is of all processes: threads and tasks say of which */
 };
 

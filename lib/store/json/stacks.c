@@ -133,6 +133,7 @@ static void read_stack(struct snap_json_reader *reader, const struct snap_json *
 		snap_json_read_tasks(reader, object, stack);
 	else
 		read_threads(reader, object, stack);
+	stack->crashed = snap_stack_has_thread(stack, reader->crashed_tid);
 	snap_json_read_frames(reader, object, stack);
 }
 

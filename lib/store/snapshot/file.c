@@ -247,6 +247,8 @@ static void code_id(struct snap_pointer_codec *to, struct snap_stack *stack)
 
 static bool are_in_order(const struct snap_stack *a, const struct snap_stack *b)
 {
+	if (a->crashed != b->crashed)
+		return a->crashed;
 	return a->count > b->count || (a->count == b->count && strcmp(a->id, b->id) <= 0);
 }
 
@@ -266,6 +268,7 @@ static void code_stack(struct snap_pointer_codec *to, struct snap_stack *stack,
 	snap_code_text_pointer(to, &stack->unwind_detail, SNAP_LONGEST_MESSAGE);
 	snap_code_at_most(to, &stack->gap_frame, MOST_FRAMES);
 	snap_code_u64(codec, &stack->gap_count);
+	snap_code_bool(codec, &stack->crashed);
 	snap_code_wait_pointer(to, &stack->wait);
 	if (stack->runtime)
 		snap_code_tasks(to, stack);
@@ -340,6 +343,20 @@ static void code_identity(struct snap_pointer_codec *to, struct snap_node *node)
 	snap_codec_check(codec, node->start_ticks <= INT64_MAX, "number too large");
 }
 
+static void code_signal(struct snap_codec *codec, struct snap_signal *signal)
+{
+	int32_t number = signal->number, code = signal->code;
+
+	snap_code_i32(codec, &number);
+	snap_code_i32(codec, &code);
+	snap_code_i32(codec, &signal->tid);
+	snap_code_bool(codec, &signal->has_address);
+	snap_code_u64(codec, &signal->address);
+	snap_codec_check(codec, number >= 0 && signal->tid >= 0, "invalid signal");
+	signal->number = number;
+	signal->code = code;
+}
+
 static void code_node(struct snap_pointer_codec *to, struct snap_node *node)
 {
 	struct snap_codec *codec = &to->codec;
@@ -350,6 +367,7 @@ static void code_node(struct snap_pointer_codec *to, struct snap_node *node)
 	snap_code_at_most(to, &node->thread_count, INT32_MAX);
 	snap_code_at_most(to, &node->threads_missed, INT32_MAX);
 	snap_code_length(to, &node->stop_duration_ns);
+	code_signal(codec, &node->signal);
 	snap_code_task_labels(to, &node->labels, &node->label_count);
 	snap_code_enumerator(codec, &node->trouble, SNAP_TROUBLE_COUNT);
 	snap_code_text_pointer(to, &node->trouble_message, SNAP_LONGEST_MESSAGE);

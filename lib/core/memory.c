@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory of a process as its core has it: addresses become places in the file, which is read there
+ * and nowhere else. A file may be sparse, and larger than all memory.
+ */
+#include "base/bsearch.h"
+#include "core/notes.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/types.h>
+
+enum { PAGE = 4096 };
+
+struct snap_core_memory snap_core_memory_of(const struct snap_core *core, int fd)
+{
+	return (struct snap_core_memory){
+		.fd = fd,
+		.segments = core->segments,
+		.segment_count = core->segment_count,
+	};
+}
+
+/* Where the bytes at an address are, and how many without a gap; false: they are nowhere. */
+static bool find_bytes(const struct snap_core_memory *memory, uint64_t address,
+		       uint64_t *offset_ret, uint64_t *size_ret)
+{
+	size_t next =
+		snap_first_not(memory->segment_count, i, memory->segments[i].address <= address);
+	const struct snap_core_segment *segment = next ? &memory->segments[next - 1] : NULL;
+	uint64_t at = segment ? address - segment->address : 0;
+
+	if (!segment || at >= segment->file_size ||
+	    __builtin_add_overflow(segment->offset, at, offset_ret) || *offset_ret > INT64_MAX)
+		return false;
+	*size_ret = segment->file_size - at;
+	return true;
+}
+
+size_t snap_core_read_at(int fd, void *bytes, size_t size, uint64_t offset)
+{
+	size_t done = 0;
+
+	while (done < size && offset <= (uint64_t)INT64_MAX - size) {
+		ssize_t got =
+			pread(fd, (uint8_t *)bytes + done, size - done, (off_t)(offset + done));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		done += (size_t)got;
+	}
+	return done;
+}
+
+/* A range may lie in several segments, next to each other. */
+static size_t read_range(const struct snap_core_memory *memory, uint8_t *bytes, uint64_t address,
+			 size_t size)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		uint64_t offset, there;
+		size_t part, got;
+
+		if (!find_bytes(memory, address + done, &offset, &there))
+			break;
+		part = there < size - done ? (size_t)there : size - done;
+		got = snap_core_read_at(memory->fd, bytes + done, part, offset);
+		done += got;
+		if (got < part)
+			break;
+	}
+	return done;
+}
+
+size_t snap_core_memory_read(void *memory, uint8_t *bytes, const struct iovec *ranges, size_t count)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t got = read_range(memory, bytes + total, (uintptr_t)ranges[i].iov_base,
+					ranges[i].iov_len);
+
+		total += got;
+		if (got < ranges[i].iov_len)
+			break;
+	}
+	return total;
+}
+
+/* Whether there are bytes at a place of the file; what is found out holds for many places. */
+static bool is_data(struct snap_core_memory *memory, uint64_t offset)
+{
+	off_t at;
+
+	if (offset >= memory->data_begin && offset < memory->data_end)
+		return true;
+	if (offset >= memory->hole_begin && offset < memory->hole_end)
+		return false;
+	at = lseek(memory->fd, (off_t)offset, SEEK_DATA);
+	if (at < 0) {
+		/* Nothing but a hole up to the end; or a file system that knows none. */
+		memory->hole_begin = errno == ENXIO ? offset : 0;
+		memory->hole_end = errno == ENXIO ? INT64_MAX : 0;
+		return errno != ENXIO;
+	}
+	if ((uint64_t)at > offset) {
+		memory->hole_begin = offset;
+		memory->hole_end = (uint64_t)at;
+		return false;
+	}
+	at = lseek(memory->fd, (off_t)offset, SEEK_HOLE);
+	memory->data_begin = offset;
+	memory->data_end = at > 0 ? (uint64_t)at : offset + 1;
+	return true;
+}
+
+bool snap_core_memory_resident(void *context, uint64_t address, bool *pages, size_t count)
+{
+	struct snap_core_memory *memory = context;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t offset, there;
+
+		pages[i] = find_bytes(memory, address + i * PAGE, &offset, &there) &&
+			   is_data(memory, offset);
+	}
+	return true;
+}

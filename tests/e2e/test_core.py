@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Core files: of the kernel and of gdb, whole, packed, through a pipe, cut off and damaged. And names that are looked
+up where something is rendered, not where it was taken."""
+import glob
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+
+from harness import Case, TARGETS, addresses, functions, need, processes, read_file, stacks_of, threads
+from unittest import SkipTest
+
+ADDRESS = "0x1234"  # where targets/crash.c writes
+
+
+def kernel_writes_files():
+    pattern = read_file("/proc/sys/kernel/core_pattern").strip()
+    if pattern.startswith("|") or "/" in pattern:
+        raise SkipTest(f"kernel: cores go to {pattern!r} (core_pattern)")
+
+
+class Cores(Case):
+    def kernel_core(self, *arguments):
+        """A core that the kernel wrote, and the pid of what it is of."""
+        kernel_writes_files()
+        folder = self.scratch()
+        limit = resource.getrlimit(resource.RLIMIT_CORE)
+        if limit[1] != resource.RLIM_INFINITY:
+            raise SkipTest("kernel: cores may not be of any size (ulimit -Hc)")
+        victim = self.victim("crash", *arguments, cwd=folder,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (limit[1], limit[1])))
+        victim.tell()
+        victim.process.wait(60)
+        victim.watched = []
+        found = glob.glob(os.path.join(folder, "core*"))
+        if not found:
+            raise SkipTest("kernel: wrote no core")
+        return found[0], victim.pid
+
+    def gdb_core(self, victim):
+        need("gcore")
+        path = os.path.join(self.scratch(), "core")
+        done = subprocess.run(["gcore", "-o", path, str(victim.pid)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+        self.assertTrue(os.path.exists(f"{path}.{victim.pid}"), done.stdout)
+        return f"{path}.{victim.pid}"
+
+    def core_json(self, *argv, **options):
+        return self.json("core", *argv, **options)
+
+    def assert_as_eu_stack(self, core, program, doc, pid):
+        """Each thread's return addresses are those that another reader of cores finds."""
+        need("eu-stack")
+        done = subprocess.run(["eu-stack", "-n", "0", "--core", core, "--executable", program],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        theirs, last = {}, None
+        for line in done.stdout.splitlines():
+            begin = re.match(r"TID (\d+):", line)
+            frame = re.match(r"#\d+\s+0x([0-9a-f]+)", line)
+            if begin:
+                last = theirs.setdefault(int(begin[1]), [])
+            elif frame:
+                last.append(int(frame[1], 16))
+        ours = {tid: addresses(stack) for tid, (_, stack) in threads(processes(doc)[pid]).items()}
+        self.assertEqual(ours, theirs)
+
+
+class Kernel(Cores):
+    def test_crash(self):
+        core, pid = self.kernel_core(6)
+        doc = self.core_json(core)
+        node = processes(doc)[pid]
+        self.assertEqual(node["signal"], {"name": "SIGSEGV", "number": 11, "code": 1, "address": ADDRESS, "tid": pid})
+        self.assertEqual(node["name"], "crash")
+        self.assertEqual(node["args"], [os.path.join(TARGETS, "crash"), "6"])
+        self.assertEqual(node["exe"], os.path.join(TARGETS, "crash"))
+        self.assertEqual(node["uid"], os.getuid())
+        self.assertEqual(node["thread_count"], 7)
+        self.assertEqual(doc["warnings"], [])
+        self.assertIn("time", doc)
+        # The crashed one first, though others are more.
+        self.assertEqual(functions(node["stacks"][0])[:3], ["crash_here", "crash_caller", "main"])
+        self.assertEqual([s["count"] for s in node["stacks"]], [1, 4, 2])
+        # What they wait for is found in the core's memory.
+        self.assertEqual(node["stacks"][1]["wait"]["owner"]["tid"], pid)
+        text = self.run_tool("core", core).text
+        self.assertIn(f"signal SIGSEGV at {ADDRESS} in thread {pid}", text)
+        self.assertRegex(text, r"├─ 1 × crash .*crashed")
+        self.assertRegex(text, f"waits for mutex lock, held by {pid} crash")
+
+    def test_views(self):
+        core, _ = self.kernel_core(3)
+        for view in ([], ["--json"], ["--flat", "--no-system"], ["--call-tree"], ["-f", "html"], ["--per-thread", "-m"]):
+            with self.subTest(view=view):
+                printed = self.run_tool("core", core, *view)
+                self.assertEqual(printed.raw, self.run_tool("render", core, *view).raw)
+        path = os.path.join(self.scratch(), "report.json")
+        self.run_tool("core", core, "-o", path)
+        again = self.run_tool("render", path)
+        self.assertEqual(again.text, self.run_tool("core", core).text)
+
+    def test_pipe(self):
+        core, _ = self.kernel_core(3)
+        direct = self.core_json(core)
+        for command in ("core", "render"):
+            with open(core, "rb") as f:
+                feeder = subprocess.Popen(["cat"], stdin=f, stdout=subprocess.PIPE)
+            with feeder.stdout:
+                piped = self.json(command, "-", stdin=feeder.stdout)
+            feeder.wait()
+            self.assertNotIn("time", piped)
+            self.assertEqual(piped["processes"], direct["processes"])
+
+    def test_packed(self):
+        core, _ = self.kernel_core(3)
+        direct = self.core_json(core)
+        for packer in ("gzip", "xz", "zstd", "lz4"):
+            with self.subTest(packer=packer):
+                need(packer)
+                packed = f"{core}.{packer}"
+                with open(core, "rb") as f, open(packed, "wb") as out:
+                    subprocess.run([packer, "-c"], stdin=f, stdout=out, check=True)
+                got = self.run_tool("core", packed, "--json", status=(0, 2))
+                if got.status == 2:
+                    self.assertIn("was built without", got.err)
+                    continue
+                self.assertEqual(got.doc["processes"], direct["processes"])
+                # Half of it: what there is, or why there is nothing.
+                with open(packed, "rb+") as f:
+                    f.truncate(os.path.getsize(packed) // 2)
+                self.run_tool("core", packed, status=(1, 2))
+        self.assertEqual(glob.glob("/var/tmp/stacksnap-*"), [])
+
+    def test_program(self):
+        core, pid = self.kernel_core(2)
+        moved = shutil.copy(os.path.join(TARGETS, "crash"), os.path.join(self.scratch(), "moved"))
+        doc = self.core_json(core, "--exe", moved)
+        self.assertEqual(functions(processes(doc)[pid]["stacks"][0])[0], "crash_here")
+        self.assertEqual(processes(doc)[pid]["stacks"][0]["entries"][0]["module"], moved)
+        missing = self.run_tool("core", core, "--exe", "/nowhere/crash", status=1)
+        self.assertIn("/nowhere/crash: the file cannot be found", missing.err)
+        self.assertIn(f"signal SIGSEGV at {ADDRESS}", missing.text)
+        other = self.run_tool("core", core, "--exe", os.path.join(TARGETS, "threads"), status=1)
+        self.assertIn("the build id of the file differs", other.err)
+
+    def test_as_eu_stack(self):
+        core, pid = self.kernel_core(30)
+        doc = self.core_json(core, "--per-thread", "-n", "0")
+        self.assert_as_eu_stack(core, os.path.join(TARGETS, "crash"), doc, pid)
+
+
+class Gdb(Cores):
+    def test_as_the_live_snapshot(self):
+        victim = self.victim("threads", "futex:20:worker:5", "epoll:2:poller")
+        core = self.gdb_core(victim)
+        live = threads(self.node(victim.pid, "--per-thread"))
+        doc = self.core_json(core, "--per-thread")
+        node = processes(doc)[victim.pid]
+        # It was stopped by a debugger, and ended by nothing.
+        self.assertNotIn("signal", node)
+        dead = threads(node)
+        self.assertEqual(set(live), set(dead))
+        for tid, (thread, stack) in live.items():
+            self.assertEqual(stack["entries"], dead[tid][1]["entries"])
+            self.assertEqual(thread.get("syscall"), dead[tid][0].get("syscall"))
+        self.assert_as_eu_stack(core, os.path.join(TARGETS, "threads"), doc, victim.pid)
+        doc = self.core_json(core, "--runtimes", "none", "--max-stack", "4096", "--runtime-memory", "1M")
+        self.assertEqual(len(threads(processes(doc)[victim.pid])), len(live))
+
+    def test_python(self):
+        program = ("import os, sys, threading, time\n"
+                   "lock = threading.Lock()\n"
+                   "lock.acquire()\n"
+                   "def wait_for_lock(): lock.acquire()\n"
+                   "threading.Thread(target=wait_for_lock, daemon=True).start()\n"
+                   "def hold(): sys.stdin.read()\n"
+                   "print('ready', os.getpid(), flush=True)\n"
+                   "hold()\n")
+        python = shutil.which("python3", path="/usr/bin")
+        if not python:
+            raise SkipTest("python3: there is none of the system")
+        victim = self.program([python, "-c", program])
+        live = self.json("-p", victim.pid, status=(0, 1))
+        if not processes(live)[victim.pid].get("runtimes"):
+            raise SkipTest("python3: its frames are not read here")
+        doc = self.core_json(self.gdb_core(victim), status=(0, 1))
+        node = processes(doc)[victim.pid]
+        self.assertEqual([r["name"] for r in node["runtimes"]], ["cpython"])
+        names = [functions(stack) for stack in stacks_of(node)]
+        for wanted in ("wait_for_lock", "hold"):
+            self.assertTrue(any(wanted in found for found in names), names)
+
+
+class Hostile(Cores):
+    asan = True
+
+    def small_core(self):
+        return self.kernel_core(2)[0]
+
+    def test_no_core(self):
+        folder = self.scratch()
+        text = os.path.join(folder, "text")
+        with open(text, "w") as f:
+            f.write("hello\n" * 100)
+        program = os.path.join(TARGETS, "crash")
+        for path, why in ((text, "it is not a core"), (program, "but not a core"), (folder, "directory"),
+                          (os.path.join(folder, "missing"), "No such file")):
+            with self.subTest(path=path):
+                got = self.run_tool("core", path, status=2)
+                self.assertIn(why, got.err)
+        for argv in (["core"], ["core", "a", "b"], ["core", "a", "--exe"], ["core", "a", "--hz", "3"]):
+            self.run_tool(*argv, status=64)
+
+    def test_cut_off(self):
+        core = self.small_core()
+        size = os.path.getsize(core)
+        shown = 0
+        for at in (0, 10, 63, 64, 500, 2000, 5000, 9000, size // 4, size // 2, size - 4096, size - 1):
+            with self.subTest(at=at):
+                os.truncate(shutil.copy(core, core + ".cut"), at)
+                got = self.run_tool("core", core + ".cut", status=(1, 2))
+                self.assertNotIn("signal 11", got.err)
+                shown += got.status == 1
+                if got.status == 1:
+                    self.assertIn("the core is cut off", got.err)
+        self.assertGreater(shown, 3)
+
+    def test_damaged(self):
+        """Headers and notes with any byte in them: a report, or a reason for none."""
+        core = self.small_core()
+        with open(core, "rb") as f:
+            whole = f.read()
+        chance = random.Random(5)
+        for i in range(16):
+            with self.subTest(i=i):
+                damaged = bytearray(whole)
+                for _ in range(chance.choice([1, 4, 40])):
+                    damaged[chance.randrange(chance.choice([64, 3000, 16000]))] = \
+                        chance.choice([0, 255, chance.randrange(256)])
+                with open(core + ".bad", "wb") as f:
+                    f.write(damaged)
+                got = self.run_tool("core", core + ".bad", status=(0, 1, 2))
+                self.assertNotIn("killed by signal", got.err)
+                self.assertNotIn("invalid result", got.err)
+
+    def test_no_room(self):
+        """A packed core, and nowhere to unpack it."""
+        core = self.small_core()
+        subprocess.run(["gzip", core], check=True)
+        got = self.run_tool("core", core + ".gz", status=2, env={"TMPDIR": "/nowhere"})
+        self.assertIn("cannot unpack the core into /nowhere (TMPDIR)", got.err)
+        with open(core + ".gz", "rb") as f:
+            data = f.read()
+        read, write = os.pipe()
+        feeder = subprocess.Popen(["cat", core + ".gz"], stdout=write)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            got = self.run_tool("core", "-", stdin=pipe, status=2, env={"TMPDIR": "/nowhere"})
+        feeder.wait()
+        self.assertTrue(data)
+        self.assertIn("cannot read -", got.err)
+
+
+class Elsewhere(Cores):
+    def setUp(self):
+        super().setUp()
+        folder = self.scratch()
+        self.program_path = shutil.copy(os.path.join(TARGETS, "chain"), os.path.join(folder, "chain"))
+        self.symbols = os.path.join(folder, "symbols")
+        os.mkdir(self.symbols)
+
+    def move(self, victim):
+        """The program is where debug files are, and not where it was mapped."""
+        victim.close()
+        victim.watched = []
+        os.rename(self.program_path, os.path.join(self.symbols, "chain"))
+
+    def test_capture(self):
+        victim = self.program([self.program_path])
+        path = os.path.join(self.scratch(), "chain.capture")
+        bare = self.run_tool("-p", victim.pid, "--no-symbolize", "--save-capture", path)
+        self.assertNotIn("f2", bare.text)
+        named = self.run_tool("render", path)
+        self.assertIn("f2.c:", named.text)
+        self.move(victim)
+        # The same bytes, wherever the program lies.
+        self.assertEqual(self.run_tool("render", path, "--debug-dir", self.symbols).raw, named.raw)
+
+    def test_recording(self):
+        victim = self.program([self.program_path])
+        path = os.path.join(self.scratch(), "chain.snaprec")
+        self.run_tool("record", "--no-symbolize", "-d", "0.3", "-o", path, victim.pid)
+        self.move(victim)
+        shown = self.run_tool("render", path, "--debug-dir", self.symbols)
+        self.assertIn("f2.c:", shown.text)
+        self.assertNotIn("f2.c:", self.run_tool("render", "-q", path).text)
