@@ -9,6 +9,7 @@
 #include "analyze/classify.h"
 #include "analyze/unwind/arch.h"
 #include "base/escape.h"
+#include "model/registers.h"
 
 #include <string.h>
 
@@ -56,15 +57,11 @@ static bool fill_syscall(struct snap_interner *strings, const struct snap_proces
 			 const struct snap_thread *thread, const struct snap_raw_stack *stack,
 			 struct snap_member *member)
 {
-	const struct snap_arch_ops *arch = snap_arch_ops(process->arch);
-	int number;
+	struct snap_known_registers known;
 
-	if (!arch || thread->registers_size == 0)
+	if (!snap_registers_of(process->arch, thread, &known) || known.call < 0)
 		return true;
-	number = arch->syscall_number(thread->registers, thread->registers_size);
-	if (number < 0)
-		return true;
-	member->syscall = snap_label_syscall(strings, process->arch, number, stack);
+	member->syscall = snap_label_syscall(strings, process->arch, known.call, stack);
 	return member->syscall != NULL;
 }
 

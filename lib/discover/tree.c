@@ -6,6 +6,8 @@
  */
 #include "discover/internal.h"
 
+#include "model/registers.h"
+
 #include <string.h>
 
 enum { MAX_LOOKS = 10 }; /* at a tree that does not stand still */
@@ -20,11 +22,7 @@ struct stacksnap_error *snap_discovery_append(struct snap_discovery *run, pid_t 
 	process->pid = pid;
 	process->parent = parent;
 	process->uid = (uid_t)-1;
-#if defined(__x86_64__)
-	process->arch = SNAP_ARCH_X86_64;
-#elif defined(__aarch64__)
-	process->arch = SNAP_ARCH_AARCH64;
-#endif
+	process->arch = SNAP_OWN_ARCH;
 	*ret = process;
 	return NULL;
 }

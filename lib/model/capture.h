@@ -34,7 +34,7 @@ enum {
 	SNAP_MAX_TEXT = 1 << 16, /* any other text: a control group, a message */
 	SNAP_MAX_ANCESTORS = 1 << 12,
 	SNAP_MAX_GROUPS = 32,     /* supplementary groups of a process */
-	SNAP_MAX_REGISTERS = 512, /* bytes of NT_PRSTATUS: 216 on x86-64, 272 on aarch64 */
+	SNAP_MAX_REGISTERS = 512, /* bytes: see model/registers.h */
 	SNAP_STACK_MARGIN = 128,  /* bytes copied below sp: the red zone of the x86-64 ABI */
 };
 
@@ -117,7 +117,7 @@ struct snap_thread {
 	pid_t tracer; /* of state t: the process that has stopped it; 0 unknown, or not seen */
 	enum snap_taken taken;
 	bool partial;           /* of the registers pc, sp and the system call alone are known */
-	const void *registers;  /* raw NT_PRSTATUS */
+	const void *registers;  /* of its processor: see model/registers.h */
 	size_t registers_size;  /* bytes; 0: none */
 	uint64_t stack_address; /* of stack[0]: sp - SNAP_STACK_MARGIN, rounded down to 16 */
 	const uint8_t *stack;
@@ -131,8 +131,8 @@ struct snap_thread {
 	 * nor in the mapping of the thread pointer: an rt_sigframe shows itself by its ucontext at
 	 * an address A in the copy: uc_flags (A) < 256, uc_link (A+8) is 0, ss_sp (A+16) is not 0
 	 * and ss_sp <= A < ss_sp + ss_size (A+32), ss_flags (A+24, 32 bits) & 0x7fffffff < 4, the
-	 * fpstate pointer (A+224) lies behind A in the copy, and the saved rsp (A+160) lies in
-	 * another readable mapping. 0: there is none.
+	 * fpstate pointer (A+224, x86-64 alone) lies behind A in the copy, and the saved stack pointer
+	 * (A+160, on aarch64 A+432) lies in another readable mapping. 0: there is none.
 	 */
 	uint64_t stack2_address;
 	const uint8_t *stack2;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Follow: see log_sink.h. */
 #include "record/log_sink.h"
+
 #include "base/buffer.h"
 #include "base/clock.h"
-
-#include "analyze/unwind/arch.h"
+#include "model/registers.h"
 #include "record/descriptors.h"
 
 #include <string.h>
@@ -432,12 +432,11 @@ static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread
 
 static int16_t syscall_of(const struct snap_process *process, const struct snap_thread *copy)
 {
-	const struct snap_arch_ops *arch = snap_arch_ops(process->arch);
-	int number = -1;
+	struct snap_known_registers known;
 
-	if (arch && copy->registers_size)
-		number = arch->syscall_number(copy->registers, copy->registers_size);
-	return number >= 0 && number <= INT16_MAX ? (int16_t)number : -1;
+	if (!snap_registers_of(process->arch, copy, &known) || known.call > INT16_MAX)
+		return -1;
+	return (int16_t)known.call;
 }
 
 /* Asks for a better copy, once in a tick for each reason: then what there is will have to do. */

@@ -7,9 +7,10 @@
  */
 #include "sample/copy_blocked.h"
 
+#include "model/registers.h"
+
 #include <errno.h>
 #include <string.h>
-#include <sys/user.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -121,34 +122,19 @@ enum snap_guard_kind snap_guard_find(const struct snap_procfs *procfs)
 	return guard_works(procfs, SNAP_GUARD_SWITCHES) ? SNAP_GUARD_SWITCHES : SNAP_GUARD_NONE;
 }
 
-/* The registers that are known, where NT_PRSTATUS has them; the rest is 0, `partial` says so. */
-static size_t fill_registers(const struct snap_syscall_line *line, uint64_t fs_base _unused_,
-			     void *ret, enum snap_arch *arch_ret)
+/* The registers that are known; the rest is 0, `partial` says so. */
+static size_t fill_registers(const struct snap_syscall_line *line, uint64_t thread_pointer,
+			     void *ret)
 {
-	struct user_regs_struct registers = { 0 };
+	struct snap_known_registers known = {
+		.pc = line->pc,
+		.sp = line->sp,
+		.thread_pointer = thread_pointer,
+		.call = line->number,
+	};
 
-#if defined(__x86_64__)
-	registers.rip = line->pc;
-	registers.rsp = line->sp;
-	registers.fs_base = fs_base;
-	registers.orig_rax = (uint64_t)line->number;
-	registers.rdi = line->arguments[0];
-	registers.rsi = line->arguments[1];
-	registers.rdx = line->arguments[2];
-	registers.r10 = line->arguments[3];
-	registers.r8 = line->arguments[4];
-	registers.r9 = line->arguments[5];
-	*arch_ret = SNAP_ARCH_X86_64;
-#else
-	registers.pc = line->pc;
-	registers.sp = line->sp;
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(line->arguments); i++)
-		registers.regs[i] = line->arguments[i];
-	registers.regs[8] = (uint64_t)line->number;
-	*arch_ret = SNAP_ARCH_AARCH64;
-#endif
-	memcpy(ret, &registers, sizeof(registers));
-	return sizeof(registers);
+	memcpy(known.arguments, line->arguments, sizeof(known.arguments));
+	return snap_registers_write(SNAP_OWN_ARCH, &known, ret);
 }
 
 /*
@@ -242,7 +228,7 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	struct snap_thread taken = *copy;
 	enum snap_copy_result result;
 	struct snap_syscall_line line;
-	enum snap_arch arch;
+	const enum snap_arch arch = SNAP_OWN_ARCH;
 	uint64_t end;
 	int error = blocked->source.locate(blocked->source.context, &line);
 
@@ -257,7 +243,7 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	end = blocked->stack_end(blocked->context, line.sp);
 	if (end <= line.sp)
 		return SNAP_COPY_UNMAPPED;
-	taken.registers_size = fill_registers(&line, blocked->fs_base, blocked->registers, &arch);
+	taken.registers_size = fill_registers(&line, blocked->fs_base, blocked->registers);
 	error = copy_stack(blocked, line.sp, end, &taken);
 	if (!error)
 		error = copy_wait(blocked, &line, arch, &taken);

@@ -2,6 +2,8 @@
 /* Signal frames in copied stacks: see signal_stack.h. */
 #include "stop/signal_stack.h"
 
+#include "model/registers.h"
+
 #include <string.h>
 
 enum {
@@ -10,10 +12,18 @@ enum {
 	SCAN_BYTES = 1 << 16, /* of a stack */
 };
 
-#if defined(__x86_64__)
-
-/* The kernel's struct ucontext as it lies on the stack (asm/ucontext.h, asm/sigcontext.h). */
-enum { UC_LINK = 8, SS_SP = 16, SS_FLAGS = 24, SS_SIZE = 32, SAVED_SP = 160, UC_END = 168 };
+/*
+ * The kernel's struct ucontext as it lies on the stack (asm/ucontext.h, asm/sigcontext.h): the same
+ * on both processors up to the registers.
+ */
+enum {
+	UC_LINK = 8,
+	SS_SP = 16,
+	SS_FLAGS = 24,
+	SS_SIZE = 32,
+	SAVED_SP = SNAP_OWN_ARCH == SNAP_ARCH_AARCH64 ? 176 + 8 + 31 * 8 : 160,
+	UC_END = SAVED_SP + 8,
+};
 
 static const uint32_t SS_AUTODISARM_BIT = 1u << 31; /* linux/signal.h */
 
@@ -39,19 +49,6 @@ static uint64_t saved_stack_pointer(const struct snap_thread *thread, size_t off
 		return 0;
 	return saved;
 }
-
-#else
-
-enum { UC_END = 1 };
-
-/* The layout is not known: such stacks end at the signal frame. */
-static uint64_t saved_stack_pointer(const struct snap_thread *thread _unused_,
-				    size_t offset _unused_)
-{
-	return 0;
-}
-
-#endif
 
 uint64_t snap_tracer_interrupted_sp(const struct snap_thread *thread, size_t *budget,
 				    bool (*accepts)(void *context, uint64_t sp), void *context)

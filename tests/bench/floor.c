@@ -103,11 +103,20 @@ static uint64_t map_end(uint64_t address)
 	return low < map_count && maps[low].start <= address ? maps[low].end : 0;
 }
 
+static uint64_t stack_pointer(const struct user_regs_struct *registers)
+{
+#if defined(__x86_64__)
+	return registers->rsp;
+#else
+	return registers->sp;
+#endif
+}
+
 /* What is to be copied of a thread's stack; false: nothing, or no room. */
 static bool stack_of(const struct thread *thread, struct iovec *ret)
 {
-	uint64_t start = (thread->registers.rsp - 128) & ~15ull,
-		 end = map_end(thread->registers.rsp);
+	uint64_t sp = stack_pointer(&thread->registers);
+	uint64_t start = (sp - 128) & ~15ull, end = map_end(sp);
 
 	if (!thread->stopped || !end)
 		return false;

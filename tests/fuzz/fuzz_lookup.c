@@ -115,7 +115,7 @@ struct bed {
 	struct snap_map maps[2];
 	struct snap_process process;
 	struct snap_thread thread;
-	uint64_t registers[27]; /* struct user_regs_struct */
+	uint64_t registers[27]; /* struct snap_x86_64_registers */
 	uint64_t stack[STACK_WORDS];
 };
 

@@ -3,13 +3,13 @@
 #include "live.h"
 
 #include "base/clock.h"
+#include "model/registers.h"
 #include "stop/plan/execute.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
-#include <sys/user.h>
 
 enum { PAGE = 4096, PRESENT = 63 /* bit of a word of pagemap */ };
 
@@ -67,7 +67,7 @@ static struct snap_plan_thread *list_threads(struct live *live)
 		snap_arena_new_array(&live->arena, process->thread_count, struct snap_plan_thread);
 
 	for (size_t i = 0; list && i < process->thread_count; i++) {
-		const struct user_regs_struct *registers = process->threads[i].registers;
+		const struct snap_x86_64_registers *registers = process->threads[i].registers;
 
 		if (!registers)
 			continue;

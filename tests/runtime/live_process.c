@@ -4,6 +4,7 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "model/registers.h"
 #include "proc/address_space.h"
 #include "watch.h"
 
@@ -17,7 +18,6 @@
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 
 enum { LINES = 1 << 16, MOST_STACK = 1 << 20 };
@@ -231,8 +231,8 @@ static bool stop_new_threads(struct live *live, size_t *capacity)
 
 static void copy_thread(struct live *live, struct snap_thread *thread)
 {
-	struct user_regs_struct *registers =
-		need(snap_arena_new(&live->arena, struct user_regs_struct));
+	struct snap_x86_64_registers *registers =
+		need(snap_arena_new(&live->arena, struct snap_x86_64_registers));
 	struct iovec to = { registers, sizeof(*registers) };
 	const struct snap_map *map;
 	uint64_t size;

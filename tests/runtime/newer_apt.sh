@@ -15,7 +15,8 @@ apt_says() {
 
 # use_suites DIR NAME SUITE…: apt-get works on these suites from here on, its lists at most a day old; nothing
 # of the machine's own state changes. Sets `new`, an empty folder in DIR, which goes at the end. Leaves with
-# status 3, and a line that says why, where they are not to be had.
+# status 3, and a line that says why, where they are not to be had. Where `architecture` is set they are of that
+# processor; then DIR or NAME has to be another.
 use_suites() {
 	name=$2
 	mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
@@ -62,6 +63,9 @@ use_archive() {
 		Dir::State::status "/dev/null"; Dir::Cache "$state/cache"; APT::Sandbox::User "root";
 		Acquire::Languages "none"; APT::Install-Recommends "false";
 	END
+	if [ -n "${architecture:-}" ]; then
+		echo "APT::Architecture \"$architecture\"; APT::Architectures { \"$architecture\"; };" >>"$state/conf"
+	fi
 	export APT_CONFIG="$state/conf"
 	if [ -z "$(find "$state/stamp" -mmin -1440 2>/dev/null)" ]; then
 		apt-get -qq update >"$state/log" 2>&1 ||

@@ -3,10 +3,10 @@
 #include "recorded.h"
 
 #include "base/clock.h"
+#include "model/registers.h"
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/user.h>
 
 static bool fill_from_file(const struct recorded *recorded, const struct snap_map *map,
 			   uint64_t offset, uint8_t *out, size_t size)
@@ -132,7 +132,7 @@ void recorded_room_deinit(struct recorded_room *room)
 static struct snap_plan_thread *list_threads(const struct snap_process *process)
 {
 	struct snap_plan_thread *list = calloc(process->thread_count + 1, sizeof(*list));
-	struct user_regs_struct registers;
+	struct snap_x86_64_registers registers;
 
 	for (size_t i = 0; list && i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];

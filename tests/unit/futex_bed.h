@@ -8,6 +8,7 @@
 
 #include "analyze/wait/waiter.h"
 #include "api/options.h"
+#include "model/registers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,6 @@
 #include <cmocka.h>
 
 #include <string.h>
-#include <sys/user.h>
 
 enum {
 	BED_PROCESSES = 3,
@@ -46,7 +46,7 @@ enum {
 struct bed_process {
 	struct snap_map maps[BED_MAPS];
 	struct snap_thread threads[BED_THREADS];
-	struct user_regs_struct registers[BED_THREADS];
+	struct snap_x86_64_registers registers[BED_THREADS];
 	uint8_t stacks[BED_THREADS][BED_STACK];
 	struct snap_frame_record records[BED_THREADS][BED_FRAMES];
 	struct snap_entry entries[BED_THREADS][BED_FRAMES];
@@ -192,9 +192,9 @@ static inline size_t bed_thread(struct wait_bed *bed, size_t p, pid_t tid,
 
 	assert_true(t < BED_THREADS);
 	bed->raw[p].thread_count = bed->raw[p].stack_count = process->thread_count;
-	of->registers[t] = (struct user_regs_struct){ .orig_rax = UINT64_MAX,
-						      .rsp = bed_sp(t),
-						      .fs_base = bed_thread_pointer(t) };
+	of->registers[t] = (struct snap_x86_64_registers){ .orig_rax = UINT64_MAX,
+							   .rsp = bed_sp(t),
+							   .fs_base = bed_thread_pointer(t) };
 	of->threads[t] = (struct snap_thread){ .tid = tid,
 					       .ns_tid = tid,
 					       .name = "thread",
@@ -248,7 +248,7 @@ static inline size_t bed_thread(struct wait_bed *bed, size_t p, pid_t tid,
 static inline void bed_futex(struct wait_bed *bed, size_t p, size_t t, uint64_t address,
 			     unsigned op, uint32_t value)
 {
-	struct user_regs_struct *registers = &bed->of[p].registers[t];
+	struct snap_x86_64_registers *registers = &bed->of[p].registers[t];
 
 	registers->orig_rax = CALL_FUTEX;
 	registers->rdi = address;

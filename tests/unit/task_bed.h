@@ -19,11 +19,11 @@
 #include "base/buffer.h"
 #include "fine.h"
 #include "golden.h"
+#include "model/registers.h"
 #include "store/json/read.h"
 #include "store/snapshot/file.h"
 
 #include <sys/mman.h>
-#include <sys/user.h>
 
 enum {
 	CODE = 0x10000, /* a function each 0x100 bytes */
@@ -58,7 +58,7 @@ struct bed {
 	struct snap_memory_image image;
 	struct snap_memory_piece piece;
 	struct snap_thread threads[MAX_THREADS];
-	struct user_regs_struct registers[MAX_THREADS];
+	struct snap_x86_64_registers registers[MAX_THREADS];
 	uint64_t stacks[MAX_THREADS][DEEP * FRAME / 8];
 	/* what the runtime says */
 	struct snap_runtime_result result;
@@ -156,7 +156,7 @@ static inline uint64_t in_frame(size_t thread, unsigned frame)
 static inline size_t add_thread(struct bed *bed, pid_t tid, const unsigned *stack)
 {
 	size_t number = bed->process.thread_count++;
-	struct user_regs_struct *registers = &bed->registers[number];
+	struct snap_x86_64_registers *registers = &bed->registers[number];
 	uint64_t base = STACK + 0x1000 * number, *words = bed->stacks[number];
 
 	registers->rip = CODE + 0x100 * stack[0] + 0x10;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "capture/capture.h"
 #include "model/wait/call.h"
+#include "own_calls.h"
 #include "proc/procfs.h"
 #include "skip.h"
 #include "victims.h"
@@ -473,7 +474,7 @@ static void test_page_that_nobody_serves(void **state _unused_)
 
 static void *wait_in_poll(void *fds)
 {
-	syscall(SYS_poll, fds, SNAP_MAX_POLLED, -1);
+	own_poll(fds, SNAP_MAX_POLLED);
 	return NULL;
 }
 
@@ -481,7 +482,7 @@ static void *wait_in_select(void *sets)
 {
 	fd_set *set = sets;
 
-	syscall(SYS_select, 200, &set[0], &set[1], NULL, NULL);
+	own_select(200, &set[0], &set[1]);
 	return NULL;
 }
 
@@ -547,8 +548,8 @@ static void test_arrays(void **state _unused_)
 	make_place(16 * PAGE);
 	victim_start(&victim, stand_in_calls);
 	wait_answer(&victim);
-	await_calls(&victim, SYS_poll, 1);
-	await_calls(&victim, SYS_select, 1);
+	await_calls(&victim, OWN_POLL, 1);
+	await_calls(&victim, OWN_SELECT, 1);
 	await_calls(&victim, SYS_futex_waitv, 1);
 	/* A stop makes poll(2) restart_syscall(2): so it comes last. */
 	for (int stop = 0; stop < 2; stop++) {

@@ -3,6 +3,7 @@
  * The recorder over a sampler made by hand: what a script tells it, tick after tick, and what then
  * stands in its log. The functions of sample/sampler.h are this file's own.
  */
+#include "model/registers.h"
 #include "record/recorder.h"
 
 #include "sample/sampler.h"
@@ -13,7 +14,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/user.h>
 
 #include <cmocka.h>
 
@@ -157,9 +157,9 @@ static void died(struct script *script, unsigned number)
 static enum snap_verdict sample(struct script *script, unsigned number, char state, uint64_t pc,
 				long call, bool partial)
 {
-	struct user_regs_struct registers = { .rip = pc,
-					      .rsp = 0x7000,
-					      .orig_rax = (uint64_t)call };
+	struct snap_x86_64_registers registers = { .rip = pc,
+						   .rsp = 0x7000,
+						   .orig_rax = (uint64_t)call };
 	struct snap_thread copy = {
 		.state = state,
 		.result = pc ? SNAP_THREAD_COPIED : SNAP_THREAD_NOT_STOPPED,

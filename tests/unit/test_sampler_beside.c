@@ -3,8 +3,10 @@
  * What a recording gets beside the stacks of threads that wait: memory around futexes and arrays,
  * links of descriptors; and who is shown again because of it.
  */
+#include "own_calls.h"
 #include "sampler_bed.h"
 
+#include "model/registers.h"
 #include "model/wait/call.h"
 
 #include <errno.h>
@@ -100,7 +102,7 @@ static struct stacksnap_error *note_sample(void *context, struct snap_sampled_th
 		seen->partial = copy->partial;
 		seen->stack_address = copy->stack_address;
 		seen->stack_size = copy->stack_size;
-		call = snap_wait_call_of(SNAP_ARCH_X86_64, copy);
+		call = snap_wait_call_of(SNAP_OWN_ARCH, copy);
 		memcpy(seen->arguments, call.arguments, sizeof(seen->arguments));
 		note_words(seen, thread->words);
 		note_descriptors(seen, thread);
@@ -187,7 +189,7 @@ static void *wait_in_poll(void *unused)
 	place->polled = (uintptr_t)polled;
 	begin("poll");
 	for (;;)
-		syscall(SYS_poll, polled, 4, -1);
+		own_poll(polled, 4);
 	return unused;
 }
 
@@ -199,7 +201,7 @@ static void *wait_in_select(void *unused)
 	for (;;) {
 		FD_ZERO(&set);
 		FD_SET(place->fds[0], &set);
-		syscall(SYS_select, place->fds[0] + 1, &set, NULL, NULL, NULL);
+		own_select(place->fds[0] + 1, &set, NULL);
 	}
 	return unused;
 }

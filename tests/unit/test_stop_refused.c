@@ -20,7 +20,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/user.h>
 
 enum { DONE = 100, NO_FILTER, NO_ERROR, WRONG_RESULT, LARGE = 32 << 20 };
 
@@ -229,7 +228,7 @@ static void test_what_a_stop_was_refused(void **state _unused_)
 /* Of a thread that is not ours, or has gone, there are none, and nothing is written. */
 static void test_registers_of_nobody(void **state _unused_)
 {
-	struct user_regs_struct registers;
+	uint8_t registers[SNAP_MAX_REGISTERS];
 	enum snap_arch arch = SNAP_ARCH_AARCH64;
 	size_t size = 7;
 	uint64_t sp = 7;

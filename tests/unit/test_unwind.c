@@ -3,6 +3,7 @@
 #include "unwind_bed.h"
 
 #include "analyze/unwind/internal.h"
+#include "model/registers.h"
 
 static void test_simple_rows(void **unused)
 {
@@ -489,6 +490,7 @@ static void test_registers_and_syscalls(void **unused)
 {
 	const struct snap_arch_ops *arch = snap_arch_ops(SNAP_ARCH_X86_64);
 	uint64_t raw[27], dwarf[SNAP_MAX_DWARF_REGISTERS], pc;
+	struct snap_known_registers known;
 
 	(void)unused;
 	for (size_t i = 0; i < 27; i++)
@@ -500,9 +502,11 @@ static void test_registers_and_syscalls(void **unused)
 	assert_int_equal(dwarf[15], 100);
 	assert_int_equal(pc, 116);
 	assert_false(arch->registers(raw, 68, dwarf, &pc));
-	assert_int_equal(arch->syscall_number(raw, sizeof(raw)), 115);
+	assert_true(snap_registers_read(SNAP_ARCH_X86_64, raw, sizeof(raw), 'S', &known));
+	assert_int_equal(known.call, 115);
 	raw[15] = UINT64_MAX;
-	assert_int_equal(arch->syscall_number(raw, sizeof(raw)), -1);
+	assert_true(snap_registers_read(SNAP_ARCH_X86_64, raw, sizeof(raw), 'S', &known));
+	assert_int_equal(known.call, -1);
 	assert_string_equal(arch->syscall_name(0), "read");
 	assert_string_equal(arch->syscall_name(219), "restart_syscall");
 	assert_string_equal(arch->syscall_name(232), "epoll_wait");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Descriptors and sockets that real threads wait with, resolved while they wait. */
+#include "own_calls.h"
 #include "wait_scene.h"
 
 #include "base/cleanup.h"
@@ -333,8 +334,8 @@ static void test_poll_and_select(void **state _unused_)
 	words.polled[2].fd = event;
 	FD_ZERO(&words.set);
 	FD_SET(high, &words.set);
-	scene_call(scene, SYS_poll, (long)words.polled, 3, -1, 0, 0);
-	scene_call(scene, SYS_select, high + 1, (long)&words.set, 0, 0, 0);
+	scene_call(scene, OWN_POLL, (long)words.polled, 3, -1, 0, 0);
+	scene_call(scene, OWN_SELECT, high + 1, (long)&words.set, 0, 0, 0);
 	scene_capture(scene, &words, sizeof(words));
 	scene_resolve(scene);
 	process = process_of(scene);
@@ -374,7 +375,7 @@ static void test_epoll(void **state _unused_)
 	/* The pipe stays watched, but its number belongs to another file now. */
 	kept = fcntl(ends[0], F_DUPFD_CLOEXEC, 100);
 	assert_int_equal(dup2(event, ends[0]), ends[0]);
-	scene_call(scene, SYS_epoll_wait, epoll, (long)events, 1, -1, 0);
+	scene_call(scene, OWN_EPOLL_WAIT, epoll, (long)events, 1, -1, 0);
 	scene_capture(scene, NULL, 0);
 	scene_resolve(scene);
 	descriptor = scene_descriptor(process_of(scene), epoll);
@@ -416,7 +417,7 @@ static void test_large_epoll(void **state _unused_)
 			break;
 		watch(epoll, numbers[count]);
 	}
-	scene_call(scene, SYS_epoll_wait, epoll, (long)events, 1, -1, 0);
+	scene_call(scene, OWN_EPOLL_WAIT, epoll, (long)events, 1, -1, 0);
 	scene_capture(scene, NULL, 0);
 	scene_resolve(scene);
 	descriptor = scene_descriptor(process_of(scene), epoll);

@@ -37,7 +37,7 @@ struct bed {
 	struct snap_process process;
 	struct snap_map maps[MAX_MAPS];
 	struct snap_thread thread;
-	uint64_t registers[27]; /* struct user_regs_struct */
+	uint64_t registers[27]; /* struct snap_x86_64_registers */
 	uint64_t stack[STACK_WORDS], other_stack[64];
 	struct snap_image *image; /* the fixture, for its symbols */
 	struct snap_piece head;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "capture/wait/resolve.h"
 #include "model/memory_image.h"
+#include "model/registers.h"
 #include "proc/procfs.h"
 
 #include <errno.h>
@@ -97,7 +98,7 @@ static struct snap_process *add_process(struct scene *scene, pid_t pid, size_t t
 	assert_non_null(process);
 	process->pid = process->ns_pid = pid;
 	process->start_ticks = start_of(pid);
-	process->arch = SNAP_ARCH_X86_64;
+	process->arch = SNAP_OWN_ARCH;
 	process->parent = SIZE_MAX;
 	process->state = 'S';
 	process->threads =

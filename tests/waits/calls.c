@@ -393,7 +393,7 @@ static NOINLINE void in_vfork(struct actor *me)
 	if (vfork() == 0) {
 		syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 		for (;;)
-			syscall(SYS_pause);
+			syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
 	}
 }
 

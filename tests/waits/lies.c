@@ -38,6 +38,21 @@ static pthread_mutex_t real = PTHREAD_MUTEX_INITIALIZER;
 /* A call that the C library knows nothing of. */
 static inline long own_call(long number, long a, long b, long c, long d, long e, long f)
 {
+#if defined(__aarch64__)
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory");
+	return x0;
+#else
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
 	register long r9 __asm__("r9") = f;
@@ -48,6 +63,7 @@ static inline long own_call(long number, long a, long b, long c, long d, long e,
 			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
 			 : "rcx", "r11", "memory");
 	return result;
+#endif
 }
 
 static NOINLINE void futex(uint32_t *word, int op, uint32_t value)
@@ -243,7 +259,11 @@ static NOINLINE void forge_pointer(struct actor *me)
 	struct lie lie = { word, PRIVATE | WAIT, 2, futex };
 
 	say(me, &lie);
+#if defined(__x86_64__)
 	own_call(SYS_arch_prctl, 0x1002 /* ARCH_SET_FS */, (long)pointer, 0, 0, 0, 0);
+#else
+	__asm__ volatile("msr tpidr_el0, %0" : : "r"(pointer));
+#endif
 	for (;;)
 		own_call(SYS_futex, (long)word, PRIVATE | WAIT, 2, 0, 0, -1);
 }
@@ -332,7 +352,11 @@ static NOINLINE void with_pollfds(struct actor *me)
 {
 	truth(me->row, "'kind':'poll','fd_count':3");
 	for (;;)
+#ifdef SYS_poll
 		own_call(SYS_poll, (long)me->object, 3, -1, 0, 0, 0);
+#else
+		own_call(SYS_ppoll, (long)me->object, 3, 0, 0, 0, 0);
+#endif
 }
 
 static NOINLINE void with_timespec(struct actor *me)

@@ -4,10 +4,10 @@
  * jump to, "puts@plt", as debuggers do.
  *
  * A stub jumps through a slot of the GOT, and the relocation of that slot names a dynamic symbol.
- * Only the decoding of a stub knows a machine. The image itself is read, never its debug file,
+ * What is special to a processor is in machine.c. The image itself is read, never its debug file,
  * which has no code.
  */
-#include "analyze/elf/cursor.h"
+#include "analyze/symbol/machine.h"
 #include "analyze/symbol/symbolizer.h"
 
 #include <elf.h>
@@ -26,55 +26,22 @@ struct stubs {
 	size_t count;
 };
 
-/* --- x86-64 ----------------------------------------------------------------------------------- */
-
-/* Stubs take 8 or 16 bytes; the jump is in the first 8, or in bytes 4 to 10 behind an endbr64. */
-enum { STUB_STEP = 8 };
-
-/* [endbr64] [bnd] jmp *displacement(%rip) */
-static bool decode_x86_64(struct snap_bytes code, size_t at, uint64_t start, uint64_t *slot_ret)
-{
-	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-	struct snap_cursor cursor = snap_cursor_at(code, at);
-	uint32_t displacement;
-
-	if (snap_cursor_left(&cursor) >= sizeof(endbr64) &&
-	    memcmp(cursor.p, endbr64, sizeof(endbr64)) == 0)
-		snap_cursor_skip(&cursor, sizeof(endbr64));
-	if (snap_cursor_left(&cursor) > 0 && *cursor.p == 0xf2)
-		snap_cursor_skip(&cursor, 1);
-	if (snap_cursor_number(&cursor, 2) != 0x25ff)
-		return false;
-	displacement = (uint32_t)snap_cursor_number(&cursor, 4);
-	if (cursor.failed)
-		return false;
-	*slot_ret = start + (uint64_t)(cursor.p - code.data) + (uint64_t)(int32_t)displacement;
-	return true;
-}
-
 /* The slot of the stub around byte `into` of a section that lies at `start`. */
-static bool find_slot_x86_64(struct snap_bytes code, size_t into, uint64_t start,
-			     uint64_t *slot_ret)
+static bool find_slot(const struct snap_machine *machine, struct snap_bytes code, size_t into,
+		      uint64_t start, uint64_t *slot_ret)
 {
-	size_t at = into & ~(size_t)(STUB_STEP - 1);
+	size_t at = into - into % machine->step;
 
-	return decode_x86_64(code, at, start, slot_ret) ||
-	       (at >= STUB_STEP && decode_x86_64(code, at - STUB_STEP, start, slot_ret));
+	for (size_t back = 0; back < machine->reach && back <= at; back += machine->step)
+		if (machine->stub_slot(code.data + (at - back), code.size - (at - back),
+				       start + (at - back), slot_ret))
+			return true;
+	return false;
 }
 
-/* What the linker lets a stub jump through. IRELATIVE: an indirect function of this very file. */
-static bool is_slot_x86_64(const Elf64_Rela *relocation)
-{
-	unsigned type = ELF64_R_TYPE(relocation->r_info);
-
-	return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT ||
-	       type == R_X86_64_IRELATIVE;
-}
-
-/* --- any machine ------------------------------------------------------------------------------ */
-
-static void collect_stubs(struct snap_image *image, const char *section, struct snap_hit *hits,
-			  size_t count, struct stubs *stubs)
+static void collect_stubs(const struct snap_machine *machine, struct snap_image *image,
+			  const char *section, struct snap_hit *hits, size_t count,
+			  struct stubs *stubs)
 {
 	struct snap_bytes code;
 	uint64_t start;
@@ -88,7 +55,7 @@ static void collect_stubs(struct snap_image *image, const char *section, struct 
 
 		/* Hostile sections may overlap: there is room for each hit once. */
 		if (hits[i].symbol_rank || stubs->count == count ||
-		    !find_slot_x86_64(code, hits[i].vaddr - start, start, &slot))
+		    !find_slot(machine, code, hits[i].vaddr - start, start, &slot))
 			continue;
 		stubs->all[stubs->count++] = (struct stub){ slot, &hits[i] };
 	}
@@ -135,6 +102,7 @@ static const char *stub_name(struct snap_symbolizer *symbolizer, const struct sn
 
 /* All stubs of a slot get the name of the first relocation of it that has one. */
 static struct stacksnap_error *name_stubs(struct snap_symbolizer *symbolizer,
+					  const struct snap_machine *machine,
 					  const struct snap_symtab *table,
 					  struct snap_bytes relocations, const struct stubs *stubs)
 {
@@ -144,7 +112,7 @@ static struct stacksnap_error *name_stubs(struct snap_symbolizer *symbolizer,
 		size_t first;
 
 		memcpy(&relocation, relocations.data + i * sizeof(relocation), sizeof(relocation));
-		if (!is_slot_x86_64(&relocation))
+		if (!machine->is_slot(ELF64_R_TYPE(relocation.r_info)))
 			continue;
 		first = find_stub(stubs, relocation.r_offset);
 		if (first == stubs->count || stubs->all[first].hit->symbol_rank)
@@ -165,19 +133,20 @@ static struct stacksnap_error *name_stubs(struct snap_symbolizer *symbolizer,
 struct stacksnap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,
 				      struct snap_hit *hits, size_t count)
 {
+	const struct snap_machine *machine = snap_machine_find(snap_image_machine(image));
 	_cleanup_free_ struct stub *all = NULL;
 	struct stubs stubs = { 0 };
 	struct snap_symtab table;
 	struct stacksnap_error *err;
 
-	if (snap_image_machine(image) != EM_X86_64)
+	if (!machine)
 		return NULL;
 	all = calloc(count, sizeof(*all));
 	if (!all)
 		return snap_error_no_memory();
 	stubs.all = all;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(stub_sections); i++)
-		collect_stubs(image, stub_sections[i], hits, count, &stubs);
+		collect_stubs(machine, image, stub_sections[i], hits, count, &stubs);
 	if (stubs.count == 0)
 		return NULL;
 	qsort(stubs.all, stubs.count, sizeof(*stubs.all), compare_stubs);
@@ -185,7 +154,7 @@ struct stacksnap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct
 	if (!snap_symtab_get(image, true, &table))
 		table = (struct snap_symtab){ 0 };
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(relocation_sections); i++) {
-		err = name_stubs(symbolizer, &table,
+		err = name_stubs(symbolizer, machine, &table,
 				 snap_image_section(image, relocation_sections[i]), &stubs);
 		if (err)
 			return err;

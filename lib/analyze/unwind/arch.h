@@ -2,8 +2,10 @@
 /*
  * What is special to one architecture: registers, the registers that rows follow, syscall names.
  *
- * To add one: write unwind/arch_NAME.c with one struct snap_arch_ops, add it to the switch in
- * snap_arch_ops(), add the enum value in model/capture.h and its recognition in stop/tracer.c.
+ * Chosen by the capture, not by the machine: one of aarch64 is unwound on x86-64 as it is at home.
+ *
+ * To add one: write unwind/arch_NAME.c with one struct snap_arch_ops and add it to the switch in
+ * snap_arch_ops(); CONTRIBUTING.md ("A processor") has the other places.
  */
 #ifndef SNAP_ANALYZE_UNWIND_ARCH_H
 #define SNAP_ANALYZE_UNWIND_ARCH_H
@@ -12,12 +14,13 @@
 
 enum {
 	SNAP_MAX_DWARF_REGISTERS = 33,
-	SNAP_MAX_SAVED = 12,      /* registers that a row may restore, beside the pc */
-	SNAP_CALL_BYTES = 7,      /* the longest call instruction */
-	SNAP_PROLOGUE_BYTES = 16, /* how far a function is looked at */
-	SNAP_MAX_PUSHED = 16,     /* registers that it pushes there */
-	SNAP_RETURN_BYTES = 2,
-	SNAP_STUB_BYTES = 7,
+	SNAP_MAX_SAVED = 12,  /* registers that a row may restore, beside the pc */
+	SNAP_CALL_BYTES = 7,  /* the longest call instruction */
+	SNAP_MAX_PUSHED = 16, /* registers that it pushes there */
+	/* The most of what each may ask for, see below. */
+	SNAP_PROLOGUE_BYTES = 32,
+	SNAP_RETURN_BYTES = 4,
+	SNAP_STUB_BYTES = 20,
 	SNAP_SIGNAL_RETURN_BYTES = 16, /* what is_signal_return() looks at */
 };
 
@@ -29,40 +32,54 @@ struct snap_call {
 
 /* What the first instructions of a function do. */
 struct snap_prologue {
-	bool sets_frame_pointer;         /* it is pushed, and is then sp */
-	uint8_t pushed[SNAP_MAX_PUSHED]; /* DWARF numbers of what is pushed first, in order */
+	bool sets_frame_pointer; /* it leads to where its old value and the return address lie */
+	/* Of what a call pushes the return address of: DWARF numbers of what comes next, in order. */
+	uint8_t pushed[SNAP_MAX_PUSHED];
 	unsigned pushed_count;
+	/*
+	 * With a link register: the frame record, which is the old frame pointer and the return
+	 * address, was written, so many bytes below the caller's stack pointer. 0: it was not.
+	 */
+	uint32_t record_depth;
 };
 
 struct snap_arch_ops {
 	unsigned dwarf_registers; /* how many DWARF register numbers are followed */
 	unsigned sp, fp, ra;      /* DWARF numbers: stack, frame pointer, return address column */
-	/* Registers by DWARF number from raw NT_PRSTATUS; false if the size does not fit. */
+	unsigned pc;              /* that of the pc, which is `ra` where a call pushes it */
+	unsigned address_bits;    /* of user addresses, at most */
+	/* Registers by DWARF number, of a capture; false if the size does not fit. */
 	bool (*registers)(const void *raw, size_t size, uint64_t *dwarf_ret, uint64_t *pc_ret);
-	/* The system call that the thread is in, -1: none. */
-	int (*syscall_number)(const void *raw, size_t size);
-	/* Its name, NULL unknown. */
+	/* The name of a system call, NULL unknown. */
 	const char *(*syscall_name)(int number);
 	/* Callee-saved registers other than sp, in the order in which rows number them. */
 	const uint8_t *saved;
 	unsigned saved_count;
 	uint16_t machine;       /* e_machine of ELF */
 	bool has_link_register; /* a leaf's return address may still be in register `ra` */
+	/*
+	 * Return addresses may be signed in the bits above all addresses of the process: those are no
+	 * part of them.
+	 */
+	bool signs_addresses;
+	uint8_t prologue_bytes, return_bytes, stub_bytes; /* what the following look at, at most */
 	/* The SNAP_CALL_BYTES before `end` as a call whose return address is `address`. */
 	struct snap_call (*call_before)(const uint8_t *end, uint64_t address);
-	/* `size` bytes from the beginning of a function; *ret is zeroed. */
+	/* `size` bytes from the beginning of a function, prologue_bytes at most; *ret is zeroed. */
 	void (*read_prologue)(const uint8_t *code, size_t size, struct snap_prologue *ret);
 	/* Whether the instruction returns to the caller. */
-	bool (*is_return)(const uint8_t code[SNAP_RETURN_BYTES]);
+	bool (*is_return)(const uint8_t *code);
 	/* Whether the code jumps to where a word of data says, as the stubs of a PLT do. */
-	bool (*is_jump_stub)(const uint8_t code[SNAP_STUB_BYTES]);
+	bool (*is_jump_stub)(const uint8_t *code);
 	/* Whether this is the code that returns from a signal handler. */
 	bool (*is_signal_return)(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES]);
-	/* Offsets from sp, there, of the interrupted registers by DWARF number. */
+	/* Offsets from sp, there, of the interrupted registers by DWARF number, and of the pc. */
 	const uint16_t *signal_context;
+	uint16_t signal_pc;
 };
 
 extern const struct snap_arch_ops snap_arch_x86_64;
+extern const struct snap_arch_ops snap_arch_aarch64;
 
 /* NULL: an architecture that is not supported. */
 static inline const struct snap_arch_ops *snap_arch_ops(enum snap_arch arch)
@@ -71,6 +88,7 @@ static inline const struct snap_arch_ops *snap_arch_ops(enum snap_arch arch)
 	case SNAP_ARCH_X86_64:
 		return &snap_arch_x86_64;
 	case SNAP_ARCH_AARCH64:
+		return &snap_arch_aarch64;
 	case SNAP_ARCH_UNKNOWN:
 		return NULL;
 	}

@@ -17,13 +17,14 @@ enum {
 	R14 = 14,
 	R15 = 15,
 	RIP = 16,
-	REGISTERS = 17
+	REGISTERS = 17,
+	STUB_BYTES = 7,
 };
 
-/* Words of struct user_regs_struct (sys/user.h) by DWARF number, and the two others we want. */
+/* Words of struct user_regs_struct (sys/user.h) by DWARF number. */
 static const uint8_t user_regs_word[REGISTERS] = { 10, 12, 11, 5, 13, 14, 4, 19, 9,
 						   8,  7,  6,  3, 2,  1,  0, 16 };
-enum { USER_REGS_WORDS = 27, ORIG_RAX_WORD = 15 };
+enum { USER_REGS_WORDS = 27 };
 
 static uint64_t word_of(const void *raw, size_t word)
 {
@@ -41,16 +42,6 @@ static bool registers(const void *raw, size_t size, uint64_t *dwarf_ret, uint64_
 		dwarf_ret[i] = word_of(raw, user_regs_word[i]);
 	*pc_ret = dwarf_ret[RIP];
 	return true;
-}
-
-static int syscall_number(const void *raw, size_t size)
-{
-	int64_t number;
-
-	if (size != USER_REGS_WORDS * sizeof(uint64_t))
-		return -1;
-	number = (int64_t)word_of(raw, ORIG_RAX_WORD);
-	return number >= 0 && number <= INT32_MAX ? (int)number : -1;
 }
 
 /*
@@ -133,7 +124,7 @@ static void read_prologue(const uint8_t *code, size_t size, struct snap_prologue
 }
 
 /* ret, ret imm16, and either with a prefix. */
-static bool is_return(const uint8_t code[SNAP_RETURN_BYTES])
+static bool is_return(const uint8_t *code)
 {
 	uint8_t opcode = code[0] == 0xf3 || code[0] == 0xf2 ? code[1] : code[0];
 
@@ -141,9 +132,9 @@ static bool is_return(const uint8_t code[SNAP_RETURN_BYTES])
 }
 
 /* [endbr64] [bnd] jmp *disp32(%rip) */
-static bool is_jump_stub(const uint8_t code[SNAP_STUB_BYTES])
+static bool is_jump_stub(const uint8_t *code)
 {
-	size_t at = skip_endbr64(code, SNAP_STUB_BYTES);
+	size_t at = skip_endbr64(code, STUB_BYTES);
 
 	at += code[at] == 0xf2;
 	return code[at] == 0xff && code[at + 1] == 0x25;
@@ -242,16 +233,21 @@ const struct snap_arch_ops snap_arch_x86_64 = {
 	.sp = RSP,
 	.fp = RBP,
 	.ra = RIP,
+	.pc = RIP,
+	.address_bits = 47,
 	.registers = registers,
-	.syscall_number = syscall_number,
 	.syscall_name = syscall_name,
 	.saved = saved,
 	.saved_count = SNAP_ARRAY_SIZE(saved),
 	.machine = 62, /* EM_X86_64 */
+	.prologue_bytes = 16,
+	.return_bytes = 2,
+	.stub_bytes = STUB_BYTES,
 	.call_before = call_before,
 	.read_prologue = read_prologue,
 	.is_return = is_return,
 	.is_jump_stub = is_jump_stub,
 	.is_signal_return = is_signal_return,
 	.signal_context = signal_context,
+	.signal_pc = 168,
 };

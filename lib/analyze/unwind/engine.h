@@ -19,7 +19,7 @@
 
 struct snap_libunwind;
 
-/* NULL without memory, or on a machine that this libunwind was not built for. */
+/* NULL without memory. For processes of the processor that this was built for, alone. */
 struct snap_libunwind *snap_libunwind_create(void);
 void snap_libunwind_destroy(struct snap_libunwind *engine);
 /* Another process: what was remembered of addresses is dropped. */
@@ -27,9 +27,10 @@ void snap_libunwind_enter(struct snap_libunwind *engine, struct snap_modules *mo
 			  struct snap_module_set *set);
 /*
  * Begins at a frame: state->registers by DWARF number, its read callback gives the memory. `state`
- * must stay until the last step; it is only read.
+ * must stay until the last step; it is only read. `pc` is where it stands.
  */
-bool snap_libunwind_begin(struct snap_libunwind *engine, const struct snap_frame_state *state);
+bool snap_libunwind_begin(struct snap_libunwind *engine, const struct snap_frame_state *state,
+			  uint64_t pc);
 
 enum snap_libunwind_result {
 	SNAP_LIBUNWIND_CALLER,     /* stands at the caller now */

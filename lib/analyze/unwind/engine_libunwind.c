@@ -7,15 +7,19 @@
 #include "analyze/unwind/engine.h"
 
 #include "analyze/unwind/cfi.h"
+#include "model/registers.h"
 
 #include <libunwind.h>
 #include <string.h>
 
 enum {
 	MAX_READS = 1 << 16, /* of one step: some ten milliseconds */
+	/*
+	 * Where libunwind says that it is in a signal frame: on aarch64 it stands at the code that
+	 * returns from the handler, on x86-64 it has made the step from there.
+	 */
+	TELLS_BEFORE = SNAP_OWN_ARCH == SNAP_ARCH_AARCH64,
 };
-
-#if defined(__x86_64__)
 
 /* Exported by libunwind for those who look for tables themselves; declared in no header. */
 extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t *,
@@ -27,6 +31,8 @@ struct snap_libunwind {
 	struct snap_modules *modules;
 	struct snap_module_set *set;
 	const struct snap_frame_state *state;
+	const struct snap_arch_ops *arch; /* of this machine */
+	uint64_t pc;
 	size_t reads;    /* of this step */
 	bool is_used;    /* in this process: something is remembered */
 	bool is_missing; /* this step asked for memory that is not there */
@@ -113,7 +119,7 @@ static int access_mem(unw_addr_space_t space _unused_, unw_word_t address, unw_w
 	return 0;
 }
 
-/* libunwind's numbers on x86-64 are DWARF's up to the pc. */
+/* libunwind's numbers are DWARF's up to the pc, both on x86-64 and on aarch64. */
 static int access_reg(unw_addr_space_t space _unused_, unw_regnum_t number, unw_word_t *value,
 		      int is_write, void *argument)
 {
@@ -121,9 +127,10 @@ static int access_reg(unw_addr_space_t space _unused_, unw_regnum_t number, unw_
 
 	if (is_write)
 		return -UNW_EREADONLYREG;
-	if (number < 0 || number > UNW_X86_64_RIP)
+	if (number < 0 || (unsigned)number > engine->arch->pc)
 		return -UNW_EBADREG;
-	*value = engine->state->registers[number];
+	*value = (unsigned)number == engine->arch->pc ? engine->pc
+						      : engine->state->registers[number];
 	return 0;
 }
 
@@ -160,6 +167,7 @@ struct snap_libunwind *snap_libunwind_create(void)
 
 	if (!engine)
 		return NULL;
+	engine->arch = snap_arch_ops(SNAP_OWN_ARCH);
 	engine->space = unw_create_addr_space(&accessors, 0);
 	if (!engine->space) {
 		free(engine);
@@ -187,9 +195,11 @@ void snap_libunwind_enter(struct snap_libunwind *engine, struct snap_modules *mo
 	engine->is_used = false;
 }
 
-bool snap_libunwind_begin(struct snap_libunwind *engine, const struct snap_frame_state *state)
+bool snap_libunwind_begin(struct snap_libunwind *engine, const struct snap_frame_state *state,
+			  uint64_t pc)
 {
 	engine->state = state;
+	engine->pc = pc;
 	engine->reads = 0;
 	engine->is_missing = false;
 	engine->is_used = true;
@@ -198,13 +208,17 @@ bool snap_libunwind_begin(struct snap_libunwind *engine, const struct snap_frame
 
 enum snap_libunwind_result snap_libunwind_step(struct snap_libunwind *engine, bool *signal_ret)
 {
+	bool is_signal = false;
 	int result;
 
 	engine->reads = 0;
 	engine->is_missing = false;
+	if (TELLS_BEFORE)
+		is_signal = unw_is_signal_frame(&engine->cursor) > 0;
 	result = unw_step(&engine->cursor);
-	/* On this machine the answer is about the step that was made: out of a signal frame. */
-	*signal_ret = unw_is_signal_frame(&engine->cursor) > 0;
+	if (!TELLS_BEFORE)
+		is_signal = unw_is_signal_frame(&engine->cursor) > 0;
+	*signal_ret = is_signal;
 	if (result > 0)
 		return SNAP_LIBUNWIND_CALLER;
 	if (engine->reads > MAX_READS)
@@ -250,5 +264,3 @@ bool snap_libunwind_covers(struct snap_libunwind *engine, const struct snap_fram
 	engine->reads = 0;
 	return find_proc_info(engine->space, address, &info, 0, engine) == 0;
 }
-
-#endif

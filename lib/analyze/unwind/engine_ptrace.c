@@ -7,8 +7,11 @@
 #include "analyze/unwind/engine.h"
 
 #include "model/pc.h"
+#include "model/registers.h"
 
 #include <libunwind-ptrace.h>
+
+enum { TELLS_BEFORE = SNAP_OWN_ARCH == SNAP_ARCH_AARCH64 };
 
 struct snap_ptrace_engine {
 	unw_addr_space_t space;
@@ -40,6 +43,7 @@ void snap_ptrace_engine_destroy(struct snap_ptrace_engine *engine)
 static size_t walk_frames(unw_cursor_t *cursor, uint64_t *pcs, size_t max)
 {
 	uint64_t mark = SNAP_PC_EXACT;
+	bool is_signal = false;
 	size_t count = 0;
 
 	while (count < max) {
@@ -48,10 +52,14 @@ static size_t walk_frames(unw_cursor_t *cursor, uint64_t *pcs, size_t max)
 		if (unw_get_reg(cursor, UNW_REG_IP, &pc) < 0 || (pc == 0 && count > 0))
 			break;
 		pcs[count++] = pc | mark;
+		if (TELLS_BEFORE)
+			is_signal = unw_is_signal_frame(cursor) > 0;
 		if (unw_step(cursor) <= 0)
 			break;
-		/* On x86-64 the answer is about the step that was made: out of a signal frame. */
-		mark = unw_is_signal_frame(cursor) > 0 ? SNAP_PC_EXACT : 0;
+		/* As in engine_libunwind.c. */
+		if (!TELLS_BEFORE)
+			is_signal = unw_is_signal_frame(cursor) > 0;
+		mark = is_signal ? SNAP_PC_EXACT : 0;
 		/* Nobody called the code that returns from the handler, either. */
 		pcs[count - 1] |= mark;
 	}

@@ -48,8 +48,9 @@ struct snap_unwinder {
 	struct snap_modules *modules;
 	const struct snap_arch_ops *arch;
 	struct snap_cached_row *cache;
-	size_t cache_size, cache_used; /* a power of two */
-	struct snap_libunwind *libunwind;
+	size_t cache_size, cache_used;        /* a power of two */
+	struct snap_libunwind *own_libunwind; /* for processes of this machine's processor … */
+	struct snap_libunwind *libunwind;     /* … of which the one at hand is; else NULL */
 	struct snap_sink sink;
 	uint64_t *sps; /* of the frames in the sink, if they are wanted */
 	size_t sp_count, sp_capacity;
@@ -58,7 +59,8 @@ struct snap_unwinder {
 	const struct snap_thread *thread;
 	struct snap_frame_state state; /* its registers */
 	struct snap_pc pc;
-	bool has_scanned; /* for a frame of this thread */
+	uint64_t address_mask; /* of its process: what of a return address is one */
+	bool has_scanned;      /* for a frame of this thread */
 	/* How the stack ended. */
 	enum snap_unwind_end end;
 	uint64_t end_pc;
@@ -73,6 +75,13 @@ const struct snap_row *snap_unwinder_row(struct snap_unwinder *unwinder, uint64_
 bool snap_unwinder_read_stack(const struct snap_unwinder *unwinder, uint64_t address,
 			      uint64_t *ret);
 bool snap_unwinder_read(void *unwinder, uint64_t address, uint64_t *ret);
+
+/* A return address as it lies in memory or a register, as an address. */
+static inline struct snap_pc snap_unwinder_return_to(const struct snap_unwinder *unwinder,
+						     uint64_t word)
+{
+	return snap_pc_return(word & unwinder->address_mask);
+}
 
 /* Whether an address lies in memory that can be executed. */
 bool snap_unwinder_is_executable(const struct snap_unwinder *unwinder, uint64_t address);
@@ -93,6 +102,9 @@ bool snap_unwinder_move(struct snap_unwinder *unwinder, struct snap_pc pc, uint6
 
 /* What an address without CFI is: NONE, REFUSED (libunwind finds some), RETURN or WILD. */
 enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup);
+
+/* With a link register: whether the pc stands where a signal handler returns, whatever CFI says. */
+bool snap_unwinder_leaves_signal(struct snap_unwinder *unwinder);
 
 #define SNAP_NEEDS_REGISTER "it needs a register that is readable only in a stopped thread"
 

@@ -8,6 +8,11 @@
  * it up. Code that nobody can look into (made at run time, or its file is gone) is believed to, as
  * most of it does.
  *
+ * With a link register the return address of who has called nobody yet may still be there, and it
+ * is put on the stack together with the frame pointer, as a frame record at the low end of the frame:
+ * where the caller's stack pointer is, the record does not tell. The code that wrote it does, or the
+ * caller's CFI, which says where in its frame the caller's own record lies (AAPCS64, 6.4.6).
+ *
  * Else the return address is the first word of the stack that a call of this function can have
  * pushed. Old return addresses lie between the words of a frame, so it must follow a call
  * instruction, and where that says whom it calls it must be this callee.
@@ -25,6 +30,15 @@ struct callee {
 	bool is_exported;
 	struct snap_prologue prologue; /* what it has run of its first instructions */
 };
+
+/* A return address on the stack; false: it was not copied. */
+static bool read_return(const struct snap_unwinder *unwinder, uint64_t at, uint64_t *pc_ret)
+{
+	if (!snap_unwinder_read_stack(unwinder, at, pc_ret))
+		return false;
+	*pc_ret &= unwinder->address_mask;
+	return true;
+}
 
 /* ---- calls ---- */
 
@@ -56,7 +70,7 @@ static bool may_be_stub_of(struct snap_unwinder *unwinder, uint64_t target,
 	return (callee->is_exported ||
 		snap_modules_find(unwinder->modules, target) !=
 			snap_modules_find(unwinder->modules, callee->lookup)) &&
-	       snap_modules_read(unwinder->modules, target, code, sizeof(code)) &&
+	       snap_modules_read(unwinder->modules, target, code, unwinder->arch->stub_bytes) &&
 	       unwinder->arch->is_jump_stub(code);
 }
 
@@ -84,9 +98,8 @@ static void learn_start(struct snap_unwinder *unwinder, struct callee *callee)
 	struct snap_call call;
 
 	if (!snap_unwinder_knows(unwinder, unwinder->arch->fp) ||
-	    !snap_unwinder_read_stack(unwinder, fp + sizeof(fp), &pc) ||
-	    !read_call(unwinder, pc, &call) || !call.is_direct || call.target < callee->start ||
-	    call.target > callee->lookup)
+	    !read_return(unwinder, fp + sizeof(fp), &pc) || !read_call(unwinder, pc, &call) ||
+	    !call.is_direct || call.target < callee->start || call.target > callee->lookup)
 		return;
 	callee->start = call.target;
 	callee->how = SNAP_START_EXACT;
@@ -98,8 +111,8 @@ static void read_prologue(struct snap_unwinder *unwinder, struct callee *callee)
 	uint64_t size = snap_pc_address(unwinder->pc) - callee->start;
 	uint8_t code[SNAP_PROLOGUE_BYTES];
 
-	if (size > sizeof(code))
-		size = sizeof(code);
+	if (size > unwinder->arch->prologue_bytes)
+		size = unwinder->arch->prologue_bytes;
 	if (size && snap_modules_read(unwinder->modules, callee->start, code, size))
 		unwinder->arch->read_prologue(code, size, &callee->prologue);
 }
@@ -131,7 +144,7 @@ static bool stands_at_return(struct snap_unwinder *unwinder)
 
 	return snap_pc_is_exact(unwinder->pc) &&
 	       snap_modules_read(unwinder->modules, snap_pc_address(unwinder->pc), code,
-				 sizeof(code)) &&
+				 unwinder->arch->return_bytes) &&
 	       unwinder->arch->is_return(code);
 }
 
@@ -157,10 +170,37 @@ static bool end_without_cfi(struct snap_unwinder *unwinder)
 enum step { STEP_MADE, STEP_ENDED, STEP_NOT_BELIEVED };
 
 /*
+ * The caller's stack pointer, whose frame pointer is in place: right above the record where a call
+ * pushes its return address, elsewhere at least that.
+ */
+static uint64_t sp_above_record(struct snap_unwinder *unwinder, const struct callee *callee,
+				uint64_t record, uint64_t pc)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t least = record + 2 * sizeof(record), sp;
+	struct snap_pc here = unwinder->pc;
+	int64_t depth;
+	bool has_record;
+
+	if (!arch->has_link_register || pc == 0)
+		return least;
+	if (callee->prologue.record_depth)
+		return record + callee->prologue.record_depth;
+	unwinder->pc = snap_pc_return(pc);
+	has_record = snap_row_record_depth(snap_unwinder_row(unwinder, pc - 1), arch, &depth);
+	unwinder->pc = here;
+	if (!has_record)
+		return least;
+	/* From the caller's own record to its stack pointer. */
+	sp = unwinder->state.registers[arch->fp] - (uint64_t)depth;
+	return sp >= least ? sp : least;
+}
+
+/*
  * By the frame pointer, if it is believable: it grows, lies in the copied stack, and what it leads
  * to can be executed.
  */
-static enum step follow_frame_pointer(struct snap_unwinder *unwinder)
+static enum step follow_frame_pointer(struct snap_unwinder *unwinder, const struct callee *callee)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
 	uint64_t *registers = unwinder->state.registers;
@@ -173,7 +213,7 @@ static enum step follow_frame_pointer(struct snap_unwinder *unwinder)
 	if (fp < registers[arch->sp] || fp % sizeof(fp) != 0)
 		return STEP_NOT_BELIEVED;
 	if (!snap_unwinder_read_stack(unwinder, fp, &caller) ||
-	    !snap_unwinder_read_stack(unwinder, fp + sizeof(fp), &pc)) {
+	    !read_return(unwinder, fp + sizeof(fp), &pc)) {
 		snap_unwinder_end_missing(unwinder, fp + sizeof(fp));
 		return unwinder->end == SNAP_UNWIND_LIMIT ? STEP_ENDED : STEP_NOT_BELIEVED;
 	}
@@ -189,9 +229,21 @@ static enum step follow_frame_pointer(struct snap_unwinder *unwinder)
 	registers[arch->fp] = caller;
 	return snap_unwinder_move(unwinder,
 				  snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_FRAME_POINTER),
-				  fp + 2 * sizeof(fp))
+				  sp_above_record(unwinder, callee, fp, pc))
 		       ? STEP_MADE
 		       : STEP_ENDED;
+}
+
+/* With a link register: the frame pointer, which lies below the return address at `at`. */
+static void restore_record(struct snap_unwinder *unwinder, uint64_t at)
+{
+	unsigned fp = unwinder->arch->fp;
+	uint64_t value;
+	bool is_there = snap_unwinder_read_stack(unwinder, at - sizeof(at), &value);
+
+	if (is_there)
+		unwinder->state.registers[fp] = value;
+	snap_unwinder_set_known(unwinder, fp, is_there);
 }
 
 /* The registers that the function saved below its return address, which lies at `at`. */
@@ -225,20 +277,44 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *call
 	struct snap_call call;
 
 	for (int i = 0; i < SCAN_WORDS; i++, at += sizeof(at)) {
-		if (!snap_unwinder_read_stack(unwinder, at, &pc)) {
+		if (!read_return(unwinder, at, &pc)) {
 			snap_unwinder_end_missing(unwinder, at);
 			return unwinder->end == SNAP_UNWIND_LIMIT ? false
 								  : end_without_cfi(unwinder);
 		}
 		if (!read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
 			continue;
-		restore_registers(unwinder, callee, at);
+		if (unwinder->arch->has_link_register)
+			restore_record(unwinder, at);
+		else
+			restore_registers(unwinder, callee, at);
 		unwinder->has_scanned = true;
 		return snap_unwinder_move(unwinder,
 					  snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
-					  at + sizeof(at));
+					  sp_above_record(unwinder, callee, at - sizeof(at), pc));
 	}
 	return end_without_cfi(unwinder);
+}
+
+/*
+ * Who runs and has written no frame record may have its return address in the link register, if the
+ * call before that is one of this function. False: it has not.
+ */
+static bool follow_link(struct snap_unwinder *unwinder, const struct callee *callee)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t *registers = unwinder->state.registers;
+	uint64_t pc = registers[arch->ra] & unwinder->address_mask;
+	struct snap_call call;
+
+	if (!arch->has_link_register || !snap_pc_is_exact(unwinder->pc) ||
+	    !snap_unwinder_knows(unwinder, arch->ra) ||
+	    (callee->prologue.record_depth && !stands_at_return(unwinder)) ||
+	    !read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
+		return false;
+	unwinder->has_scanned = true;
+	return snap_unwinder_move(unwinder, snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
+				  registers[arch->sp]);
 }
 
 /* The stack that its caller is on was not copied, or is another thread's by now. */
@@ -268,10 +344,10 @@ bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct
 	    (has_frame_pointer || callee.how == SNAP_START_EARLIEST))
 		return snap_unwinder_end_unknown(unwinder);
 	if (has_frame_pointer) {
-		enum step step = follow_frame_pointer(unwinder);
+		enum step step = follow_frame_pointer(unwinder, &callee);
 
 		if (step != STEP_NOT_BELIEVED)
 			return step == STEP_MADE;
 	}
-	return scan_stack(unwinder, &callee);
+	return follow_link(unwinder, &callee) || scan_stack(unwinder, &callee);
 }

@@ -470,3 +470,55 @@ enum snap_wide_result snap_wide_row_apply(const struct snap_wide_row *wide,
 	*signal_ret = wide->is_signal;
 	return SNAP_WIDE_DONE;
 }
+
+/* The offset of a rule "at CFA + offset"; false: it is another one. */
+static bool is_at_cfa(const struct rule *rule, int64_t *ret)
+{
+	const struct snap_operation *ops = rule->expression.ops;
+
+	*ret = 0;
+	if (rule->kind != RULE_EXPRESSION || ops[0].atom != DW_OP_call_frame_cfa)
+		return false;
+	if (rule->expression.count == 1)
+		return true;
+	*ret = (int64_t)ops[1].number;
+	return rule->expression.count == 2 && ops[1].atom == DW_OP_plus_uconst;
+}
+
+static bool is_above_sp(const struct snap_wide_row *wide, int64_t *ret)
+{
+	const struct snap_operation *op = wide->cfa.ops;
+
+	if (wide->cfa.count != 1 || wide->is_signal)
+		return false;
+	*ret = (int64_t)(op->atom == DW_OP_bregx ? op->number2 : op->number);
+	return op->atom == DW_OP_bregx ? op->number == wide->arch->sp
+				       : op->atom == DW_OP_breg0 + wide->arch->sp;
+}
+
+bool snap_row_record_depth(const struct snap_row *row, const struct snap_arch_ops *arch,
+			   int64_t *ret)
+{
+	int64_t fp = 0, ra = 0, cfa = 0;
+	unsigned i = 0;
+
+	while (i < arch->saved_count && arch->saved[i] != arch->fp)
+		i++;
+	if (i == arch->saved_count)
+		return false;
+	if (row->kind == SNAP_ROW_WIDE) {
+		const struct snap_wide_row *wide = row->wide;
+
+		if (!is_above_sp(wide, &cfa) || !is_at_cfa(&wide->registers[arch->fp], &fp) ||
+		    !is_at_cfa(&wide->registers[arch->ra], &ra))
+			return false;
+	} else if (row->kind == SNAP_ROW_SIMPLE && row->cfa_register == arch->sp &&
+		   row->saved & 1u << i) {
+		cfa = row->cfa_offset, fp = 8 * (int64_t)row->at[1 + i],
+		ra = 8 * (int64_t)row->at[0];
+	} else {
+		return false;
+	}
+	*ret = (int64_t)((uint64_t)cfa + (uint64_t)fp);
+	return ra == (int64_t)((uint64_t)fp + 8) && *ret >= 0;
+}

@@ -81,6 +81,14 @@ struct snap_frame_state {
 	void *context;
 };
 
+/*
+ * Where a row has its CFA by the stack pointer, and the frame record, which is the frame pointer and
+ * the return address above it, at a place of its frame: how far that lies above the stack pointer, in
+ * *ret. The frame pointer of such a frame leads to its record. False: it is no such row.
+ */
+bool snap_row_record_depth(const struct snap_row *row, const struct snap_arch_ops *arch,
+			   int64_t *ret);
+
 enum snap_wide_result {
 	SNAP_WIDE_DONE,
 	SNAP_WIDE_UNREADABLE, /* memory was not there */

@@ -10,7 +10,6 @@
 static const char no_memory_there[] = "stack memory could not be read";
 
 static const uint64_t LEAST_ADDRESS = 65536; /* vm.mmap_min_addr */
-static const uint64_t MOST_ADDRESS = 1ull << 47;
 
 bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end, const char *reason)
 {
@@ -129,6 +128,7 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 				unwinder, arch->saved[i],
 				snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[1 + i],
 						   &registers[arch->saved[i]]));
+	pc &= unwinder->address_mask;
 	return snap_unwinder_move(
 		unwinder, row->kind == SNAP_ROW_PUT_IN ? snap_pc_exact(pc) : snap_pc_return(pc),
 		cfa);
@@ -143,18 +143,26 @@ static bool step_kept(struct snap_unwinder *unwinder, const struct snap_row *row
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "no unwind information");
 	if (!snap_unwinder_knows(unwinder, row->cfa_register))
 		return snap_unwinder_end_unknown(unwinder);
-	return snap_unwinder_move(unwinder, snap_pc_return(registers[row->cfa_register]),
+	return snap_unwinder_move(unwinder,
+				  snap_unwinder_return_to(unwinder, registers[row->cfa_register]),
 				  registers[unwinder->arch->sp]);
 }
 
 /*
  * Out of a signal frame. The handler was never called: its return address is the first instruction
  * of the code that returns from it, not one behind a call. So that one is exact as well.
+ *
+ * Elsewhere the link register is as good as the pc: a function has just returned to it. What was
+ * interrupted has its own there, `link`.
  */
-static bool move_to_interrupted(struct snap_unwinder *unwinder, uint64_t pc, uint64_t sp)
+static bool move_to_interrupted(struct snap_unwinder *unwinder, uint64_t pc, uint64_t sp,
+				uint64_t link)
 {
 	snap_sink_mark_exact(&unwinder->sink);
-	return snap_unwinder_move(unwinder, snap_pc_exact(pc), sp);
+	if (!snap_unwinder_move(unwinder, snap_pc_exact(pc), sp))
+		return false;
+	unwinder->state.registers[unwinder->arch->ra] = link;
+	return true;
 }
 
 /* What rows refuse goes through libunwind, one frame at a time. */
@@ -167,7 +175,8 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 
 	if (!knows_all_saved(unwinder))
 		return snap_unwinder_end_unknown(unwinder);
-	if (!engine || !snap_libunwind_begin(engine, &unwinder->state))
+	if (!engine ||
+	    !snap_libunwind_begin(engine, &unwinder->state, snap_pc_address(unwinder->pc)))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
 					 "unwind information in an unknown format");
 	switch (snap_libunwind_step(engine, &is_signal)) {
@@ -192,7 +201,7 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	if (sp == registers[unwinder->arch->fp] + 2 * sizeof(sp))
 		trust = SNAP_TRUST_FRAME_POINTER;
 	snap_libunwind_registers(engine, unwinder->arch, registers);
-	return is_signal ? move_to_interrupted(unwinder, pc, sp)
+	return is_signal ? move_to_interrupted(unwinder, pc, sp, registers[unwinder->arch->ra])
 			 : snap_unwinder_move(unwinder, snap_pc_found_by(snap_pc_return(pc), trust),
 					      sp);
 }
@@ -202,6 +211,8 @@ static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row
 	const struct snap_arch_ops *arch = unwinder->arch;
 	uint64_t *registers = unwinder->state.registers;
 	uint64_t sp = registers[arch->sp], cfa, missing;
+	/* Who has not called anybody yet may have its return address in a register, and no frame. */
+	bool may_have_no_frame = arch->has_link_register && snap_pc_is_exact(unwinder->pc);
 	bool is_signal;
 
 	switch (snap_wide_row_apply(row->wide, &unwinder->state, &cfa, &is_signal, &missing)) {
@@ -214,11 +225,15 @@ static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row
 	case SNAP_WIDE_UNKNOWN:
 		return snap_unwinder_end_unknown(unwinder);
 	}
-	if (!is_signal && registers[arch->sp] <= sp)
+	if (!is_signal &&
+	    (registers[arch->sp] < sp || (registers[arch->sp] == sp && !may_have_no_frame)))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
-	return is_signal ? move_to_interrupted(unwinder, registers[arch->ra], registers[arch->sp])
-			 : snap_unwinder_move(unwinder, snap_pc_return(registers[arch->ra]),
-					      registers[arch->sp]);
+	return is_signal
+		       ? move_to_interrupted(unwinder, registers[arch->ra] & unwinder->address_mask,
+					     registers[arch->sp], registers[arch->ra])
+		       : snap_unwinder_move(unwinder,
+					    snap_unwinder_return_to(unwinder, registers[arch->ra]),
+					    registers[arch->sp]);
 }
 
 bool snap_unwinder_is_executable(const struct snap_unwinder *unwinder, uint64_t address)
@@ -233,7 +248,7 @@ void snap_unwinder_note_stale(struct snap_unwinder *unwinder, uint64_t address)
 {
 	const struct snap_map *map = snap_process_map(unwinder->process, address);
 
-	if (address >= LEAST_ADDRESS && address < MOST_ADDRESS &&
+	if (address >= LEAST_ADDRESS && address >> unwinder->arch->address_bits == 0 &&
 	    (!map || (!map->read && !map->write && !map->execute)))
 		unwinder->stale_mappings = true;
 }
@@ -253,17 +268,30 @@ static bool follows_call(struct snap_unwinder *unwinder, uint64_t pc)
 	return call.is_direct || call.is_indirect;
 }
 
+/* Where the call has put its return address: the link register, or the word at sp. */
+static bool read_called_from(const struct snap_unwinder *unwinder, uint64_t *pc_ret)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	const uint64_t *registers = unwinder->state.registers;
+
+	if (!arch->has_link_register)
+		return snap_unwinder_read_stack(unwinder, registers[arch->sp], pc_ret);
+	*pc_ret = registers[arch->ra] & unwinder->address_mask;
+	return snap_unwinder_knows(unwinder, arch->ra);
+}
+
 static bool step_wild_call(struct snap_unwinder *unwinder)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
 	uint64_t sp = unwinder->state.registers[arch->sp], pc;
 
 	snap_unwinder_note_stale(unwinder, snap_pc_lookup(unwinder->pc));
-	if (unwinder->sink.total > 1 || !snap_unwinder_read_stack(unwinder, sp, &pc) || pc == 0 ||
+	if (unwinder->sink.total > 1 || !read_called_from(unwinder, &pc) || pc == 0 ||
 	    !follows_call(unwinder, pc))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI,
 					 "no executable memory at this address");
-	return snap_unwinder_move(unwinder, snap_pc_return(pc), sp + sizeof(pc));
+	return snap_unwinder_move(unwinder, snap_pc_return(pc),
+				  arch->has_link_register ? sp : sp + sizeof(pc));
 }
 
 /* A signal handler's return without CFI: the kernel's frame lies at sp. */
@@ -280,16 +308,27 @@ static bool step_signal(struct snap_unwinder *unwinder)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
 	uint64_t *registers = unwinder->state.registers;
-	uint64_t context = registers[arch->sp], caller[SNAP_MAX_DWARF_REGISTERS];
+	uint64_t context = registers[arch->sp], caller[SNAP_MAX_DWARF_REGISTERS], pc;
 
 	for (unsigned i = 0; i < arch->dwarf_registers; i++)
 		if (!snap_unwinder_read_stack(unwinder, context + arch->signal_context[i],
 					      &caller[i]))
 			return snap_unwinder_end_missing(unwinder,
 							 context + arch->signal_context[i]);
+	if (!snap_unwinder_read_stack(unwinder, context + arch->signal_pc, &pc))
+		return snap_unwinder_end_missing(unwinder, context + arch->signal_pc);
 	memcpy(registers, caller, arch->dwarf_registers * sizeof(*caller));
 	unwinder->state.known = SNAP_ALL_KNOWN;
-	return move_to_interrupted(unwinder, caller[arch->ra], caller[arch->sp]);
+	return move_to_interrupted(unwinder, pc, caller[arch->sp], caller[arch->ra]);
+}
+
+/*
+ * The vDSO of aarch64 had CFI for it until Linux 5.8, which leads by the frame record that the
+ * kernel writes beside the registers, past the function that was interrupted.
+ */
+bool snap_unwinder_leaves_signal(struct snap_unwinder *unwinder)
+{
+	return unwinder->arch->has_link_register && is_signal_return(unwinder);
 }
 
 enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup)

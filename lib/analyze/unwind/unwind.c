@@ -5,6 +5,7 @@
  */
 #include "analyze/unwind/internal.h"
 #include "base/buffer.h"
+#include "model/registers.h"
 
 #include <string.h>
 
@@ -36,7 +37,7 @@ struct stacksnap_error *snap_unwinder_create(struct snap_module_set *set,
 	unwinder->state.context = unwinder;
 	unwinder->cache_size = FIRST_CACHE;
 	unwinder->cache = calloc(FIRST_CACHE, sizeof(*unwinder->cache));
-	unwinder->libunwind = snap_libunwind_create();
+	unwinder->own_libunwind = snap_libunwind_create();
 	if (!unwinder->cache) {
 		snap_unwinder_destroy(unwinder);
 		return snap_error_no_memory();
@@ -49,7 +50,7 @@ void snap_unwinder_destroy(struct snap_unwinder *unwinder)
 {
 	if (!unwinder)
 		return;
-	snap_libunwind_destroy(unwinder->libunwind);
+	snap_libunwind_destroy(unwinder->own_libunwind);
 	free(unwinder->cache);
 	free(unwinder->sink.pcs);
 	free(unwinder->sps);
@@ -74,6 +75,25 @@ static void clear_cache(struct snap_unwinder *unwinder)
 	unwinder->cache_used = 0;
 }
 
+/*
+ * The bits that addresses of the process have. Where return addresses are signed, the code is in
+ * bits that no address has: from the top of the address space up to bit 54 (NT_ARM_PAC_MASK says
+ * which, of a stopped thread). The stack lies at the top, and what lies above all mappings is no
+ * code, so these tell as much, of threads that were never stopped and of recordings, too; and a stop
+ * costs no call more.
+ */
+static uint64_t address_mask(const struct snap_arch_ops *arch, const struct snap_process *process)
+{
+	uint64_t all = arch ? (1ull << arch->address_bits) - 1 : 0, last;
+
+	if (!arch || !arch->signs_addresses)
+		return UINT64_MAX;
+	if (!process->map_count || process->maps_cut)
+		return all;
+	last = (process->maps[process->map_count - 1].end - 1) & all;
+	return last ? UINT64_MAX >> __builtin_clzll(last) : all;
+}
+
 struct stacksnap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
 					    const struct snap_process *process,
 					    struct snap_modules *modules)
@@ -81,6 +101,8 @@ struct stacksnap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
 	unwinder->process = process;
 	unwinder->modules = modules;
 	unwinder->arch = snap_arch_ops(process->arch);
+	unwinder->libunwind = process->arch == SNAP_OWN_ARCH ? unwinder->own_libunwind : NULL;
+	unwinder->address_mask = address_mask(unwinder->arch, process);
 	clear_cache(unwinder);
 	if (unwinder->libunwind)
 		snap_libunwind_enter(unwinder->libunwind, modules, unwinder->set);
@@ -155,6 +177,8 @@ const struct snap_row *snap_unwinder_row(struct snap_unwinder *unwinder, uint64_
 	cached = find_cached(unwinder->cache, unwinder->cache_size, lookup);
 	if (!cached->lookup) {
 		cached->row = compute_row(unwinder, lookup);
+		if (cached->row.kind == SNAP_ROW_WIDE && snap_unwinder_leaves_signal(unwinder))
+			cached->row.kind = SNAP_ROW_RETURN;
 		if (cached->row.kind == SNAP_ROW_NONE &&
 		    cached->row.code.switches == SNAP_ROW_SWITCHES_NOTHING)
 			cached->row.kind = snap_unwinder_classify(unwinder, lookup);
@@ -185,6 +209,7 @@ static inline bool step_fast(struct snap_unwinder *unwinder, const struct snap_r
 		return false;
 	at = thread->stack + (cfa - thread->stack_address);
 	memcpy(&pc, at + 8 * row->at[0], sizeof(pc));
+	pc &= unwinder->address_mask;
 	if (pc == 0)
 		return false;
 	for (unsigned saved = row->saved; saved; saved &= saved - 1) {
@@ -274,7 +299,8 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 		snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, SNAP_NEEDS_REGISTER);
 		return;
 	}
-	if (!engine || !snap_libunwind_begin(engine, &unwinder->state)) {
+	if (!engine ||
+	    !snap_libunwind_begin(engine, &unwinder->state, snap_pc_address(unwinder->pc))) {
 		snap_sink_add(&unwinder->sink, unwinder->pc);
 		snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, "libunwind cannot be used");
 		return;

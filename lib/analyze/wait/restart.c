@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* The calls that can be restarted so, on x86-64 (arch/x86/entry/syscalls/syscall_64.tbl). */
+/* The calls that can be restarted so: see snap_wait_call_common(). */
 enum {
 	CALL_POLL = 7,
 	CALL_NANOSLEEP = 35,
@@ -31,13 +31,13 @@ static const struct {
 	{ "poll", CALL_POLL },
 };
 
-/* mov $number,%eax; syscall: pc is behind them. -1: something else stands there. */
+/* mov $number,%eax; syscall, of x86-64: pc is behind them. -1: something else stands there. */
 static int number_before(const struct snap_raw_process *raw, uint64_t pc)
 {
 	uint8_t code[7];
 	int number;
 
-	if (!raw->modules ||
+	if (!raw->modules || raw->process->arch != SNAP_ARCH_X86_64 ||
 	    !snap_modules_read(raw->modules, pc - sizeof(code), code, sizeof(code)))
 		return -1;
 	if (code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05)
@@ -93,6 +93,7 @@ struct snap_thread_call snap_wait_restarted(struct snap_wait_analysis *waits,
 		number = number_of_name(waits, raw, thread, (int)call.number);
 	if (number < 0)
 		number = number_of_wchan(thread->thread, &call);
+	number = number < 0 ? -1 : (int)snap_wait_call_own(raw->process->arch, number);
 	if (number >= 0)
 		call.number = number;
 	return call;

@@ -71,7 +71,7 @@ static struct timeout timeout_of(const struct snap_waiter *waiter)
 	case SNAP_CALL_POLL:
 		return (struct timeout){ FORM_MILLISECONDS, CLOCK_MONOTONIC, arguments[2] };
 	case SNAP_CALL_EPOLL:
-		if (waiter->call.number == CALL_EPOLL_PWAIT2)
+		if (waiter->number == CALL_EPOLL_PWAIT2)
 			return (struct timeout){ FORM_RELATIVE, CLOCK_MONOTONIC, argument };
 		return (struct timeout){ FORM_MILLISECONDS, CLOCK_MONOTONIC, arguments[3] };
 	case SNAP_CALL_SELECT:

@@ -33,6 +33,7 @@ struct snap_waiter {
 	const struct snap_wait_stacks *stacks; /* of its process */
 	size_t process;                        /* in analysis->processes */
 	struct snap_thread_call call;
+	int64_t number; /* of the call, as on x86-64: snap_wait_call_common() */
 	const struct snap_wait_call_row *row;
 	struct snap_wait *wait; /* NULL: none; in the snapshot's arena */
 	/*

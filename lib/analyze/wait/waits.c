@@ -41,6 +41,7 @@ static struct snap_waiter new_waiter(struct snap_wait_analysis *waits, size_t pr
 		.stacks = stacks,
 		.process = process,
 		.call = call,
+		.number = snap_wait_call_common(raw->process->arch, call.known ? call.number : -1),
 		.row = snap_wait_call_row(raw->process->arch, call.known ? call.number : -1),
 		.any_set = (size_t)SNAP_NO_SET,
 	};

@@ -127,7 +127,7 @@ static struct questions *make_questions(struct snap_wait_resolver *resolver, siz
 
 static bool has_no_call(const struct snap_process *process, const struct snap_thread *thread)
 {
-	return snap_wait_is_alive(process, thread) && process->arch == SNAP_ARCH_X86_64 &&
+	return snap_wait_is_alive(process, thread) && process->arch != SNAP_ARCH_UNKNOWN &&
 	       !snap_wait_call_of(process->arch, thread).known;
 }
 

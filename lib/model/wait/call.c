@@ -2,6 +2,8 @@
 /* The table of calls that wait: see call.h. */
 #include "model/wait/call.h"
 
+#include "model/registers.h"
+
 #include <string.h>
 
 enum {
@@ -114,48 +116,115 @@ static const struct snap_wait_call_row x86_64[] = {
 		  .most = MOST_WAITV, .timeout = 3 },
 };
 
-const struct snap_wait_call_row *snap_wait_call_row(enum snap_arch arch, int64_t number)
+/*
+ * aarch64 has the numbers of all processors that came late (include/uapi/asm-generic/unistd.h), and
+ * the same arguments: what the call is on x86-64. Calls that others have made superfluous are not
+ * there: no poll but ppoll, no stat but newfstatat. From 424 on both have the same numbers.
+ */
+static const struct {
+	int16_t own, common;
+} aarch64[] = {
+	{ 4, 208 },   /* io_getevents */
+	{ 22, 281 },  /* epoll_pwait */
+	{ 25, 72 },   /* fcntl */
+	{ 29, 16 },   /* ioctl */
+	{ 32, 73 },   /* flock */
+	{ 46, 77 },   /* ftruncate */
+	{ 47, 285 },  /* fallocate */
+	{ 48, 269 },  /* faccessat */
+	{ 56, 257 },  /* openat */
+	{ 61, 217 },  /* getdents64 */
+	{ 63, 0 },    /* read */
+	{ 64, 1 },    /* write */
+	{ 65, 19 },   /* readv */
+	{ 66, 20 },   /* writev */
+	{ 67, 17 },   /* pread64 */
+	{ 68, 18 },   /* pwrite64 */
+	{ 69, 295 },  /* preadv */
+	{ 70, 296 },  /* pwritev */
+	{ 71, 40 },   /* sendfile */
+	{ 72, 270 },  /* pselect6 */
+	{ 73, 271 },  /* ppoll */
+	{ 76, 275 },  /* splice */
+	{ 79, 262 },  /* newfstatat */
+	{ 82, 74 },   /* fsync */
+	{ 83, 75 },   /* fdatasync */
+	{ 84, 277 },  /* sync_file_range */
+	{ 95, 247 },  /* waitid */
+	{ 98, 202 },  /* futex */
+	{ 101, 35 },  /* nanosleep */
+	{ 115, 230 }, /* clock_nanosleep */
+	{ 128, 219 }, /* restart_syscall */
+	{ 133, 130 }, /* rt_sigsuspend */
+	{ 137, 128 }, /* rt_sigtimedwait */
+	{ 182, 242 }, /* mq_timedsend */
+	{ 183, 243 }, /* mq_timedreceive */
+	{ 188, 70 },  /* msgrcv */
+	{ 189, 69 },  /* msgsnd */
+	{ 192, 220 }, /* semtimedop */
+	{ 193, 65 },  /* semop */
+	{ 202, 43 },  /* accept */
+	{ 203, 42 },  /* connect */
+	{ 206, 44 },  /* sendto */
+	{ 207, 45 },  /* recvfrom */
+	{ 211, 46 },  /* sendmsg */
+	{ 212, 47 },  /* recvmsg */
+	{ 242, 288 }, /* accept4 */
+	{ 243, 299 }, /* recvmmsg */
+	{ 260, 61 },  /* wait4 */
+	{ 269, 307 }, /* sendmmsg */
+	{ 286, 327 }, /* preadv2 */
+	{ 287, 328 }, /* pwritev2 */
+	{ 291, 332 }, /* statx */
+};
+
+enum { FIRST_SHARED = 424 };
+
+int64_t snap_wait_call_common(enum snap_arch arch, int64_t number)
 {
-	if (arch != SNAP_ARCH_X86_64 || number < 0 ||
-	    number >= (int64_t)(sizeof(x86_64) / sizeof(*x86_64)) ||
-	    x86_64[number].call == SNAP_CALL_OTHER)
-		return &other;
-	return &x86_64[number];
+	if (arch == SNAP_ARCH_UNKNOWN)
+		return -1;
+	if (arch == SNAP_ARCH_X86_64 || number >= FIRST_SHARED)
+		return number;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(aarch64); i++)
+		if (aarch64[i].own == number)
+			return aarch64[i].common;
+	return -1;
 }
 
-/* Places in NT_PRSTATUS on x86-64, in words of 8 bytes (struct user_regs_struct, sys/user.h). */
-enum {
-	WORD_R10 = 7,
-	WORD_R9 = 8,
-	WORD_R8 = 9,
-	WORD_RDX = 12,
-	WORD_RSI = 13,
-	WORD_RDI = 14,
-	WORD_ORIG_RAX = 15,
-	WORD_RIP = 16,
-	WORD_RSP = 19,
-	WORD_FS_BASE = 21,
-	WORDS = 27,
-};
+int64_t snap_wait_call_own(enum snap_arch arch, int64_t common)
+{
+	if (arch == SNAP_ARCH_UNKNOWN)
+		return -1;
+	if (arch == SNAP_ARCH_X86_64 || common >= FIRST_SHARED)
+		return common;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(aarch64); i++)
+		if (aarch64[i].common == common)
+			return aarch64[i].own;
+	return -1;
+}
+
+const struct snap_wait_call_row *snap_wait_call_row(enum snap_arch arch, int64_t number)
+{
+	int64_t common = snap_wait_call_common(arch, number);
+
+	if (common < 0 || common >= (int64_t)SNAP_ARRAY_SIZE(x86_64) ||
+	    x86_64[common].call == SNAP_CALL_OTHER)
+		return &other;
+	return &x86_64[common];
+}
 
 struct snap_thread_call snap_wait_call_of(enum snap_arch arch, const struct snap_thread *thread)
 {
-	static const uint8_t places[SNAP_CALL_ARGUMENTS] = { WORD_RDI, WORD_RSI, WORD_RDX,
-							     WORD_R10, WORD_R8,  WORD_R9 };
 	struct snap_thread_call call = { .known = true };
-	uint64_t words[WORDS];
+	struct snap_known_registers known;
 
-	if (arch != SNAP_ARCH_X86_64 || thread->partial || !thread->registers ||
-	    thread->registers_size < sizeof(words))
+	if (thread->partial || !snap_registers_of(arch, thread, &known))
 		return thread->call;
-	memcpy(words, thread->registers, sizeof(words));
-	call.number = (int32_t)words[WORD_ORIG_RAX];
-	if (call.number < 0)
-		call.number = -1;
-	for (int i = 0; i < SNAP_CALL_ARGUMENTS; i++)
-		call.arguments[i] = words[places[i]];
-	call.sp = words[WORD_RSP];
-	call.pc = words[WORD_RIP];
-	call.thread_pointer = words[WORD_FS_BASE];
+	call.number = known.call;
+	memcpy(call.arguments, known.arguments, sizeof(call.arguments));
+	call.sp = known.sp;
+	call.pc = known.call >= 0 ? known.call_pc : known.pc;
+	call.thread_pointer = known.thread_pointer;
 	return call;
 }

@@ -3,7 +3,8 @@
  * Calls that wait: which system calls block, and what their arguments name. A row of a table a
  * call and processor; both who copies what arguments name and who explains the wait read it.
  *
- * Numbers are those of arch/x86/entry/syscalls/syscall_64.tbl of Linux. Knows no memory.
+ * Numbers are those of the processor; where code names one by its number, it is that of x86-64
+ * (arch/x86/entry/syscalls/syscall_64.tbl of Linux), the common one. Knows no memory.
  */
 #ifndef SNAP_MODEL_WAIT_CALL_H
 #define SNAP_MODEL_WAIT_CALL_H
@@ -62,6 +63,13 @@ struct snap_wait_call_row {
 
 /* The row of a call, one with SNAP_CALL_OTHER if it has none. Never NULL. */
 const struct snap_wait_call_row *snap_wait_call_row(enum snap_arch arch, int64_t number);
+
+/*
+ * The number that a call has on x86-64, and the one that it has on a processor; -1: it is none that
+ * waits, or is not there.
+ */
+int64_t snap_wait_call_common(enum snap_arch arch, int64_t number);
+int64_t snap_wait_call_own(enum snap_arch arch, int64_t common);
 
 /*
  * The call that a thread is in: of its registers, if those are whole, else what procfs said.

@@ -150,6 +150,8 @@ static inline void snap_exchange_pause(void)
 {
 #if defined(__x86_64__)
 	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
 #endif
 }
 

@@ -8,6 +8,7 @@
 #include "sample/reader/area.h"
 
 #include "base/clock.h"
+#include "model/registers.h"
 #include "proc/touch.h"
 #include "proc/wait/fdinfo.h"
 #include "stop/plan/candidate.h"
@@ -24,12 +25,6 @@ enum {
 	SYSCALL_TEXT = 256,
 	PATH = 64,
 };
-
-#if defined(__x86_64__)
-static const enum snap_arch OWN_ARCH = SNAP_ARCH_X86_64;
-#else
-static const enum snap_arch OWN_ARCH = SNAP_ARCH_AARCH64;
-#endif
 
 static int open_task_file(const struct snap_reading_area *area, const char *name)
 {
@@ -196,7 +191,7 @@ static int locate_beside(struct snap_reading_area *area, const struct snap_threa
 	if (snap_region_room(&room) > SNAP_BESIDE_ROOM)
 		room.end = room.next + SNAP_BESIDE_ROOM;
 	__atomic_store_n(&area->at_beside, 1, __ATOMIC_RELEASE);
-	error = snap_beside_read(&source, OWN_ARCH, call, &room, ret);
+	error = snap_beside_read(&source, SNAP_OWN_ARCH, call, &room, ret);
 	__atomic_store_n(&area->at_beside, 0, __ATOMIC_RELEASE);
 	all->next = room.next;
 	area->beside_left -= ret->reads;

@@ -6,6 +6,7 @@
  * somebody may have to serve them.
  */
 #include "base/clock.h"
+#include "model/registers.h"
 #include "stop/child/internal.h"
 #include "stop/describe.h"
 
@@ -13,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/user.h>
+#include <sys/uio.h>
 
 enum {
 	MOST_REFERENCE_PCS = 1 << 16,
@@ -68,7 +69,7 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 	};
 
 	snap_region_prefault(&tracer->memory->records,
-			     tracer->count * (size_t)(sizeof(struct user_regs_struct) + 16) +
+			     tracer->count * (size_t)(SNAP_OWN_REGISTERS + 16) +
 				     words.record_bytes);
 	snap_region_prefault(&tracer->lists, list_bytes);
 	memset(tracer->needs, 0, tracer->count * sizeof(*tracer->needs));
@@ -83,39 +84,48 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 	snap_workers_run(&tracer->pool, &work);
 }
 
-static uint64_t stack_pointer(const struct user_regs_struct *registers)
+/*
+ * What is kept of a thread's registers beside NT_PRSTATUS; see model/registers.h. Vectors, of which
+ * SVE and SME may have kilobytes, are a set of their own and are never asked for.
+ */
+static int read_thread_pointer(pid_t tid _unused_, void *registers _unused_)
 {
-#if defined(__x86_64__)
-	return registers->rsp;
-#elif defined(__aarch64__)
-	return registers->sp;
+#if defined(__aarch64__)
+	struct snap_aarch64_registers *of = registers;
+	/* The kernel may have a second word, of SME: what does not fit is left out. */
+	struct iovec vector = { &of->thread_pointer, sizeof(of->thread_pointer) };
+
+	return ptrace(PTRACE_GETREGSET, tid, NT_ARM_TLS, &vector) ? errno : 0;
 #else
-#error "say where the stack pointer is, and add the architecture to enum snap_arch"
+	return 0;
 #endif
 }
 
-static enum snap_arch own_arch(void)
+static uint64_t stack_pointer(const void *registers)
 {
-#if defined(__x86_64__)
-	return SNAP_ARCH_X86_64;
-#else
-	return SNAP_ARCH_AARCH64;
-#endif
+	struct snap_known_registers known = { .sp = 0 };
+
+	snap_registers_read(SNAP_OWN_ARCH, registers, SNAP_OWN_REGISTERS, 0, &known);
+	return known.sp;
 }
 
-/* A 32-bit thread has a shorter set: that is how it is known (68 bytes on i386). */
+/* A 32-bit thread has a shorter set: that is how it is known (68 bytes on i386, 72 on arm). */
 int snap_tracer_registers(pid_t tid, void *ret, size_t *size_ret, uint64_t *sp_ret,
 			  enum snap_arch *arch_ret)
 {
-	struct iovec vector = { ret, sizeof(struct user_regs_struct) };
+	struct iovec vector = { ret, SNAP_OWN_PRSTATUS };
+	int error;
 
 	if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &vector))
 		return errno;
-	if (vector.iov_len != sizeof(struct user_regs_struct))
+	if (vector.iov_len != SNAP_OWN_PRSTATUS)
 		return ENOEXEC;
-	*size_ret = vector.iov_len;
+	error = read_thread_pointer(tid, ret);
+	if (error)
+		return error;
+	*size_ret = SNAP_OWN_REGISTERS;
 	*sp_ret = stack_pointer(ret);
-	*arch_ret = own_arch();
+	*arch_ret = SNAP_OWN_ARCH;
 	return 0;
 }
 
@@ -123,8 +133,7 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 {
 	struct snap_traced *process = snap_tracer_process(tracer, tracee);
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
-	struct user_regs_struct *registers =
-		snap_region_alloc(&tracer->memory->records, sizeof(*registers));
+	uint8_t *registers = snap_region_alloc(&tracer->memory->records, SNAP_OWN_REGISTERS);
 	uint64_t sp;
 	int error;
 

@@ -3,23 +3,20 @@
  * Threads in a handler on a signal stack (stop/signal_stack.h): where the stack lies that was
  * interrupted, judged by what was copied of the signal stack.
  */
+#include "model/registers.h"
 #include "stop/child/internal.h"
 #include "stop/signal_stack.h"
 
 #include <string.h>
-#include <sys/user.h>
 
 enum { SIGNAL_FRAME_BYTES = 4 << 20 /* that are searched for signal frames, of all stacks */ };
 
 /* Beside the usual stack of a thread; 0: not known. */
-static uint64_t thread_pointer(const struct user_regs_struct *registers)
+static uint64_t thread_pointer(const struct snap_thread *thread)
 {
-#if defined(__x86_64__)
-	return registers->fs_base;
-#else
-	(void)registers;
-	return 0;
-#endif
+	struct snap_known_registers known;
+
+	return snap_registers_of(SNAP_OWN_ARCH, thread, &known) ? known.thread_pointer : 0;
 }
 
 static bool is_usual_stack(const struct snap_map *map, uint64_t pointer)
@@ -62,7 +59,7 @@ static struct snap_need find_interrupted_stack(struct snap_tracer *tracer,
 		.own = snap_tracer_find_map(tracer, tracee->process, thread->stack_address),
 	};
 
-	if (!interrupted.own || is_usual_stack(interrupted.own, thread_pointer(thread->registers)))
+	if (!interrupted.own || is_usual_stack(interrupted.own, thread_pointer(thread)))
 		return (struct snap_need){ 0 };
 	if (!snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
 		return (struct snap_need){ 0 };

@@ -379,24 +379,31 @@ static size_t read_process_memory(void *context, uint8_t *bytes, const struct io
 	return read_memory(&process->memory, bytes, ranges, count);
 }
 
-/* Pages that are in memory, and of no file: proc(5), pagemap. */
+/*
+ * Pages that are in memory, and of no file: proc(5), pagemap. The system's own may be larger than
+ * those that are asked for.
+ */
 static bool is_resident(void *context, uint64_t address, bool *pages, size_t count)
 {
 	struct process_memory *process = context;
-	uint64_t entries[256];
+	uint64_t entries[256], system_page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t last = (address + count * PAGE - 1) / system_page;
 
 	for (size_t done = 0; done < count;) {
-		size_t part = count - done < SNAP_ARRAY_SIZE(entries) ? count - done
+		uint64_t first = (address + done * PAGE) / system_page;
+		size_t part = last - first < SNAP_ARRAY_SIZE(entries) ? (size_t)(last - first) + 1
 								      : SNAP_ARRAY_SIZE(entries);
 		ssize_t want = (ssize_t)(part * sizeof(*entries));
-		off_t at = (off_t)((address / PAGE + done) * sizeof(*entries));
 
-		if (process->pagemap_fd < 0 ||
-		    pread(process->pagemap_fd, entries, (size_t)want, at) != want)
+		if (process->pagemap_fd < 0 || pread(process->pagemap_fd, entries, (size_t)want,
+						     (off_t)(first * sizeof(*entries))) != want)
 			return false;
-		for (size_t i = 0; i < part; i++)
-			pages[done + i] = entries[i] >> 63 && !(entries[i] >> 61 & 1);
-		done += part;
+		for (; done < count && (address + done * PAGE) / system_page < first + part;
+		     done++) {
+			uint64_t entry = entries[(address + done * PAGE) / system_page - first];
+
+			pages[done] = entry >> 63 && !(entry >> 61 & 1);
+		}
 	}
 	give_sign_until(process->memory.sign, process->memory.last_sign_ns);
 	return true;

@@ -3,8 +3,9 @@
 #include "stop/plan/of_thread.h"
 
 #include "base/clock.h"
+#include "model/registers.h"
 
-#include <sys/user.h>
+#include <string.h>
 
 static const struct snap_plan_budget BUDGET = {
 	.records = SNAP_THREAD_PLAN_RECORDS,
@@ -15,26 +16,23 @@ struct snap_plan_thread snap_thread_plan_of(pid_t tid, pid_t ns_tid, const void 
 					    size_t size)
 {
 	struct snap_plan_thread thread = { .tid = (uint64_t)tid, .ns_tid = (uint64_t)ns_tid };
-	struct user_regs_struct known;
+	struct snap_known_registers known;
+	struct snap_x86_64_registers x86_64;
 
-	if (!registers || size < sizeof(known))
+	if (!registers || !snap_registers_read(SNAP_OWN_ARCH, registers, size, 0, &known))
 		return thread;
-	memcpy(&known, registers, sizeof(known));
-#if defined(__x86_64__)
-	thread.rip = known.rip;
-	thread.rsp = known.rsp;
-	thread.rbp = known.rbp;
-	thread.fs_base = known.fs_base;
-	thread.rbx = known.rbx;
-	thread.r12 = known.r12;
-	thread.r13 = known.r13;
-	thread.r14 = known.r14;
-	thread.r15 = known.r15;
-#else
 	thread.rip = known.pc;
 	thread.rsp = known.sp;
-	thread.rbp = known.regs[29];
-#endif
+	thread.rbp = known.fp;
+	thread.fs_base = known.thread_pointer;
+	if (SNAP_OWN_ARCH != SNAP_ARCH_X86_64)
+		return thread;
+	memcpy(&x86_64, registers, sizeof(x86_64));
+	thread.rbx = x86_64.rbx;
+	thread.r12 = x86_64.r12;
+	thread.r13 = x86_64.r13;
+	thread.r14 = x86_64.r14;
+	thread.r15 = x86_64.r15;
 	return thread;
 }
 

@@ -5,8 +5,9 @@
  */
 #include "analyze/runtime/go/internal.h"
 
+#include "model/registers.h"
+
 enum {
-	WORD_FS_BASE = 21,        /* in struct user_regs_struct */
 	RUNS_AFTER_SIGNALS = 112, /* in m: from the goroutine for signals to the one that it runs */
 };
 
@@ -20,10 +21,11 @@ static uint64_t goroutine_of(const struct snap_go *go, const struct snap_thread 
 {
 	const struct snap_go_layout *layout = go->layout;
 	uint64_t base, own, machine, number, runs, back;
+	struct snap_known_registers known;
 
-	if (thread->registers_size < (WORD_FS_BASE + 1) * 8)
+	if (!snap_registers_of(go->process->process->arch, thread, &known))
 		return 0;
-	base = snap_runtime_field(thread->registers, WORD_FS_BASE * 8, 8);
+	base = known.thread_pointer;
 	if (!base ||
 	    !snap_runtime_word(go->process, base + (uint64_t)(int64_t)SNAP_GO_LOCAL, &own) ||
 	    !snap_runtime_word(go->process, own + SNAP_GO_THREAD, &machine) ||

@@ -6,9 +6,11 @@
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/php/php.h"
 
+#include "model/registers.h"
+
+#include <string.h>
+
 enum {
-	R15 = 0, /* in struct user_regs_struct */
-	R14 = 8,
 	OPLINES_NEAR = 1 << 20, /* bytes of a function's code, at most */
 	MOST_LINE = 1 << 28,
 	HANDLE_EXCEPTION = 149, /* zend_vm_opcodes.h */
@@ -74,21 +76,22 @@ bool snap_php_text(const struct snap_php *php, uint64_t address, const char **re
 static uint64_t newest_opline(const struct snap_php *php, uint64_t saved)
 {
 	const struct snap_process *process = php->process->process;
-	uint64_t frame, opline, distance;
+	struct snap_x86_64_registers registers;
+	uint64_t distance;
 
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
 
 		if (thread->tid != process->pid || thread->partial ||
-		    thread->registers_size < R14 + 8 || process->arch != SNAP_ARCH_X86_64)
+		    thread->registers_size != sizeof(registers) ||
+		    process->arch != SNAP_ARCH_X86_64)
 			continue;
-		frame = snap_runtime_field(thread->registers, R14, 8);
-		opline = snap_runtime_field(thread->registers, R15, 8);
-		distance = opline > saved ? opline - saved : saved - opline;
-		if (frame != php->innermost || distance > OPLINES_NEAR ||
+		memcpy(&registers, thread->registers, sizeof(registers));
+		distance = registers.r15 > saved ? registers.r15 - saved : saved - registers.r15;
+		if (registers.r14 != php->innermost || distance > OPLINES_NEAR ||
 		    distance % SNAP_PHP_OPLINE != 0)
 			return saved;
-		return opline;
+		return registers.r15;
 	}
 	return saved;
 }

@@ -8,8 +8,9 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "model/registers.h"
 
-enum { FS_BASE = 21 * 8, GIL_LOCKED = 1 }; /* in struct user_regs_struct */
+enum { GIL_LOCKED = 1 };
 
 /* A number that Python knows a thread by, and the thread's. */
 struct thread_key {
@@ -36,7 +37,10 @@ static int compare_keys(const void *left, const void *right)
 	return snap_compare(a->key, b->key);
 }
 
-/* pthread_self() is the thread pointer; what gettid() says is of the innermost pid namespace. */
+/*
+ * pthread_self() is the thread pointer on x86-64; on others it lies below that, as far as the C
+ * library's struct pthread is large. What gettid() says is of the innermost pid namespace.
+ */
 static bool index_threads(struct reading *reading)
 {
 	const struct snap_process *process = reading->python->process->process;
@@ -50,6 +54,7 @@ static bool index_threads(struct reading *reading)
 		return false;
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
+		struct snap_known_registers known;
 		pid_t own = thread->ns_tid ? thread->ns_tid : thread->tid;
 
 		reading->by_tid[reading->tid_count++] =
@@ -57,10 +62,9 @@ static bool index_threads(struct reading *reading)
 		if (thread->stack_size)
 			reading->by_stack[reading->stack_count++] =
 				(struct thread_key){ thread->stack_address, thread->tid };
-		if (is_x86 && thread->registers_size >= FS_BASE + 8)
-			reading->by_base[reading->base_count++] = (struct thread_key){
-				snap_runtime_field(thread->registers, FS_BASE, 8), thread->tid
-			};
+		if (is_x86 && snap_registers_of(process->arch, thread, &known))
+			reading->by_base[reading->base_count++] =
+				(struct thread_key){ known.thread_pointer, thread->tid };
 	}
 	qsort(reading->by_base, reading->base_count, sizeof(struct thread_key), compare_keys);
 	qsort(reading->by_tid, reading->tid_count, sizeof(struct thread_key), compare_keys);

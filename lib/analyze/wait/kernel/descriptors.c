@@ -171,7 +171,7 @@ struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
 static enum snap_wait_mode mode_of(const struct snap_waiter *waiter)
 {
 	/* It may wait for either of its two descriptors. */
-	if (waiter->call.number == CALL_SPLICE || waiter->call.number == CALL_IOCTL)
+	if (waiter->number == CALL_SPLICE || waiter->number == CALL_IOCTL)
 		return SNAP_WAIT_ANY_MODE;
 	return waiter->row->call == SNAP_CALL_READ ? SNAP_WAIT_READ : SNAP_WAIT_WRITE;
 }

@@ -170,9 +170,9 @@ static enum snap_wait_mode open_mode(const struct snap_waiter *waiter)
 	/* Of open(2) the second argument, of openat(2) the third; openat2(2) has an address. */
 	uint64_t flags = waiter->call.arguments[waiter->row->pointer + 1];
 
-	if (waiter->call.number == CALL_CREAT)
+	if (waiter->number == CALL_CREAT)
 		return SNAP_WAIT_WRITE;
-	if (waiter->call.number == CALL_OPENAT2 &&
+	if (waiter->number == CALL_OPENAT2 &&
 	    !snap_wait_read(waiter, waiter->call.arguments[2], &flags, sizeof(flags)))
 		return SNAP_WAIT_ANY_MODE;
 	switch (flags & O_ACCMODE) {
