@@ -335,7 +335,7 @@ static struct stacksnap_error *explain_join_by_state(struct snap_futex *futex)
 	struct snap_waiter *thread = NULL;
 	struct snap_wait *wait;
 
-	for (int i = 0; i < PTHREAD_MOST / PTHREAD_ALIGNMENT && !thread && pointer; i++) {
+	for (size_t i = 0; i < PTHREAD_MOST / PTHREAD_ALIGNMENT && !thread && pointer; i++) {
 		thread = snap_waiter_by_thread_pointer(futex->waits, futex->waiter->process,
 						       pointer);
 		if (!thread)
