@@ -116,13 +116,14 @@ class Kernel(Cores):
     def test_packed(self):
         core, _ = self.kernel_core(3)
         direct = self.core_json(core)
+        room = self.scratch()
         for packer in ("gzip", "xz", "zstd", "lz4"):
             with self.subTest(packer=packer):
                 need(packer)
                 packed = f"{core}.{packer}"
                 with open(core, "rb") as f, open(packed, "wb") as out:
                     subprocess.run([packer, "-c"], stdin=f, stdout=out, check=True)
-                got = self.run_tool("core", packed, "--json", status=(0, 2))
+                got = self.run_tool("core", packed, "--json", status=(0, 2), env={"TMPDIR": room})
                 if got.status == 2:
                     self.assertIn("was built without", got.err)
                     continue
@@ -131,7 +132,7 @@ class Kernel(Cores):
                 with open(packed, "rb+") as f:
                     f.truncate(os.path.getsize(packed) // 2)
                 self.run_tool("core", packed, status=(1, 2))
-        self.assertEqual(glob.glob("/var/tmp/stacksnap-*"), [])
+        self.assertEqual(os.listdir(room), [])
 
     def test_program(self):
         core, pid = self.kernel_core(2)
