@@ -9,7 +9,7 @@
 #include "analyze/classify.h"
 #include "analyze/unwind/arch.h"
 #include "base/escape.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 

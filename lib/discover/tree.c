@@ -6,7 +6,7 @@
  */
 #include "discover/internal.h"
 
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 

@@ -34,7 +34,7 @@ enum {
 	SNAP_MAX_TEXT = 1 << 16, /* any other text: a control group, a message */
 	SNAP_MAX_ANCESTORS = 1 << 12,
 	SNAP_MAX_GROUPS = 32,     /* supplementary groups of a process */
-	SNAP_MAX_REGISTERS = 512, /* bytes: see model/registers.h */
+	SNAP_MAX_REGISTERS = 512, /* bytes: see model/arch/registers.h */
 	SNAP_STACK_MARGIN = 128,  /* bytes copied below sp: the red zone of the x86-64 ABI */
 };
 
@@ -117,7 +117,7 @@ struct snap_thread {
 	pid_t tracer; /* of state t: the process that has stopped it; 0 unknown, or not seen */
 	enum snap_taken taken;
 	bool partial;           /* of the registers pc, sp and the system call alone are known */
-	const void *registers;  /* of its processor: see model/registers.h */
+	const void *registers;  /* of its processor: see model/arch/registers.h */
 	size_t registers_size;  /* bytes; 0: none */
 	uint64_t stack_address; /* of stack[0]: sp - SNAP_STACK_MARGIN, rounded down to 16 */
 	const uint8_t *stack;

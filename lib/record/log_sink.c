@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "record/descriptors.h"
 
 #include <string.h>

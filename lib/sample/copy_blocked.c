@@ -7,7 +7,7 @@
  */
 #include "sample/copy_blocked.h"
 
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <errno.h>
 #include <string.h>

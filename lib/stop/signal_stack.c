@@ -2,7 +2,7 @@
 /* Signal frames in copied stacks: see signal_stack.h. */
 #include "stop/signal_stack.h"
 
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 

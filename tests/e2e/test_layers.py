@@ -129,6 +129,18 @@ class Layers(Case):
                     bad.append(f"{path}: {string}")
         self.assertEqual(bad, [])
 
+    def test_the_machine_is_asked_for_in_few_places(self):
+        """Whatever understands a capture goes by the capture's processor."""
+        allowed = {"model/arch/registers.h", "stop/child/copy.c", "roles/sandbox/calls.c", "roles/sandbox/stat.c",
+                   "roles/unwinder/exchange.h"}
+        found = {path for path, text in sources(".c", ".h")
+                 if re.search(r"__(x86_64|aarch64)__", without_comments(text))}
+        self.assertEqual(found, allowed)
+        # libunwind is built for one processor.
+        own = {path for path, text in sources(".c", ".h", below=os.path.join(LIB, "analyze"))
+               if "SNAP_OWN_" in without_comments(text)}
+        self.assertEqual(own, {"unwind/engine_libunwind.c", "unwind/engine_ptrace.c", "unwind/unwind.c"})
+
     def test_no_foreign_type_in_a_header(self):
         bad = []
         for path, text in sources(".h"):

@@ -3,7 +3,7 @@
 #include "live.h"
 
 #include "base/clock.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "stop/plan/execute.h"
 
 #include <fcntl.h>

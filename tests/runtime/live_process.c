@@ -4,7 +4,7 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "proc/address_space.h"
 #include "watch.h"
 

@@ -3,7 +3,7 @@
 #include "recorded.h"
 
 #include "base/clock.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 #include <sys/mman.h>

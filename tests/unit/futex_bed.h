@@ -8,7 +8,7 @@
 
 #include "analyze/wait/waiter.h"
 #include "api/options.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -19,7 +19,7 @@
 #include "base/buffer.h"
 #include "fine.h"
 #include "golden.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "store/json/read.h"
 #include "store/snapshot/file.h"
 

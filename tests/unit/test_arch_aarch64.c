@@ -6,7 +6,7 @@
 #include "analyze/symbol/machine.h"
 #include "analyze/unwind/arch.h"
 #include "analyze/unwind/internal.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "model/wait/call.h"
 
 #include <elf.h>

@@ -10,7 +10,7 @@
 #include "analyze/classify.h"
 #include "analyze/function_name.h"
 #include "analyze/unwind/arch.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "raw_process.h"
 #include "skip.h"
 

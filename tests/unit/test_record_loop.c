@@ -3,7 +3,7 @@
  * The recorder over a sampler made by hand: what a script tells it, tick after tick, and what then
  * stands in its log. The functions of sample/sampler.h are this file's own.
  */
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "record/recorder.h"
 
 #include "sample/sampler.h"

@@ -6,7 +6,7 @@
 #include "own_calls.h"
 #include "sampler_bed.h"
 
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "model/wait/call.h"
 
 #include <errno.h>

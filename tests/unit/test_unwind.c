@@ -3,7 +3,7 @@
 #include "unwind_bed.h"
 
 #include "analyze/unwind/internal.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 static void test_simple_rows(void **unused)
 {

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "capture/wait/resolve.h"
+#include "model/arch/registers.h"
 #include "model/memory_image.h"
-#include "model/registers.h"
 #include "proc/procfs.h"
 
 #include <errno.h>

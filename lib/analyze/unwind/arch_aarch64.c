@@ -11,7 +11,7 @@
  */
 #include "analyze/unwind/arch.h"
 
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 

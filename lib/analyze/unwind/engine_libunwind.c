@@ -7,7 +7,7 @@
 #include "analyze/unwind/engine.h"
 
 #include "analyze/unwind/cfi.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <libunwind.h>
 #include <string.h>

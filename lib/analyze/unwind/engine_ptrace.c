@@ -6,8 +6,8 @@
  */
 #include "analyze/unwind/engine.h"
 
+#include "model/arch/registers.h"
 #include "model/pc.h"
-#include "model/registers.h"
 
 #include <libunwind-ptrace.h>
 

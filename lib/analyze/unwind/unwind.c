@@ -5,7 +5,7 @@
  */
 #include "analyze/unwind/internal.h"
 #include "base/buffer.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* The table of calls that wait: see call.h. */
 #include "model/wait/call.h"
 
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 

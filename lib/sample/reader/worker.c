@@ -8,7 +8,7 @@
 #include "sample/reader/area.h"
 
 #include "base/clock.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "proc/touch.h"
 #include "proc/wait/fdinfo.h"
 #include "stop/plan/candidate.h"

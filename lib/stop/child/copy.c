@@ -6,7 +6,7 @@
  * somebody may have to serve them.
  */
 #include "base/clock.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "stop/child/internal.h"
 #include "stop/describe.h"
 
@@ -85,7 +85,7 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 }
 
 /*
- * What is kept of a thread's registers beside NT_PRSTATUS; see model/registers.h. Vectors, of which
+ * What is kept of a thread's registers beside NT_PRSTATUS; see model/arch/registers.h. Vectors, of which
  * SVE and SME may have kilobytes, are a set of their own and are never asked for.
  */
 static int read_thread_pointer(pid_t tid _unused_, void *registers _unused_)

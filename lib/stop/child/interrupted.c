@@ -3,7 +3,7 @@
  * Threads in a handler on a signal stack (stop/signal_stack.h): where the stack lies that was
  * interrupted, judged by what was copied of the signal stack.
  */
-#include "model/registers.h"
+#include "model/arch/registers.h"
 #include "stop/child/internal.h"
 #include "stop/signal_stack.h"
 

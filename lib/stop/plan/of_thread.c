@@ -3,7 +3,7 @@
 #include "stop/plan/of_thread.h"
 
 #include "base/clock.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #include "analyze/runtime/go/internal.h"
 
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 enum {
 	RUNS_AFTER_SIGNALS = 112, /* in m: from the goroutine for signals to the one that it runs */

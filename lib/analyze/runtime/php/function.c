@@ -6,7 +6,7 @@
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/php/php.h"
 
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 

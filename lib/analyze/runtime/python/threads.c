@@ -8,7 +8,7 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 enum { GIL_LOCKED = 1 };
 

@@ -7,8 +7,8 @@
  * Here is what all processors have in common, by the processor of the capture, not of the machine
  * that reads it. What only unwinding asks for is in analyze/unwind/arch.h.
  */
-#ifndef SNAP_MODEL_REGISTERS_H
-#define SNAP_MODEL_REGISTERS_H
+#ifndef SNAP_MODEL_ARCH_REGISTERS_H
+#define SNAP_MODEL_ARCH_REGISTERS_H
 
 #include "model/capture.h"
 

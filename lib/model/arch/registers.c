@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Registers by the processor of a capture: see registers.h. */
-#include "model/registers.h"
+#include "model/arch/registers.h"
 
 #include <string.h>
 
