@@ -172,13 +172,15 @@ pack() {
 }
 
 boot() {
-	local machine=(qemu-system-x86_64) cpu console=ttyS0
+	local machine=(qemu-system-x86_64) cpu console=ttyS0 out=(-serial stdio)
 
 	# On some processors qemu 7.2 emulates cmpxchg16b wrongly, and kernels from 6.12 on end in the first cache that they make.
 	cpu=max,cx16=off
 	if [[ $arch == arm64 ]]; then
 		# Addresses are signed by a cheap function in place of the real one, which takes most of the time.
 		machine=(qemu-system-aarch64 -M virt) cpu=max,pauth-impdef=on console=ttyAMA0
+		# It has one serial line only.
+		out=(-chardev "stdio,id=out" -device virtio-serial-pci -device "virtconsole,chardev=out")
 	fi
 	machine+=(-accel "tcg,thread=multi" -cpu "$cpu")
 	[[ ${VM_ACCEL:-tcg} == tcg ]] || machine=("${machine[0]}" -accel "$VM_ACCEL" -cpu host)
@@ -187,8 +189,7 @@ boot() {
 		-append "console=$console quiet panic=-1 mitigations=off systemd.run=/share/inside.sh" \
 		-drive "file=$dir/${prefix}disk,if=virtio,format=raw,snapshot=on" -device virtio-rng-pci \
 		-virtfs "local,path=$share,mount_tag=share,security_model=none" \
-		-serial "file:$share/console" -chardev stdio,id=out -device virtio-serial-pci \
-		-device virtconsole,chardev=out </dev/null
+		-serial "file:$share/console" "${out[@]}" </dev/null
 }
 
 main() {
