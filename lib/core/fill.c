@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "core/core.h"
 #include "core/layout.h"
+#include "model/arch/registers.h"
 #include "model/wait/call.h"
 #include "proc/address_space.h"
 #include "stop/plan/candidate.h"
@@ -419,15 +420,6 @@ static unsigned find_runtimes(const struct filling *filling)
 						: snap_plan_candidates(&candidate);
 }
 
-static enum snap_arch own_arch(void)
-{
-#if defined(__x86_64__)
-	return SNAP_ARCH_X86_64;
-#else
-	return SNAP_ARCH_AARCH64;
-#endif
-}
-
 static struct stacksnap_error *execute_plan(const struct filling *filling,
 					    const struct snap_memory_plan *plan)
 {
@@ -481,7 +473,7 @@ static struct stacksnap_error *fill_runtimes(const struct filling *filling,
 	bool found = false;
 
 	if (!hook || !hook->scout || !filling->options->runtimes ||
-	    filling->process->arch != own_arch() || !find_runtimes(filling))
+	    filling->process->arch != SNAP_OWN_ARCH || !find_runtimes(filling))
 		return NULL;
 	err = hook->scout(hook->context, filling->options, filling->capture, 0, &plan, &found);
 	if (err || !found || !snap_memory_plan_check(&plan))

@@ -51,7 +51,7 @@ class Json(Case):
             with subprocess.Popen(["cat", source], stdout=subprocess.PIPE) as cat:
                 got = self.run_tool("render", "-", stdin=cat.stdout, status=2)
                 cat.stdout.close()
-            self.assertIn("not a capture, a recording or a JSON snapshot", got.err)
+            self.assertIn("not a capture, a recording, a JSON snapshot or a core", got.err)
             self.assertEqual(len(got.err.splitlines()), 1, got)
 
     def test_damaged_json(self):
@@ -219,4 +219,4 @@ class Recordings(Case):
         self.assertTrue(newer)
         with open(path + ".bad", "wb") as f:
             f.write(b"perf.data " * 100)
-        self.assertIn("not a capture, a recording or a JSON snapshot", self.run_tool("render", path + ".bad", status=2).err)
+        self.assertIn("not a capture, a recording, a JSON snapshot or a core", self.run_tool("render", path + ".bad", status=2).err)
