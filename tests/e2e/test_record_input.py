@@ -47,11 +47,12 @@ class Json(Case):
 
     def test_what_is_none_of_ours_ends_at_once(self):
         """An endless stream is not read to its end."""
-        for source in ("/dev/zero", "/bin/true"):
+        for source, why in (("/dev/zero", "it is not a capture, a recording, a JSON snapshot or a core"),
+                            ("/bin/true", "this is an ELF file, but not a core")):
             with subprocess.Popen(["cat", source], stdout=subprocess.PIPE) as cat:
                 got = self.run_tool("render", "-", stdin=cat.stdout, status=2)
                 cat.stdout.close()
-            self.assertIn("not a capture, a recording, a JSON snapshot or a core", got.err)
+            self.assertIn(why, got.err)
             self.assertEqual(len(got.err.splitlines()), 1, got)
 
     def test_damaged_json(self):
