@@ -96,7 +96,7 @@ class CaptureFile(Case):
             self.assertEqual(len(got.err.splitlines()), 1, got)
         refused(b"", "not a capture|trunc")
         refused(b"hello, world\n" * 100, "not a capture")
-        refused(open("/bin/true", "rb").read(), "not a capture")
+        refused(open("/bin/true", "rb").read(), "an ELF file, but not a core")
         for cut in (9, 100, len(data) // 2, len(data) - 1):
             refused(data[:cut], "trunc|short|damaged|corrupt|incomplete")
         got = self.run_tool("render", "/nonexistent/file", status=2)
