@@ -8,7 +8,6 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "core/core.h"
-#include "core/layout.h"
 #include "model/arch/registers.h"
 #include "model/wait/call.h"
 #include "proc/address_space.h"
@@ -42,7 +41,6 @@ struct filling {
 	const struct snap_core *core;
 	struct snap_core_memory *memory;
 	const struct snap_options *options;
-	const struct snap_core_layout *layout;
 	struct snap_capture *capture;
 	struct snap_process *process;
 	struct snap_shared_memory *shared;
@@ -56,13 +54,13 @@ static size_t read_memory(const struct filling *filling, uint64_t address, void 
 	return snap_core_memory_read(filling->memory, bytes, &range, 1);
 }
 
-static uint64_t register_at(const struct snap_thread *thread, uint32_t offset)
+static struct snap_known_registers registers_of(const struct filling *filling,
+						const struct snap_thread *thread)
 {
-	uint64_t value = 0;
+	struct snap_known_registers known = { .sp = 0 };
 
-	if (offset + sizeof(value) <= thread->registers_size)
-		memcpy(&value, (const uint8_t *)thread->registers + offset, sizeof(value));
-	return value;
+	snap_registers_of(filling->process->arch, thread, &known);
+	return known;
 }
 
 /* ---- heads of modules ---- */
@@ -150,7 +148,7 @@ static struct need find_stack(const struct filling *filling, uint64_t sp)
 
 static struct need need_of(const struct filling *filling, const struct snap_thread *thread)
 {
-	return find_stack(filling, register_at(thread, filling->layout->sp));
+	return find_stack(filling, registers_of(filling, thread).sp);
 }
 
 /* The longest stack with which all fit: the inner frames of each are worth more than one whole. */
@@ -239,7 +237,7 @@ static bool is_elsewhere(void *context, uint64_t sp)
 static bool is_usual_stack(const struct filling *filling, const struct snap_map *map,
 			   const struct snap_thread *thread)
 {
-	uint64_t tp = filling->layout->tp ? register_at(thread, filling->layout->tp) : 0;
+	uint64_t tp = registers_of(filling, thread).thread_pointer;
 
 	return (tp >= map->start && tp < map->end) ||
 	       (map->path && strcmp(map->path, "[stack]") == 0);
@@ -511,12 +509,11 @@ struct stacksnap_error *snap_core_fill(const struct snap_core *core,
 		.options = options,
 		.capture = core->capture,
 		.process = core->capture->processes,
-		.layout = snap_core_layout_of(core->capture->processes[0].arch),
 		.buffer = buffer,
 	};
 	struct stacksnap_error *err;
 
-	if (!buffer || !filling.layout)
+	if (!buffer)
 		return snap_error_no_memory();
 	err = make_shared(&filling);
 	if (err)

@@ -30,11 +30,9 @@ struct snap_core_layout {
 	enum snap_arch arch;
 	const char *name;        /* as uname(2) has it */
 	uint32_t registers_size; /* bytes */
-	uint32_t sp, tp;         /* where in them stack and thread pointer are; tp 0: not there */
 };
 
 /* NULL: cores of this processor are not read. */
 const struct snap_core_layout *snap_core_layout(uint16_t machine);
-const struct snap_core_layout *snap_core_layout_of(enum snap_arch arch);
 
 #endif
