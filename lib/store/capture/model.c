@@ -350,13 +350,10 @@ static void code_image_of_process(struct snap_codec *codec, struct snap_memory_i
 		snap_codec_refuse_memory(codec);
 }
 
-/* Before there were cores: none. */
-static void code_signal(struct snap_codec *codec, struct snap_signal *signal)
+void snap_code_signal(struct snap_codec *codec, struct snap_signal *signal)
 {
 	int32_t number = signal->number, code = signal->code;
 
-	if (codec->version < 10)
-		return;
 	snap_code_i32(codec, &number);
 	snap_code_i32(codec, &code);
 	snap_code_i32(codec, &signal->tid);
@@ -397,7 +394,9 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	snap_codec_check(codec, process->embedded_count <= MOST_EMBEDDED,
 			 "invalid number of files");
 	snap_codec_check(codec, process->pid > 0, "invalid pid");
-	code_signal(codec, &process->signal);
+	/* Before there were cores: none. */
+	if (codec->version >= 10)
+		snap_code_signal(codec, &process->signal);
 }
 
 void snap_code_embedded(struct snap_codec *codec, const struct snap_process *process,

@@ -19,6 +19,8 @@ void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture);
  * are.
  */
 void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, size_t index);
+/* The signal of a process, which snapshots have as well. */
+void snap_code_signal(struct snap_codec *codec, struct snap_signal *signal);
 /* One embedded file. */
 void snap_code_embedded(struct snap_codec *codec, const struct snap_process *process,
 			struct snap_embedded *embedded);

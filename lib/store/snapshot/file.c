@@ -14,6 +14,7 @@
 #include "store/snapshot/file.h"
 
 #include "base/buffer.h"
+#include "store/capture/model.h"
 #include "store/snapshot/tasks.h"
 #include "store/snapshot/waits.h"
 
@@ -343,20 +344,6 @@ static void code_identity(struct snap_pointer_codec *to, struct snap_node *node)
 	snap_codec_check(codec, node->start_ticks <= INT64_MAX, "number too large");
 }
 
-static void code_signal(struct snap_codec *codec, struct snap_signal *signal)
-{
-	int32_t number = signal->number, code = signal->code;
-
-	snap_code_i32(codec, &number);
-	snap_code_i32(codec, &code);
-	snap_code_i32(codec, &signal->tid);
-	snap_code_bool(codec, &signal->has_address);
-	snap_code_u64(codec, &signal->address);
-	snap_codec_check(codec, number >= 0 && signal->tid >= 0, "invalid signal");
-	signal->number = number;
-	signal->code = code;
-}
-
 static void code_node(struct snap_pointer_codec *to, struct snap_node *node)
 {
 	struct snap_codec *codec = &to->codec;
@@ -367,7 +354,7 @@ static void code_node(struct snap_pointer_codec *to, struct snap_node *node)
 	snap_code_at_most(to, &node->thread_count, INT32_MAX);
 	snap_code_at_most(to, &node->threads_missed, INT32_MAX);
 	snap_code_length(to, &node->stop_duration_ns);
-	code_signal(codec, &node->signal);
+	snap_code_signal(codec, &node->signal);
 	snap_code_task_labels(to, &node->labels, &node->label_count);
 	snap_code_enumerator(codec, &node->trouble, SNAP_TROUBLE_COUNT);
 	snap_code_text_pointer(to, &node->trouble_message, SNAP_LONGEST_MESSAGE);
