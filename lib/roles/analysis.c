@@ -295,25 +295,17 @@ struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector
 struct stacksnap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *options,
 						  struct snap_snapshot **ret)
 {
-	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = NULL;
-	int64_t deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns;
 	const struct snap_parser_start start = {
 		.options = options,
 		.work = read_json,
 		.context = (void *)(uintptr_t)options,
 		.uid = snap_sandbox_pick_uid(NULL, 0),
-		.deadline_ns = deadline_ns,
+		.deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns,
 	};
-	struct snap_parser_call call = { .broker = snap_no_broker(),
-					 .inputs = { fd, -1 },
-					 .deadline_ns = deadline_ns };
 	const uint8_t *bytes;
-	struct stacksnap_error *err;
 	uint64_t size;
+	struct stacksnap_error *err = snap_parser_run_once(&start, fd, &bytes, &size);
 
-	err = snap_parser_create(&start, &parser);
-	if (!err)
-		err = snap_parser_run(parser, &call, &bytes, &size);
 	if (err)
 		return err;
 	err = take_snapshot(bytes, size, ret);

@@ -355,6 +355,18 @@ struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_
 	return err ? err : take_result(parser, status, bytes_ret, size_ret);
 }
 
+struct stacksnap_error *snap_parser_run_once(const struct snap_parser_start *start, int fd,
+					     const uint8_t **bytes_ret, uint64_t *size_ret)
+{
+	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = NULL;
+	struct snap_parser_call call = { .broker = snap_no_broker(),
+					 .inputs = { fd, -1 },
+					 .deadline_ns = start->deadline_ns };
+	struct stacksnap_error *err = snap_parser_create(start, &parser);
+
+	return err ? err : snap_parser_run(parser, &call, bytes_ret, size_ret);
+}
+
 /* ---- one that stays ---- */
 
 static void run_staying(void *context, int channel)

@@ -89,6 +89,11 @@ struct snap_parser_call {
 struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
 					const uint8_t **bytes_ret, uint64_t *size_ret) _must_check_;
 
+/* A parser for one piece of work on one file and nothing else: both of the above. */
+struct stacksnap_error *snap_parser_run_once(const struct snap_parser_start *start, int fd,
+					     const uint8_t **bytes_ret,
+					     uint64_t *size_ret) _must_check_;
+
 /* What is decided when a parser that stays is made. */
 struct snap_parser_stay {
 	const struct snap_options *options; /* no_sandbox */

@@ -98,22 +98,15 @@ static struct stacksnap_error *take(const uint8_t *bytes, uint64_t size, struct 
 struct stacksnap_error *snap_core_read_in_sandbox(int fd, const struct snap_options *options,
 						  int64_t deadline_ns, struct snap_core *ret)
 {
-	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = NULL;
 	const struct snap_parser_start start = {
 		.options = options,
 		.work = parse,
 		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.deadline_ns = deadline_ns,
 	};
-	struct snap_parser_call call = { .broker = snap_no_broker(),
-					 .inputs = { fd, -1 },
-					 .deadline_ns = deadline_ns };
 	const uint8_t *bytes;
-	struct stacksnap_error *err;
 	uint64_t size;
+	struct stacksnap_error *err = snap_parser_run_once(&start, fd, &bytes, &size);
 
-	err = snap_parser_create(&start, &parser);
-	if (!err)
-		err = snap_parser_run(parser, &call, &bytes, &size);
 	return err ? err : take(bytes, size, ret);
 }
