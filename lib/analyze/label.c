@@ -41,7 +41,7 @@ const char *snap_label_syscall(struct snap_interner *strings, enum snap_arch of,
 			       const struct snap_raw_stack *stack)
 {
 	const struct snap_arch_ops *arch = snap_arch_ops(of);
-	const char *name = arch ? arch->syscall_name(number) : NULL;
+	const char *name = arch ? snap_arch_syscall_name(arch, number) : NULL;
 	char decimal[16];
 
 	if (!name) {

@@ -34,7 +34,7 @@ static void walk_deinit(struct walk *walk)
 static bool depends_on_stack(enum snap_arch of, int number)
 {
 	const struct snap_arch_ops *arch = snap_arch_ops(of);
-	const char *name = arch ? arch->syscall_name(number) : NULL;
+	const char *name = arch ? snap_arch_syscall_name(arch, number) : NULL;
 
 	return name && strcmp(name, "restart_syscall") == 0;
 }

@@ -50,8 +50,9 @@ struct snap_arch_ops {
 	unsigned address_bits;    /* of user addresses, at most */
 	/* Registers by DWARF number, of a capture; false if the size does not fit. */
 	bool (*registers)(const void *raw, size_t size, uint64_t *dwarf_ret, uint64_t *pc_ret);
-	/* The name of a system call, NULL unknown. */
-	const char *(*syscall_name)(int number);
+	/* Of system calls that others have under other numbers; see snap_arch_syscall_name(). */
+	const char *const *syscall_names;
+	size_t syscall_name_count;
 	/* Callee-saved registers other than sp, in the order in which rows number them. */
 	const uint8_t *saved;
 	unsigned saved_count;
@@ -94,5 +95,8 @@ static inline const struct snap_arch_ops *snap_arch_ops(enum snap_arch arch)
 	}
 	return NULL;
 }
+
+/* The name of a system call; NULL: it is unknown. */
+const char *snap_arch_syscall_name(const struct snap_arch_ops *arch, int number);
 
 #endif

@@ -235,25 +235,8 @@ static const char *const syscall_names[] = {
 	"bpf", "execveat", "userfaultfd", "membarrier", "mlock2", "copy_file_range", "preadv2",
 	"pwritev2", "pkey_mprotect", "pkey_alloc", "pkey_free", "statx", "io_pgetevents",
 	"rseq", "kexec_file_load",
-	[424] = "pidfd_send_signal", "io_uring_setup", "io_uring_enter",
-	"io_uring_register", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick",
-	"pidfd_open", "clone3", "close_range", "openat2", "pidfd_getfd", "faccessat2",
-	"process_madvise", "epoll_pwait2", "mount_setattr", "quotactl_fd",
-	"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "memfd_secret",
-	"process_mrelease", "futex_waitv", "set_mempolicy_home_node", "cachestat", "fchmodat2",
-	"map_shadow_stack", "futex_wake", "futex_wait", "futex_requeue", "statmount", "listmount",
-	"lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules", "mseal", "setxattrat",
-	"getxattrat", "listxattrat", "removexattrat", "open_tree_attr", "file_getattr",
-	"file_setattr",
 };
 // clang-format on
-
-static const char *syscall_name(int number)
-{
-	if (number < 0 || (size_t)number >= SNAP_ARRAY_SIZE(syscall_names))
-		return NULL;
-	return syscall_names[number];
-}
 
 const struct snap_arch_ops snap_arch_aarch64 = {
 	.dwarf_registers = REGISTERS,
@@ -263,7 +246,8 @@ const struct snap_arch_ops snap_arch_aarch64 = {
 	.pc = PC,
 	.address_bits = 52, /* FEAT_LVA; else 48, or 39 and less with a smaller table */
 	.registers = registers,
-	.syscall_name = syscall_name,
+	.syscall_names = syscall_names,
+	.syscall_name_count = SNAP_ARRAY_SIZE(syscall_names),
 	.saved = saved,
 	.saved_count = SNAP_ARRAY_SIZE(saved),
 	.machine = 183, /* EM_AARCH64 */
