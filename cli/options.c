@@ -74,7 +74,7 @@ const struct snap_cli_option snap_cli_options[] = {
 	  TEXT },
 	{ "unit", 'u', "UNIT", "targets by systemd unit", TARGETS, LIVE, LIBRARY, TEXT },
 	{ "cgroup", 0, "PATH", "targets by control group", TARGETS, LIVE, LIBRARY, DIRECTORY },
-	{ "container", 0, "ID", "targets by container id", TARGETS, LIVE, LIBRARY, TEXT },
+	{ "container", 0, "ID", "targets by container id or name", TARGETS, LIVE, LIBRARY, TEXT },
 	{ "all", 'a', NULL, "the whole machine", TARGETS, LIVE, LIBRARY, NONE },
 	{ "no-children", 0, NULL, "leave out descendants of the targets", TARGETS, LIVE, LIBRARY,
 	  NONE },

@@ -21,6 +21,7 @@ DOORS = {
     r"(elfutils/)?libdw(fl)?\.h|libelf\.h|gelf\.h|(elfutils/)?libdwelf\.h":
         r"analyze/(elf|dwarf|unwind|symbol)/\w+\.c",
     r"elfutils/debuginfod\.h": r"files/\w+\.c",
+    r"zstd\.h|lz4frame\.h": r"core/unpack\.c",
     r"getopt\.h": r"(?!)",
 }
 FOREIGN = re.compile(r"\b(Elf|Elf_Scn|Elf_Data|Dwarf\w*|Dwfl\w*|GElf_\w+|unw_\w+|json_t|struct user_regs_struct)\b")

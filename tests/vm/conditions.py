@@ -312,8 +312,7 @@ class Containers(Machine):
 
     def test_from_beside(self):
         """A container that shares the pid namespace, with SYS_PTRACE and no other capability."""
-        ident, pid = self.start()
-        del ident
+        _, pid = self.start()
         out = self.podman("run", "--rm", "--network=none", f"--pid=container:{self.NAME}", "--cap-drop=all",
                           "--cap-add=SYS_PTRACE", "--rootfs", "/:O", self.for_users(), "-p", "1", "--json", *PATIENT)
         node = json.loads(out)["processes"][0]
