@@ -15,6 +15,7 @@
 #include "sample/copy_blocked.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	/* Processes that are found during a stop, beyond those that discover listed. */
@@ -24,6 +25,7 @@ enum {
 	EXECED_TRIES = 2,
 	HELD_TRIES = 5,
 	STARVED_TRIES = 4,
+	LOST_TRIES = 8,
 	/* Parts of the time of a run, in percent: see snap_discover(). */
 	LOOK_PERCENT = 9,
 	LIST_PERCENT = 18,
@@ -87,17 +89,19 @@ static struct stacksnap_error *discover_tree(const struct snap_options *options,
 /*
  * Why a capture is taken once more: what was read before the stop belongs to a program that is no
  * more; or who stops was held by something that a process does, which the next look will find; or a
- * process that executes a program did not get the processor that it needs for that.
+ * process that executes a program did not get the processor that it needs for that; or all threads
+ * of one that runs were gone when they were to be stopped.
  */
 struct retry {
-	bool execed, held, starved;
+	bool execed, held, starved, lost;
 	unsigned tries; /* with this one */
 	bool again;     /* the rest is left to the next one */
 };
 
 static bool may_retry(const struct retry *retry, const struct snap_pace *pace)
 {
-	unsigned most = retry->held      ? HELD_TRIES
+	unsigned most = retry->lost      ? LOST_TRIES
+			: retry->held    ? HELD_TRIES
 			: retry->starved ? STARVED_TRIES
 			: retry->execed  ? EXECED_TRIES
 					 : 1;
@@ -486,6 +490,27 @@ static void mark_left_out(struct snap_capture *capture, const struct roots *root
 	}
 }
 
+/*
+ * An exec ends all threads but one, which takes the id of the process over: whoever looks meanwhile
+ * finds a zombie, or threads that are gone when they are to be seized. Is there a process that has
+ * not ended for all that (execve(2))?
+ */
+static bool is_any_lost(const struct snap_capture *capture)
+{
+	struct snap_status status;
+
+	for (size_t i = 0; i < capture->process_count; i++) {
+		enum snap_trouble trouble = capture->processes[i].trouble;
+
+		if ((trouble == SNAP_TROUBLE_EXITED || trouble == SNAP_TROUBLE_ZOMBIE) &&
+		    capture->live[i].proc_fd >= 0 &&
+		    snap_procfs_status(capture->live[i].proc_fd, &status) == 0 &&
+		    !strchr("ZX", status.state))
+			return true;
+	}
+	return false;
+}
+
 static struct stacksnap_error *check_guard(void)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
@@ -531,6 +556,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	err = stop_trees(&tree, retry);
 	if (err)
 		return err;
+	retry->lost = is_any_lost(capture);
 	mark_left_out(capture, &roots);
 	if (!capture->time_ns)
 		capture->time_ns = snap_clock_ns(CLOCK_REALTIME);

@@ -203,6 +203,9 @@ static struct stacksnap_error *read_process(struct snap_discovery *run, struct r
 	int status = now->kind == SNAP_ANSWER_GIVEN ? (int)now->args_size : 0;
 	char state = 0;
 
+	/* A leader that an exec has just released; another thread has its id by now (de_thread()). */
+	if (status == 0 && stat.threads == 0)
+		(void)take_state(reading->fd, &stat);
 	if (status == 0)
 		status = take_stat(run, process, &stat);
 	if (is_want_of_descriptors(status))

@@ -52,6 +52,16 @@ class Exec(Case):
     def test_without_a_stop_by_a_thread(self):
         self.check_looks("--no-stop", by=("thread",))
 
+    def test_it_has_not_ended(self):
+        """Between its programs a process has no thread that can be stopped, or its first one is a zombie."""
+        victim = self.victim("turns_low", 1, "thread", settled=False)
+        for _ in range(5 * LOOKS):
+            got = run_tool(["--json", "-p", str(victim.pid)])
+            self.check(got, (0, 1, 2))
+            node = processes(got.doc)[victim.pid]
+            self.assertNotIn(node.get("error", {}).get("code"), ("exited", "zombie", "no_such_process"), node)
+            self.assertNotEqual(node["type"], "dead", node)
+
     def check_recording(self, *by):
         """In each tick it has samples, or it is told that it has none; and the recording goes on to its end."""
         victim = self.victim("turns_low", 3, *by, settled=False)
