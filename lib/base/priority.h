@@ -5,8 +5,9 @@
  * Who reports for others sleeps most of the time and works for a moment. Behind a thread that computes
  * it would wait for the end of that one's time slice, which is longer than a tick of a recording may be
  * late, and longer than a stopped thread should stand still; among hundreds of threads of a target that
- * wake up all the time it would get no processor for seconds, and miss every deadline. It stays a normal
- * thread among normal threads.
+ * wake up all the time it would get no processor for seconds, and miss every deadline. A nice value is
+ * not enough: it counts within a session (autogroup, sched(7)) or control group, and somebody may have
+ * hundreds of these. So it is a real-time thread of the lowest level where that is permitted.
  */
 #ifndef SNAP_BASE_PRIORITY_H
 #define SNAP_BASE_PRIORITY_H
@@ -21,10 +22,27 @@ struct snap_priority {
 };
 
 /*
- * As far as is permitted, and not where somebody made this process a nice one; processes made
- * meanwhile have it, too.
+ * As far as is permitted, and not where somebody made this process a nice one, or gave it another
+ * policy; processes made meanwhile have it, too.
  */
 void snap_priority_raise(struct snap_priority *before);
 void snap_priority_restore(const struct snap_priority *before);
+
+/*
+ * For a process that was made meanwhile and is to compute: it becomes a normal thread, which still
+ * comes before others as far as is permitted.
+ */
+void snap_priority_lower(void);
+
+/* What another process of ours can take over, as it works for this one. */
+struct snap_priority_level {
+	int32_t nice;
+	bool real_time;
+};
+
+struct snap_priority_level snap_priority_level(void);
+/* Of the calling thread, which had the other level before. */
+void snap_priority_follow(struct snap_priority_level *before,
+			  const struct snap_priority_level *level);
 
 #endif

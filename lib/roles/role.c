@@ -2,6 +2,7 @@
 /* Birth, messages and end of roles: see role.h. */
 #include "roles/role.h"
 
+#include "base/priority.h"
 #include "base/spawn.h"
 #include "proc/procfs.h"
 #include "proc/session.h"
@@ -34,6 +35,7 @@ static void run_role(void *context)
 	struct birth *birth = context;
 
 	close(birth->ends[0]);
+	snap_priority_lower();
 	birth->run(birth->context, birth->ends[1]);
 }
 

@@ -271,8 +271,10 @@ class Ends(Recorder):
             tool.send_signal(number)
             err = tool.communicate(timeout=60)[1].decode()
             self.assertIn(tool.returncode, (0, 2), err)
-            if os.path.exists(path):
+            if os.path.exists(path) and path.endswith(".snaprec"):
                 self.run_tool("render", path, status=tool.returncode)
+            elif os.path.exists(path):
+                self.assertEqual((json.loads(read_file(path))["schema"], tool.returncode), ("stacksnap.recording", 0))
             else:
                 self.assertEqual(tool.returncode, 2, err)
                 self.assertIn("nothing was recorded", err)

@@ -5,6 +5,7 @@
 #include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/priority.h"
 #include "base/shared_memory.h"
 #include "base/spawn.h"
 #include "base/text.h"
@@ -332,6 +333,7 @@ static void run_look(void *context)
 	struct snap_wanted_end *wanted = snap_region_new_array(
 		&look->memory.region, look->asked_count, struct snap_wanted_end);
 
+	snap_priority_lower();
 	snap_spawn_close_all_but(look->memory.root_fd);
 	if (!wanted)
 		return;

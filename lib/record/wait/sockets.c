@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/priority.h"
 #include "base/shared_memory.h"
 #include "base/spawn.h"
 #include "capture/wait/dump.h"
@@ -211,6 +212,7 @@ static void run_look(void *context)
 	struct snap_socket_look *look = context;
 	size_t wanted;
 
+	snap_priority_lower();
 	snap_spawn_close_all_but(look->memory.root_fd);
 	for (size_t i = 0; i < look->dump_count; i++)
 		snap_dump_run(&look->dumps, (uint32_t)i);

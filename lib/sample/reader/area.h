@@ -6,6 +6,7 @@
 #ifndef SNAP_SAMPLE_READER_AREA_H
 #define SNAP_SAMPLE_READER_AREA_H
 
+#include "base/priority.h"
 #include "sample/reader.h"
 
 #include "stop/plan/of_thread.h"
@@ -44,7 +45,7 @@ struct snap_reading_piece {
 struct snap_reading_area {
 	/* the question */
 	int root_fd;
-	int nice; /* the caller's */
+	struct snap_priority_level level; /* the caller's */
 	struct snap_reader_target target;
 	/* the answer */
 	int status;
@@ -72,7 +73,7 @@ struct snap_reading_area {
 	struct snap_thread_plan plan;
 	struct snap_region plan_work, plan_room;
 	/* the worker's */
-	int own_nice;
+	struct snap_priority_level own_level;
 	struct snap_reading_kept kept[SNAP_READING_KEPT];
 	struct snap_region records;
 	_Alignas(64) uint8_t bytes[];

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 enum {
 	MOST_ASLEEP_MS = 100, /* of any patience, by a process's will */
@@ -199,7 +198,7 @@ int snap_reader_locate_all(struct snap_reader *reader, const struct snap_reader_
 		return -ETIMEDOUT;
 	area->list_count = (uint32_t)count;
 	area->list_at = UINT32_MAX;
-	area->nice = getpriority(PRIO_PROCESS, 0);
+	area->level = snap_priority_level();
 	area->list_bytes = area->bytes + reader->most;
 	area->beside_room = beside_room(reader, area, 1, count);
 	for (size_t i = 0; i < count; i++)
@@ -243,7 +242,7 @@ int snap_reader_read_beside(struct snap_reader *reader, const struct snap_reader
 		return -ETIMEDOUT;
 	area->caller_count = (uint32_t)count;
 	area->list_at = UINT32_MAX;
-	area->nice = getpriority(PRIO_PROCESS, 0);
+	area->level = snap_priority_level();
 	area->beside_room = beside_room(reader, area, 1 + SNAP_READER_MOST, count);
 	memcpy(area->callers, callers, count * sizeof(*callers));
 	status = call_worker(reader, area, snap_reading_callers, SNAP_READER_STACK_MS);

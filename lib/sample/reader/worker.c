@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -239,9 +238,7 @@ void snap_reading_location(void *memory, uint32_t item _unused_)
 /* As long as we wait for a processor, so does the caller, who may come before others. */
 static void follow_caller(struct snap_reading_area *area)
 {
-	if (area->nice != area->own_nice)
-		setpriority(PRIO_PROCESS, 0, area->nice);
-	area->own_nice = area->nice;
+	snap_priority_follow(&area->own_level, &area->level);
 }
 
 static void begin_item(struct snap_reading_area *area, uint32_t item)

@@ -28,23 +28,31 @@ enum {
 	LEAST_PART = 4, /* of the time of a stop is left however long SEIZE took */
 };
 
-/* Where it is permitted. The policy to go back to; -1: nothing was changed. */
-static int raise_priority(void)
-{
-	struct sched_param parameter = { .sched_priority = PRIORITY };
-	int policy = sched_getscheduler(0);
+struct policy {
+	int number; /* -1: nothing was changed */
+	struct sched_param parameter;
+};
 
-	if (policy != SCHED_OTHER && policy != SCHED_BATCH && policy != SCHED_IDLE)
-		return -1;
-	return sched_setscheduler(0, SCHED_FIFO, &parameter) ? -1 : policy;
+/* Where it is permitted, and nobody gave this process more. What to go back to. */
+static struct policy raise_priority(void)
+{
+	const struct sched_param first = { .sched_priority = PRIORITY };
+	struct policy before = { .number = sched_getscheduler(0) };
+
+	bool is_higher = before.number != SCHED_OTHER && before.number != SCHED_BATCH &&
+			 before.number != SCHED_IDLE && before.number != SCHED_RR;
+
+	if (is_higher || sched_getparam(0, &before.parameter) ||
+	    before.parameter.sched_priority >= PRIORITY ||
+	    sched_setscheduler(0, SCHED_FIFO, &first))
+		before.number = -1;
+	return before;
 }
 
-static void drop_priority(int policy)
+static void drop_priority(const struct policy *before)
 {
-	struct sched_param parameter = { 0 };
-
-	if (policy >= 0)
-		sched_setscheduler(0, policy, &parameter);
+	if (before->number >= 0)
+		sched_setscheduler(0, before->number, &before->parameter);
 }
 
 /* Tells the stops apart: whose it was decides what DETACH hands on. */
@@ -351,11 +359,11 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	struct snap_stop *stop = tracer->stop;
 	int64_t begin;
 	bool settled, detached;
-	int policy;
+	struct policy before;
 
 	snap_tracer_set_ticks(SNAP_TRACER_TICK_US);
-	policy = raise_priority();
-	tracer->first = policy >= 0;
+	before = raise_priority();
+	tracer->first = before.number >= 0;
 	if (tracer->first)
 		snap_workers_follow(&tracer->pool);
 	begin = snap_clock_ns(CLOCK_MONOTONIC);
@@ -383,7 +391,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	 */
 	if (detached && !has_traced(tracer))
 		tell_done(tracer);
-	drop_priority(policy);
+	drop_priority(&before);
 	tracer->first = false;
 	explain_slow(tracer);
 	snap_tracer_read_slow(tracer);

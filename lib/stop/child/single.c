@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/priority.h"
 #include "base/spawn.h"
 #include "base/workers.h"
 #include "proc/session.h"
@@ -429,6 +430,7 @@ void snap_single_child(void *context)
 	struct single single = { .channel = context };
 	uint32_t served = __atomic_load_n(&single.channel->done, __ATOMIC_ACQUIRE);
 
+	snap_priority_lower();
 	/* Who comes first within a session does not among all. */
 	snap_session_begin(single.channel->procfs_fd, FIRST_NICE);
 	snap_spawn_close_all_but(-1);
