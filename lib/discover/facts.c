@@ -35,6 +35,7 @@ static int take_stat(struct snap_discovery *run, struct snap_process *process,
 	length = strlen(stat->name);
 	process->state = stat->state;
 	process->flags = stat->flags;
+	process->caught = stat->caught;
 	if (length && strcmp(process->name ? process->name : "", stat->name) != 0)
 		process->name = snap_arena_strndup(&run->capture->arena, stat->name, length);
 	if (!__builtin_mul_overflow(stat->start_ticks, tick_ns, &since_boot) &&
@@ -186,6 +187,7 @@ static struct snap_stat stat_of(const struct snap_process *process)
 				   .state = process->state,
 				   .ppid = process->ppid,
 				   .flags = process->flags,
+				   .caught = process->caught,
 				   .threads = 1,
 				   .start_ticks = process->start_ticks };
 }

@@ -55,6 +55,7 @@ static struct stacksnap_error *add_seen(struct snap_discovery *run, struct snap_
 	seen->index = run->capture->process_count - 1;
 	process->ppid = seen->stat.ppid;
 	process->pgrp = seen->stat.pgrp;
+	process->caught = seen->stat.caught;
 	process->start_ticks = seen->stat.start_ticks;
 	process->state = seen->stat.state;
 	process->flags = seen->stat.flags;

@@ -189,6 +189,7 @@ struct snap_signal {
 struct snap_process {
 	pid_t pid, ppid;
 	pid_t pgrp;           /* its process group, by the pid of who made it; 0 unknown */
+	uint64_t caught;      /* signals below 32 that have a handler, bit 0 is number 1 */
 	pid_t ns_pid;         /* its own, in its innermost pid namespace; 0: unknown */
 	uint64_t start_ticks; /* stat field 22, clock ticks after boot: with pid the identity */
 	uint64_t program; /* of a live process, before the rest was read: see struct snap_stat */

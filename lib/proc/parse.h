@@ -34,6 +34,7 @@ struct snap_stat {
 	uint32_t flags;
 	unsigned threads;
 	uint64_t start_ticks;
+	uint64_t caught; /* signals below 32 that have a handler, bit 0 is number 1 */
 	int exit_signal; /* -1 unknown */
 	int cpu;         /* -1 unknown */
 	/*

@@ -33,7 +33,7 @@ SOURCE = os.path.dirname(os.path.dirname(HERE))
 LOCKS = [["mutexes", "timed", "rwlocks", "exited"], ["places"], ["fork"], ["shared"], ["refused"]]
 OBJECTS = [["conditions", "semaphores", "barrier", "once", "join", "stdio"], ["malloc"]]
 DEAD = [[mode] for mode in ("two", "ring:5", "ring:2000", "timed", "self", "pair:rwlock", "pair:stdio", "pair:once",
-                            "pair:thread", "pipe", "unix", "tcp", "own", "child", "shared", "flock", "near-pipe", "near-threads",
+                            "pair:thread", "pipe", "unix", "tcp", "own", "child", "shared", "flock", "near-pipe", "near-threads", "near-handler",
                             "near-condition", "near-readers", "near-pool")]
 CALLS = [["descriptors"], ["polls"], ["children"], ["groups"], ["vfork"], ["sleeps"], ["signals"], ["sysv"], ["fault"], ["rings"],
          ["raw"]]

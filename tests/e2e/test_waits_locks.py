@@ -60,7 +60,7 @@ class Rows:
                 self.compare("dead", what)
 
     def test_what_is_no_deadlock(self):
-        for what in ("near-pipe", "near-threads", "near-condition", "near-readers", "near-pool"):
+        for what in ("near-pipe", "near-threads", "near-handler", "near-condition", "near-readers", "near-pool"):
             with self.subTest(what):
                 self.compare("dead", what)
 

@@ -542,6 +542,73 @@ static void make_near_pipe(const char *unused)
 	none("near.pipe");
 }
 
+/* Nobody else could write to its pipe; but it would by itself, as soon as there is a signal. */
+static int handler_end;
+
+static void on_signal(int number)
+{
+	(void)number;
+	if (write(handler_end, "", 1) != 1)
+		_exit(1);
+}
+
+static void read_own_of_handler(void *argument)
+{
+	struct ends *ends = argument;
+
+	handler_end = ends->write;
+	signal(SIGUSR1, on_signal);
+	truth("near.handler", "'kind':'pipe','fd':%d", ends->read);
+	if (read(ends->read, ends, 1) == 0)
+		_exit(1);
+}
+
+static void keep_none(void *argument)
+{
+	struct ends *ends = argument;
+
+	close(ends->read);
+	close(ends->write);
+	rest("near.child");
+}
+
+/* As make(1) waits for tokens, which it alone could write: SIGCHLD ends that. */
+static void select_own_of_parent(void *argument)
+{
+	struct ends *ends = argument;
+	fd_set set;
+
+	handler_end = ends->write;
+	signal(SIGCHLD, on_signal);
+	start_child(keep_none, ends);
+	FD_ZERO(&set);
+	FD_SET(ends->read, &set);
+	truth("near.tokens", "'kind':'select'");
+	if (select(ends->read + 1, &set, NULL, NULL, NULL) == 0)
+		_exit(1);
+}
+
+static void start_with_own(void (*act)(void *argument))
+{
+	int pipe_fds[2];
+	struct ends ends;
+
+	if (pipe(pipe_fds) != 0)
+		victim_cannot("pipe");
+	ends = (struct ends){ .read = pipe_fds[0], .write = pipe_fds[1] };
+	start_child(act, &ends);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
+static void make_near_handler(const char *unused)
+{
+	(void)unused;
+	start_with_own(read_own_of_handler);
+	start_with_own(select_own_of_parent);
+	none("near.handler");
+}
+
 /* One of the two has a second thread, which could write. */
 static NOINLINE void idle(struct actor *me)
 {
@@ -671,6 +738,7 @@ int main(int argc, char **argv)
 		{ "flock", make_flock },
 		{ "near-pipe", make_near_pipe },
 		{ "near-threads", make_near_threads },
+		{ "near-handler", make_near_handler },
 		{ "near-condition", make_near_condition },
 		{ "near-readers", make_near_readers },
 		{ "near-pool", make_near_pool },

@@ -9,6 +9,7 @@ enum {
 	FIRST_WITH_GROUPS = 7,  /* of processes, when threads began, who stood in a call */
 	FIRST_WITH_TRACERS = 8, /* of threads, IPC namespaces, owners that are gone */
 	FIRST_WITH_RUNS = 9,    /* of threads, before the stop */
+	FIRST_WITH_CAUGHT = 10, /* signals of processes */
 	LOCK_KINDS = SNAP_LOCK_LEASE + 1,
 	/* the least that an element takes in the file */
 	LEAST_DESCRIPTOR = 64,
@@ -123,6 +124,8 @@ void snap_code_process_waits(struct snap_codec *codec, struct snap_process *proc
 	snap_codec_check(codec, process->pgrp >= 0, "invalid process group");
 	if (codec->version >= FIRST_WITH_TRACERS)
 		snap_code_u64(codec, &process->ipc_namespace);
+	if (codec->version >= FIRST_WITH_CAUGHT)
+		snap_code_u64(codec, &process->caught);
 }
 
 /* ---- the capture ---- */

@@ -39,7 +39,7 @@ static struct stacksnap_error *wait_for(struct snap_wait_analysis *waits,
 	if (!crowd)
 		err = snap_wait_make_crowd(waits, key, pids, count, complete, &crowd);
 	if (!err)
-		snap_wait_set_peers(waiter, crowd, true);
+		snap_wait_set_peers(waits, waiter, crowd, true);
 	return err;
 }
 

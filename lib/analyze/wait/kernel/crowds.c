@@ -10,6 +10,8 @@
 #include "base/bsearch.h"
 #include "base/buffer.h"
 
+#include <signal.h>
+
 enum { MOST_CROWDS = 1 << 20 };
 
 uint64_t snap_wait_object_of(enum snap_wait_kind kind, uint64_t a, uint64_t b, uint64_t c)
@@ -180,8 +182,38 @@ struct stacksnap_error *snap_wait_crowd_of_ends(struct snap_wait_analysis *waits
 	return snap_wait_make_crowd(waits, key, pids, kept, !(facts->lacks & blind), ret);
 }
 
-void snap_wait_set_peers(struct snap_waiter *waiter, const struct snap_wait_crowd *crowd,
-			 bool decides)
+/* Only what a thread itself does raises these, and one that waits does nothing (signal(7)). */
+static uint64_t without_own(uint64_t signals)
+{
+	static const int own[] = { SIGILL,  SIGTRAP, SIGABRT, SIGBUS,  SIGFPE,
+				   SIGSEGV, SIGPIPE, SIGXCPU, SIGXFSZ, SIGSYS };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		signals &= ~(1ULL << (own[i] - 1));
+	return signals;
+}
+
+/*
+ * Who has the other end of what it waits for may write from the handler of a signal (the self-pipe
+ * of event loops), or wait for the signal: make(1) selects on its own pipe of tokens, and SIGCHLD
+ * ends that.
+ */
+static bool may_wake_itself(const struct snap_wait_analysis *waits,
+			    const struct snap_waiter *waiter, const struct snap_wait_set *set)
+{
+	enum snap_wait_kind kind = waiter->wait->kind;
+
+	if (kind == SNAP_WAIT_CHILD || kind == SNAP_WAIT_VFORK || kind == SNAP_WAIT_FILE_LOCK ||
+	    !without_own(waits->analysis->processes[waiter->process].process->caught))
+		return false;
+	for (size_t i = 0; i < set->count; i++)
+		if (set->processes[i] == waiter->process)
+			return true;
+	return false;
+}
+
+void snap_wait_set_peers(const struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+			 const struct snap_wait_crowd *crowd, bool decides)
 {
 	struct snap_wait *wait = waiter->wait;
 
@@ -192,6 +224,7 @@ void snap_wait_set_peers(struct snap_waiter *waiter, const struct snap_wait_crow
 	if (!decides || crowd->set == (size_t)SNAP_NO_SET)
 		return;
 	waiter->any_set = crowd->set;
-	waiter->any_known = crowd->whole;
-	waiter->any_certain = crowd->whole && wait->confidence == SNAP_WAIT_IS_CERTAIN;
+	waiter->any_known =
+		crowd->whole && !may_wake_itself(waits, waiter, &waits->sets[crowd->set]);
+	waiter->any_certain = waiter->any_known && wait->confidence == SNAP_WAIT_IS_CERTAIN;
 }

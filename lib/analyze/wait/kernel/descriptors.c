@@ -164,7 +164,7 @@ struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
 				      mode == SNAP_WAIT_READ ? SNAP_WAIT_WRITE : SNAP_WAIT_READ,
 				      &crowd);
 	if (!err)
-		snap_wait_set_peers(waiter, crowd, descriptor->kind == SNAP_DESCRIPTOR_PIPE);
+		snap_wait_set_peers(waits, waiter, crowd, descriptor->kind == SNAP_DESCRIPTOR_PIPE);
 	return err;
 }
 

@@ -107,8 +107,8 @@ struct stacksnap_error *snap_wait_crowd_of_ends(struct snap_wait_analysis *waits
 /* A process, in the report or outside. */
 struct snap_wait_party snap_wait_process_party(const struct snap_wait_analysis *waits, pid_t pid);
 /* Makes a crowd the peers of a wait, and its edges if `decides`: one of them must act. */
-void snap_wait_set_peers(struct snap_waiter *waiter, const struct snap_wait_crowd *crowd,
-			 bool decides);
+void snap_wait_set_peers(const struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+			 const struct snap_wait_crowd *crowd, bool decides);
 
 /* ---- what each file knows ---- */
 

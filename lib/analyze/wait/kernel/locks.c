@@ -248,11 +248,12 @@ static struct stacksnap_error *find_conflicting(struct snap_wait_analysis *waits
 				    pids, count, false, ret);
 }
 
-static void set_holders(struct snap_waiter *waiter, const struct snap_wait_crowd *crowd)
+static void set_holders(const struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+			const struct snap_wait_crowd *crowd)
 {
 	struct snap_wait *wait = waiter->wait;
 
-	snap_wait_set_peers(waiter, crowd, true);
+	snap_wait_set_peers(waits, waiter, crowd, true);
 	wait->holders = wait->peers;
 	wait->holder_count = wait->peer_count;
 	wait->peers = NULL;
@@ -343,6 +344,6 @@ struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *w
 	else if (waits->facts->lacks & partial)
 		err = find_conflicting(waits, waiter, file, &request, &crowd);
 	if (!err && crowd)
-		set_holders(waiter, crowd);
+		set_holders(waits, waiter, crowd);
 	return err;
 }

@@ -134,7 +134,7 @@ static struct stacksnap_error *set_peer(struct snap_wait_analysis *waits,
 	err = snap_wait_crowd_of_ends(waits, SNAP_DESCRIPTOR_SOCKET, peer->inode,
 				      SNAP_WAIT_ANY_MODE, &crowd);
 	if (!err)
-		snap_wait_set_peers(waiter, crowd, decides);
+		snap_wait_set_peers(waits, waiter, crowd, decides);
 	return err;
 }
 
