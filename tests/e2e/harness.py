@@ -94,6 +94,13 @@ def need(*programs):
             missing(program)
 
 
+def need_namespaces(*flags):
+    """What unshare(1) is asked for can be had: not in every container, nor in a chroot that is no mount point."""
+    need("unshare")
+    if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        raise unittest.SkipTest("kernel: unshare is not permitted")
+
+
 def need_root():
     if not ROOT:
         raise unittest.SkipTest("root: only root can do this")

@@ -48,11 +48,14 @@ class Packages(Case):
                                 check=True)
         patterns = [line for package in ("stacksnap", "libstacksnap0", "libstacksnap-dev")
                     for line in source("debian", package + ".install").split()]
-        prefix = json.loads(subprocess.run(["meson", "introspect", "--buildoptions", BUILD], stdout=subprocess.PIPE,
-                                           check=True).stdout)
-        prefix = next(option["value"] for option in prefix if option["name"] == "prefix")
+        options = json.loads(subprocess.run(["meson", "introspect", "--buildoptions", BUILD], stdout=subprocess.PIPE,
+                                            check=True).stdout)
+        prefix = next(option["value"] for option in options if option["name"] == "prefix")
+        folder = next(option["value"] for option in options if option["name"] == "libdir")
         for path in json.loads(listed.stdout).values():
             path = "usr/" + os.path.relpath(path, prefix)
+            # Where dpkg-dev is not installed, meson does not know Debian's folders of libraries.
+            path = re.sub(f"^usr/{folder}/", "usr/lib/x86_64-linux-gnu/", path)
             held = [p for p in patterns if fnmatch.fnmatch(path, p) or fnmatch.fnmatch(path, p + "/*")]
             self.assertEqual(len(held), 1, path)
 

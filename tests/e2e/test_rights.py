@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import Case, TARGETS, functions, need, need_root, processes, read_file
+from harness import Case, TARGETS, functions, need, need_namespaces, need_root, processes, read_file
 
 NOBODY = 65534
 PLUG = ("plug_callback", "plug_inner", "plug_enter", "main")
@@ -184,7 +184,8 @@ class OtherMounts(Case):
 
     def test_a_recording_of_it(self):
         need_root()
-        need("unshare", "mount")
+        need("mount")
+        need_namespaces("-m")
         folder = self.scratch()
         path = os.path.join(folder, "chain")
         shutil.copy(os.path.join(TARGETS, "noreturn"), path)

@@ -3,10 +3,9 @@
 lies where nobody else can open it."""
 import os
 import shutil
-import subprocess
-import unittest
 
-from harness import Case, functions, need, need_root, processes, read_file, settle, stacks_of, wait_until
+from harness import (Case, functions, need, need_namespaces, need_root, processes, read_file, settle, stacks_of,
+                     wait_until)
 from test_runtime_go import build
 
 PYTHON = """
@@ -36,9 +35,8 @@ class Namespaces(Case):
     def setUp(self):
         super().setUp()
         need_root()
-        need("unshare", "mount")
-        if subprocess.run(["unshare", "-mpf", "true"], stderr=subprocess.DEVNULL, check=False).returncode:
-            raise unittest.SkipTest("kernel: unshare is not permitted")
+        need("mount")
+        need_namespaces("-mpf")
 
     def inside(self, source, *argv):
         """The process that runs there, by its number here; it reads `program` in a folder that is empty elsewhere."""

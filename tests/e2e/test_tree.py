@@ -2,13 +2,11 @@
 """Who is in the report: descendants, several targets, names, cgroups, namespaces, and the views."""
 import json
 import os
-import re
 import shutil
-import subprocess
-
-from harness import (Case, ROOT, TARGETS, functions, need, need_root, processes, read_file,
-                     status_field, threads, walk)
 import unittest
+
+from harness import (Case, TARGETS, functions, need_namespaces, need_root, processes, read_file,
+                     status_field, threads, walk)
 
 
 class Family(Case):
@@ -259,11 +257,7 @@ class Cgroups(Case):
 
 class Namespaces(Case):
     def unshared(self, flags, script):
-        need("unshare")
-        try:
-            subprocess.run(["unshare", *flags, "true"], check=True, stderr=subprocess.DEVNULL)
-        except subprocess.CalledProcessError:
-            raise unittest.SkipTest("kernel: unshare is not permitted") from None
+        need_namespaces(*flags)
         return self.program(["unshare", *flags, "sh", "-c", script], settled=False)
 
     def outer_pid(self, victim):

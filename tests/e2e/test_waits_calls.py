@@ -7,7 +7,7 @@ import sys
 import unittest
 
 import bombs
-from harness import TOOL, need, need_root, read_file, wait_until, walk
+from harness import TOOL, need, need_namespaces, need_root, read_file, wait_until, walk
 from waits import WaitCase, program, truths_of, waits_of
 
 
@@ -29,7 +29,7 @@ class Calls(WaitCase):
     def test_groups_of_children_in_a_pid_namespace(self):
         """The call's number is not that of this host, which is shown."""
         need_root()
-        need("unshare")
+        need_namespaces("--pid", "--fork", "--mount-proc")
         victim = self.program(["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", '"$@"; true', "sh",
                                program("calls", self.build), "groups"], settled=False)
         doc = self.json("-p", victim.process.pid, free=False)
@@ -193,7 +193,8 @@ class WithoutRights(WaitCase):
 
     def test_sockets_of_another_network_namespace(self):
         """Without the right to enter it, the kernel's tables of its processes are counted."""
-        need("unshare")
+        need("ip")
+        need_namespaces("--user", "--map-root-user", "--net")
         victim = self.of_him("peers", "unshare", "--user", "--map-root-user", "--net", "sh", "-c",
                              'ip link set lo up && exec "$@"', "sh", modes=["tcp"])
         truths = truths_of(victim)

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 
-from harness import TOOL, need, need_root, proc_state, wait_until
+from harness import TOOL, need_namespaces, need_root, proc_state, wait_until
 from waits import WaitCase, program, tool_beside, truths_of, waits_of, without_debug_files
 
 LOCKS = ["mutexes", "timed", "rwlocks", "exited"]
@@ -95,7 +95,7 @@ class Pie(Rows, WaitCase):
     def test_owners_that_are_gone_in_a_pid_namespace(self):
         """There a process numbers its threads itself: whoever has that number elsewhere is not meant."""
         need_root()
-        need("unshare")
+        need_namespaces("--pid", "--fork", "--mount-proc")
         victim = self.program(["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", '"$@"; true', "sh",
                                program("locks", self.build), "shared"], settled=False)
         doc = self.json("-p", victim.process.pid, free=False, status=(0, 1))

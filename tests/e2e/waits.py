@@ -22,7 +22,8 @@ import json
 import os
 import unittest
 
-from harness import SOURCE, TOOL, Case, Victim, build_once, need, need_root, run_tool, settle, source_target, walk
+from harness import (SOURCE, TOOL, Case, Victim, build_once, need, need_namespaces, need_root, run_tool,
+                     source_target, walk)
 
 PROGRAMS = os.path.join(SOURCE, "tests", "waits")
 USUAL = ["-g", "-D_GNU_SOURCE", "-w", "-pthread"]
@@ -283,7 +284,8 @@ class WaitCase(Case):
 def without_debug_files(case, argv):
     """A program in a mount namespace that has no debug files, and a tool that runs there, too."""
     need_root()
-    need("unshare", "nsenter")
+    need("nsenter")
+    need_namespaces("--mount")
     shut = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /usr/lib/debug && exec \"$0\" \"$@\"", *argv]
     os.makedirs("/usr/lib/debug", exist_ok=True)
     return case.adopt(Victim(shut))
