@@ -58,7 +58,7 @@ class Layers(Case):
             "analyze": {"base", "model", "analyze"},
             "diff": {"base", "model", "diff"},
             "store": {"base", "model", "store"},
-            "engines": {"base", "model", "store", "engines"},
+            "containers": {"base", "model", "store", "containers"},
             "merge": {"base", "model", "store", "merge"},
             "render": {"base", "model", "store", "render"},
             "files": {"base", "model", "files"},
