@@ -5,7 +5,7 @@
  */
 #include "commands.h"
 #include "message.h"
-#include "place.h"
+#include "output_pattern.h"
 #include "record_progress.h"
 #include "report.h"
 #include "signals.h"
@@ -20,7 +20,7 @@
 struct run {
 	struct snap_cli_request *request;
 	struct snap_cli_report report, stats; /* the recording; --stats */
-	struct snap_cli_place place;
+	struct snap_cli_pattern pattern;
 	struct snap_cli_record_progress progress;
 	struct stacksnap_recorder *recorder;
 	bool begun;                    /* there was a tick */
@@ -39,9 +39,9 @@ static int prepare_run(struct run *run)
 {
 	struct snap_cli_request *request = run->request;
 
-	if (!snap_cli_place_init(&run->place, request->output))
+	if (!snap_cli_pattern_init(&run->pattern, request->output))
 		return SNAP_CLI_USAGE;
-	if (is_stdout(request->stats) && snap_cli_place_is_stdout(&run->place)) {
+	if (is_stdout(request->stats) && snap_cli_pattern_is_stdout(&run->pattern)) {
 		snap_cli_message("--stats: standard output already receives the recording");
 		return SNAP_CLI_USAGE;
 	}
@@ -51,8 +51,8 @@ static int prepare_run(struct run *run)
 	snap_cli_report_prepare(&run->report, request);
 	run->stats = run->report;
 	run->grows = !request->ring && strcmp(run->report.format, "snaprec") == 0;
-	if (!snap_cli_place_name(&run->place) ||
-	    !snap_cli_output_probe(&run->report.output, run->place.path) ||
+	if (!snap_cli_pattern_name(&run->pattern) ||
+	    !snap_cli_output_probe(&run->report.output, run->pattern.path) ||
 	    snap_cli_report_refuses_terminal(&run->report))
 		return SNAP_CLI_TROUBLE;
 	if (request->stats && !snap_cli_output_probe(&run->stats.output, request->stats))
@@ -67,15 +67,15 @@ static bool print_error(struct stacksnap_error *err)
 	return false;
 }
 
-/* Writes it where the place says; false after a message. */
+/* Writes it where the pattern says; false after a message. */
 static bool write_recording(struct run *run, const struct stacksnap_recording *recording)
 {
 	struct snap_cli_output *output = &run->report.output;
 	bool fine = true;
 
 	if (output->fd < 0)
-		fine = snap_cli_place_name(&run->place) &&
-		       snap_cli_output_init(output, run->place.path, false);
+		fine = snap_cli_pattern_name(&run->pattern) &&
+		       snap_cli_output_init(output, run->pattern.path, false);
 	if (fine) {
 		snap_cli_report_describe(&run->report, output->fd);
 		fine = snap_cli_report_print(&run->report,
@@ -85,9 +85,9 @@ static bool write_recording(struct run *run, const struct stacksnap_recording *r
 		snap_cli_output_deinit(output);
 	if (!fine || run->report.broken_pipe)
 		return fine;
-	run->place.written++;
-	if (run->place.path)
-		snap_cli_message("recording written to %s", run->place.path);
+	run->pattern.written++;
+	if (run->pattern.path)
+		snap_cli_message("recording written to %s", run->pattern.path);
 	return true;
 }
 
@@ -134,7 +134,7 @@ static bool begin_growing(struct run *run)
 	struct snap_cli_output *output = &run->report.output;
 	struct stacksnap_error *err;
 
-	if (output->fd < 0 && !snap_cli_output_init_growing(output, run->place.path))
+	if (output->fd < 0 && !snap_cli_output_init_growing(output, run->pattern.path))
 		return false;
 	err = stacksnap_recorder_write_to(run->recorder, output->fd);
 	return !err || print_error(err);
@@ -160,8 +160,8 @@ static bool end_growing(struct run *run)
 	run->report.output.keeps_open = false;
 	if (!snap_cli_output_commit(&run->report.output))
 		return false;
-	if (run->place.path)
-		snap_cli_message("recording written to %s", run->place.path);
+	if (run->pattern.path)
+		snap_cli_message("recording written to %s", run->pattern.path);
 	return true;
 }
 
@@ -241,7 +241,7 @@ static int conclude_run(struct run *run, const struct stacksnap_recording *recor
 {
 	int status = snap_cli_report_recording_status(recording);
 
-	if (!snap_cli_place_is_stdout(&run->place))
+	if (!snap_cli_pattern_is_stdout(&run->pattern))
 		print_summary(run, recording);
 	else if (!run->report.broken_pipe)
 		print_remarks(recording);
@@ -276,7 +276,7 @@ static int report_failure(struct run *run, const char *code, const char *message
 {
 	struct snap_cli_output *output = &run->report.output;
 
-	if (snap_cli_place_is_stdout(&run->place)) {
+	if (snap_cli_pattern_is_stdout(&run->pattern)) {
 		if (output->fd < 0 && !snap_cli_output_init(output, NULL, false))
 			return SNAP_CLI_TROUBLE;
 		return snap_cli_report_failure(&run->report, code, message);
@@ -373,7 +373,7 @@ int snap_cli_cmd_record(struct snap_cli_request *request)
 	if (status == SNAP_CLI_WHOLE)
 		status = record_targets(&run);
 	stacksnap_recorder_destroy(run.recorder);
-	snap_cli_place_deinit(&run.place);
+	snap_cli_pattern_deinit(&run.pattern);
 	snap_cli_report_deinit(&run.stats);
 	snap_cli_report_deinit(&run.report);
 	return status;

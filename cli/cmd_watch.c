@@ -5,7 +5,7 @@
  */
 #include "commands.h"
 #include "message.h"
-#include "place.h"
+#include "output_pattern.h"
 #include "report.h"
 #include "signals.h"
 
@@ -20,7 +20,7 @@ enum { SAVE_APART_S = 30 };
 struct run {
 	struct snap_cli_request *request;
 	struct snap_cli_report saved; /* -o */
-	struct snap_cli_place place;
+	struct snap_cli_pattern pattern;
 	struct stacksnap_watcher *watcher;
 	int64_t saved_s; /* CLOCK_MONOTONIC of the latest file */
 	bool json, failed, broken_pipe;
@@ -62,20 +62,20 @@ static void save_snapshot(struct run *run, const struct stacksnap_alert *alert)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (!run->place.pattern || stacksnap_alert_is_over(alert) ||
+	if (!run->pattern.text || stacksnap_alert_is_over(alert) ||
 	    !stacksnap_alert_has_snapshot(alert) ||
 	    (run->saved_s && now.tv_sec - run->saved_s < SAVE_APART_S))
 		return;
 	run->saved_s = now.tv_sec;
 	run->failed =
-		!snap_cli_place_name(&run->place) ||
-		!snap_cli_output_init(output, run->place.path, false) ||
+		!snap_cli_pattern_name(&run->pattern) ||
+		!snap_cli_output_init(output, run->pattern.path, false) ||
 		!snap_cli_report_print(&run->saved, (struct snap_cli_document){ .alert = alert });
 	snap_cli_output_deinit(output);
 	if (run->failed)
 		return;
-	run->place.written++;
-	snap_cli_message("snapshot written to %s", run->place.path);
+	run->pattern.written++;
+	snap_cli_message("snapshot written to %s", run->pattern.path);
 }
 
 static int on_alert(void *context, const struct stacksnap_alert *alert)
@@ -111,7 +111,7 @@ static bool prepare_run(struct run *run)
 	if (request->save_capture)
 		return snap_cli_message("--save-capture cannot be used with --watch");
 	run->json = format && strcmp(format, "text") != 0;
-	if (!snap_cli_place_init(&run->place, request->output))
+	if (!snap_cli_pattern_init(&run->pattern, request->output))
 		return false;
 	request->format = NULL;
 	snap_cli_report_prepare(&run->saved, request);
@@ -157,6 +157,6 @@ int snap_cli_cmd_watch(struct snap_cli_request *request)
 	if (prepare_run(&run))
 		status = watch_targets(&run);
 	stacksnap_watcher_destroy(run.watcher);
-	snap_cli_place_deinit(&run.place);
+	snap_cli_pattern_deinit(&run.pattern);
 	return status;
 }

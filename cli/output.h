@@ -10,7 +10,7 @@
 #ifndef SNAP_CLI_OUTPUT_H
 #define SNAP_CLI_OUTPUT_H
 
-#include "locate.h"
+#include "output_location.h"
 #include "signals.h"
 
 #include <stdbool.h>

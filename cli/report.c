@@ -4,8 +4,8 @@
 
 #include "commands.h"
 #include "message.h"
+#include "repeats.h"
 #include "signals.h"
-#include "tally.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -196,18 +196,18 @@ bool snap_cli_report_print(struct snap_cli_report *report, struct snap_cli_docum
 /* One line each, but of a hundred alike only the first: --all as an ordinary user. */
 static void print_messages(const struct stacksnap_snapshot *snapshot)
 {
-	struct snap_cli_tally warnings = { .used = 0 }, troubles = { .used = 0 };
+	struct snap_cli_repeats warnings = { .used = 0 }, troubles = { .used = 0 };
 	const char *code, *message;
 
 	for (size_t i = 0; stacksnap_snapshot_warning(snapshot, i, &code, &message, NULL, NULL);
 	     i++)
 		/* --no-stop asked for it, and the report says it in its first line. */
 		if (strcmp(code, "not_one_instant") != 0)
-			snap_cli_tally_message(&warnings, code, message);
-	snap_cli_tally_rest(&warnings, "warnings");
+			snap_cli_repeats_message(&warnings, code, message);
+	snap_cli_repeats_rest(&warnings, "warnings");
 	for (size_t i = 0; stacksnap_snapshot_trouble(snapshot, i, &code, &message, NULL); i++)
-		snap_cli_tally_message(&troubles, code, message);
-	snap_cli_tally_rest(&troubles, "processes");
+		snap_cli_repeats_message(&troubles, code, message);
+	snap_cli_repeats_rest(&troubles, "processes");
 }
 
 /* A report in text that would say no more than "no such process" is left to stderr. */
@@ -271,7 +271,7 @@ static bool ended_well(enum stacksnap_recording_end end)
 
 int snap_cli_report_recording_status(const struct stacksnap_recording *recording)
 {
-	struct snap_cli_tally warnings = { .used = 0 };
+	struct snap_cli_repeats warnings = { .used = 0 };
 	enum stacksnap_outcome outcome = stacksnap_recording_outcome(recording);
 	const char *code, *message;
 	bool told = !ended_well(stacksnap_recording_get_end(recording));
@@ -281,10 +281,10 @@ int snap_cli_report_recording_status(const struct stacksnap_recording *recording
 		/* --no-stop asked for it, and the report says it in its first line. */
 		if (strcmp(code, "not_one_instant") == 0)
 			continue;
-		snap_cli_tally_message(&warnings, code, message);
+		snap_cli_repeats_message(&warnings, code, message);
 		told = true;
 	}
-	snap_cli_tally_rest(&warnings, "warnings");
+	snap_cli_repeats_rest(&warnings, "warnings");
 	/* A status needs a word, and there is none about each thread. */
 	if (outcome == STACKSNAP_OUTCOME_PARTIAL && !told)
 		snap_cli_message("some threads or processes could not be read at every tick: see "

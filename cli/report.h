@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The report: from a snapshot, or from the error that stands for it, to bytes in their place, lines
- * on stderr and the exit status. Everything here happens when the target runs again.
+ * on stderr and the exit status. Everything here happens when the target runs again. Knows nothing of
+ * how a snapshot is taken, nor of what a format looks like: the library does both.
  */
 #ifndef SNAP_CLI_REPORT_H
 #define SNAP_CLI_REPORT_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Draw: a view of a table, and where the recorder stands, on a screen of any size.
+ * Draw: a view of a table, and where the recorder stands, on a screen of any size. Knows what stands
+ * where; nothing of curses, of what keys do, nor of how the table was made.
  */
 #ifndef SNAP_CLI_TOP_DRAW_H
 #define SNAP_CLI_TOP_DRAW_H

@@ -3,12 +3,17 @@
  * The state of one analysis, and its steps:
  *
  *     collect (threads -> distinct stacks of shared frames)   stacks.c
+ *             (a runtime's memory -> managed frames, tasks)   runtime/runtimes.c, task/collect.c
  *     name    (distinct addresses -> functions, once a file)  frames.c
- *     group   (same key -> one stack of the snapshot)         group.c
- *     limit   (no more than a reader can use)                 report_limit.c
- *     view    (filters, types, tree)                          filter.c, node.c
+ *     explain (calls, futexes, facts -> waits)                wait/
+ *     merge   (managed frames into the stacks of threads)     task/merge.c
+ *     group   (same key -> one stack of the snapshot)         label.c, group.c, task/
+ *     limit   (no more than a reader can use)                 report_limit.c, short_text.c
+ *     view    (filters, types, tree)                          filter.c, node.c, tree.c
  *
- * For this folder and log/ alone. Results live in the snapshot's arena, all else in `scratch`,
+ * analyze.c has their order; log/ does some of them for a log. Several ask what a name means:
+ * classify.c, function_name.c. Images, units, unwinders and readers of runtimes know nothing of an
+ * analysis, and do not include this. Results live in the snapshot's arena, all else in `scratch`,
  * which dies with the analysis.
  */
 #ifndef SNAP_ANALYZE_ANALYSIS_H

@@ -4,7 +4,8 @@
  * waits are waits for work.
  *
  * The tables are part of the interface: stacksnap-json(5) prints them, and a change here is a
- * change there. They go by names alone; what a process did with its name is its own affair.
+ * change there. They go by names alone; what a process did with its name is its own affair. Each is
+ * asked about one thing: they know no stacks, and nothing of who else is in the capture.
  */
 #ifndef SNAP_ANALYZE_CLASSIFY_H
 #define SNAP_ANALYZE_CLASSIFY_H

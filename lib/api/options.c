@@ -10,7 +10,7 @@
 #include "api/options.h"
 
 #include "api/setters.h"
-#include "engines/engines.h"
+#include "containers/containers.h"
 #include "model/snapshot.h"
 #include "model/wait/alert.h"
 
@@ -28,7 +28,7 @@ void snap_options_init(struct snap_options *options)
 {
 	*options = (struct snap_options){
 		.children = true,
-		.find_containers = snap_engines_find,
+		.find_containers = snap_containers_find,
 		.max_stack = 1 << 20,
 		.max_snapshot = 128u << 20,
 		.stop_timeout_ns = 1000 * NS_PER_MS,

@@ -4,9 +4,12 @@
  *
  *	parse.c   from the file to program headers and notes
  *	notes.c   what notes say, and the process that comes of it
+ *	layout.h  where things lie in the notes of a processor
  *	maps.c    from program headers and mapped files to mappings
  *	args.c    the arguments as they lie in memory
  *	memory.c  the file at a place
+ *
+ * What comes later does without it: fill.c copies memory by core.h, unpack.c knows no cores.
  */
 #ifndef SNAP_CORE_NOTES_H
 #define SNAP_CORE_NOTES_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The parts of a diff, see diff.h; for the files of this folder only. False: no memory. */
+/*
+ * The parts of a diff, see diff.h; for the files of this folder only. Each compares one subject in both
+ * looks, and knows nothing of the others; diff.c has their order. False: no memory.
+ */
 #ifndef SNAP_DIFF_PARTS_H
 #define SNAP_DIFF_PARTS_H
 

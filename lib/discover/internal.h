@@ -3,8 +3,10 @@
  * What the files of discovery share: one run of it, and its steps.
  *
  * A run looks at the machine (seen.c), marks what the target options mean (match.c), grows the
- * tree (tree.c), and reads the labels of each process (facts.c). Nobody else includes this but
- * tests, which run it on recorded trees.
+ * tree (tree.c), and reads the facts and labels of each process (facts.c, labels.c). A worker asks
+ * for what a process can make sleep (ask.c); users take turns with their new processes (turns.c).
+ * explain.c says why one may not be traced. Nobody else includes this but tests, which run it on
+ * recorded trees.
  */
 #ifndef SNAP_DISCOVER_INTERNAL_H
 #define SNAP_DISCOVER_INTERNAL_H

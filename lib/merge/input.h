@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * All documents of a descriptor into a merger: what cannot be taken is told and passed over, and
- * what follows is read all the same.
+ * what follows is read all the same. Knows nothing of what is in a document, nor of how it is added.
  */
 #ifndef SNAP_MERGE_INPUT_H
 #define SNAP_MERGE_INPUT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Sets of hosts: ranges of their numbers. Most groups are on all hosts or on one, which is one
- * range, however many hosts there are.
+ * range, however many hosts there are. Knows nothing of a host but its number.
  */
 #ifndef SNAP_MERGE_SETS_H
 #define SNAP_MERGE_SETS_H

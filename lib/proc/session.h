@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Sessions, among which the kernel may share processors out first (autogroup, sched(7)): there, who comes first within
- * one does not among all, and somebody with many sessions leaves little to each other one.
+ * one does not among all, and somebody with many sessions leaves little to each other one. Knows nothing of priorities
+ * within a session (base/priority.h), nor of who is to come first.
  */
 #ifndef SNAP_PROC_SESSION_H
 #define SNAP_PROC_SESSION_H

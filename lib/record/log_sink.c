@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Follow: see log_sink.h. */
+/* What the sampler tells becomes a log: see log_sink.h. */
 #include "record/log_sink.h"
 
 #include "base/buffer.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Alerts of a watch as lines: text, or JSON Lines (stacksnap-json(5)). */
+/*
+ * Alerts of a watch as lines: text, or JSON Lines (stacksnap-json(5)). Each line is of one alert, and
+ * says nothing of others. Knows nothing of how an alert is noticed, nor where lines go.
+ */
 #ifndef SNAP_RENDER_ALERT_H
 #define SNAP_RENDER_ALERT_H
 

@@ -2,7 +2,8 @@
 /*
  * What procfs says of a thread while it runs: name, state, processor, flags. At 5-7 us a read this
  * is the longest part of a snapshot of many threads, so the parent of the tracing child reads with
- * it: both take some threads in turns. So nothing here allocates or locks.
+ * it: both take some threads in turns. So nothing here allocates or locks. Knows nothing of ptrace,
+ * nor of stacks and registers.
  */
 #ifndef SNAP_STOP_DESCRIBE_H
 #define SNAP_STOP_DESCRIBE_H

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What conditions know of a thread, for the files that check them alone. */
+/*
+ * What conditions know of a thread, for the files that check them alone (conditions.c, blockers.c): what
+ * a glance sees of it now, beside the wait that the last snapshot has of it. Knows nothing of when
+ * something that holds is told; alarms do.
+ */
 #ifndef SNAP_WATCH_KNOWN_H
 #define SNAP_WATCH_KNOWN_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * View: the last snapshot that a watch has taken, with its threads by number. Owns the snapshot.
+ * Knows nothing of how it was taken, nor of what may be wrong with who is in it.
  */
 #ifndef SNAP_WATCH_VIEW_H
 #define SNAP_WATCH_VIEW_H

@@ -58,7 +58,7 @@ class Layers(Case):
             "analyze": {"base", "model", "analyze"},
             "diff": {"base", "model", "diff"},
             "store": {"base", "model", "store"},
-            "engines": {"base", "model", "store", "engines"},
+            "containers": {"base", "model", "store", "containers"},
             "merge": {"base", "model", "store", "merge"},
             "render": {"base", "model", "store", "render"},
             "files": {"base", "model", "files"},
@@ -132,8 +132,8 @@ class Layers(Case):
 
     def test_the_machine_is_asked_for_in_few_places(self):
         """Whatever understands a capture goes by the capture's processor."""
-        allowed = {"model/arch/registers.h", "stop/child/copy.c", "roles/sandbox/calls.c", "roles/sandbox/stat.c",
-                   "roles/unwinder/exchange.h"}
+        allowed = {"model/arch/registers.h", "stop/child/copy.c", "roles/sandbox/fstat_trap.c",
+                   "roles/sandbox/seccomp.c", "roles/unwinder/exchange.h"}
         found = {path for path, text in sources(".c", ".h")
                  if re.search(r"__(x86_64|aarch64)__", without_comments(text))}
         self.assertEqual(found, allowed)

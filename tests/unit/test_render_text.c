@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "golden.h"
-#include "render/text/folders.h"
+#include "render/text/source_paths.h"
 #include "render/view/elide.h"
 #include "render/view/when.h"
 #include "task_snapshots.h"

@@ -5,7 +5,8 @@
  * An own reader, because libdw inflates every section and keeps tables of whole units where a
  * handful of addresses needs a look: see lib/README.md. Sections are taken on demand, tables are
  * read as far as somebody asks, nothing is kept but what is used again. Every offset is checked;
- * loops end because each step consumes bytes or is counted.
+ * loops end because each step consumes bytes or is counted. Knows nothing of processes, of where
+ * files lie (the symbolizer's finder does), nor of unwinding.
  */
 #ifndef SNAP_ANALYZE_DWARF_DWARF_H
 #define SNAP_ANALYZE_DWARF_DWARF_H

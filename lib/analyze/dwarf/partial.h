@@ -5,7 +5,7 @@
  * Compressed bytes must be read from their start, but nobody has to keep what lies between the
  * units that are wanted, nor to read on after the last. The section's addresses are reserved as a
  * whole, so offsets mean what they always mean; what was not wanted reads as zeros and takes no
- * memory.
+ * memory. Knows nothing of what is in a unit but its length.
  */
 #ifndef SNAP_ANALYZE_DWARF_PARTIAL_H
 #define SNAP_ANALYZE_DWARF_PARTIAL_H

@@ -2,7 +2,8 @@
 /*
  * Reading bytes that may lie: a cursor never moves past its end. What is not there reads as 0 and
  * leaves the cursor at its end, marked as failed, so that loops over it stop. Little-endian only,
- * like the images.
+ * like the images. Knows how numbers, texts and lengths of DWARF's units are written, and nothing of
+ * what they mean.
  */
 #ifndef SNAP_ANALYZE_ELF_CURSOR_H
 #define SNAP_ANALYZE_ELF_CURSOR_H

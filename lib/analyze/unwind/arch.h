@@ -3,6 +3,7 @@
  * What is special to one architecture: registers, the registers that rows follow, syscall names.
  *
  * Chosen by the capture, not by the machine: one of aarch64 is unwound on x86-64 as it is at home.
+ * Knows registers and instructions that it is shown, and nothing of how a row or a caller is found.
  *
  * To add one: write unwind/arch_NAME.c with one struct snap_arch_ops and add it to the switch in
  * snap_arch_ops(); CONTRIBUTING.md ("A processor") has the other places.

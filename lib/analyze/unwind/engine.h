@@ -5,7 +5,8 @@
  * Over the copy (engine_libunwind.c): steps from registers through memory that a callback reads;
  * for what rows refuse, and alone with --engine=libunwind. And on a thread that stands still
  * (engine_ptrace.c): the reference, a test aid, entered by capture through its stop hook
- * (--engine=ptrace).
+ * (--engine=ptrace). Neither decides when it is asked (unwind.c, step.c; pipeline.c), and
+ * neither knows names of functions.
  */
 #ifndef SNAP_ANALYZE_UNWIND_ENGINE_H
 #define SNAP_ANALYZE_UNWIND_ENGINE_H

@@ -6,7 +6,7 @@
  */
 #include "analyze/unwind/engine.h"
 
-#include "analyze/unwind/cfi.h"
+#include "analyze/unwind/cfi_check.h"
 #include "model/arch/registers.h"
 
 #include <libunwind.h>

@@ -5,7 +5,7 @@
  */
 #include "analyze/unwind/rows.h"
 
-#include "analyze/unwind/cfi.h"
+#include "analyze/unwind/cfi_check.h"
 #include "analyze/unwind/expression.h"
 #include "analyze/unwind/go.h"
 #include "base/buffer.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the files of this folder share: see wait.h for their order. */
+/*
+ * What the files of this folder, of kernel/ and of graph/ share: waiters, how they are found, and
+ * what each step does for the others. See wait.h for the order of steps.
+ */
 #ifndef SNAP_ANALYZE_WAIT_WAITER_H
 #define SNAP_ANALYZE_WAIT_WAITER_H
 

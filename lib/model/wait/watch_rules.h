@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Rules of a watch: which conditions are looked for, and when each is told. Plain values.
+ * Rules of a watch: which conditions are looked for, and when each is told. Plain values. Knows
+ * nothing of how a condition is found (watch/conditions.h), nor of what an alert holds (alert.h).
  */
 #ifndef SNAP_MODEL_WAIT_WATCH_RULES_H
 #define SNAP_MODEL_WAIT_WATCH_RULES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Chrome trace events: what the parts of the document share. chrome.c has names and slices,
- * counters.c what is counted. Knows nothing of other formats.
+ * counters.c what is counted, waits.c what threads wait for. Knows nothing of other formats.
  */
 #ifndef SNAP_RENDER_CHROME_CHROME_H
 #define SNAP_RENDER_CHROME_CHROME_H

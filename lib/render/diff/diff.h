@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What changed between two looks, as text, as JSON (stacksnap-json(5)) and as a page for a browser
- * (render/html/diff.c): see model/diff/diff.h.
+ * (render/html/diff.c): see model/diff/diff.h. All three show a diff that is whole; none compares
+ * anything (diff/).
  */
 #ifndef SNAP_RENDER_DIFF_DIFF_H
 #define SNAP_RENDER_DIFF_DIFF_H

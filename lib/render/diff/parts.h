@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The parts of a diff's text, see diff.h; for the files of this folder only. */
+/*
+ * The parts of a diff's text, see diff.h; for the files of this folder only. text.c has the document
+ * and the order of its parts, groups.c those whose lines are stacks. Knows nothing of JSON, nor of how
+ * a change was found.
+ */
 #ifndef SNAP_RENDER_DIFF_PARTS_H
 #define SNAP_RENDER_DIFF_PARTS_H
 

@@ -7,7 +7,7 @@
 #define SNAP_RENDER_TEXT_FRAME_H
 
 #include "model/snapshot.h"
-#include "render/text/folders.h"
+#include "render/text/source_paths.h"
 
 struct snap_shown_entry {
 	char *name, *location;

@@ -7,7 +7,7 @@
 #define SNAP_RENDER_TEXT_TASK_H
 
 #include "model/snapshot.h"
-#include "render/text/alike.h"
+#include "render/text/alike_tasks.h"
 #include "render/text/line.h"
 
 /* "main.worker": the name of all tasks, the first few names, or where they stand. */

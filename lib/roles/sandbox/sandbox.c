@@ -107,7 +107,7 @@ static struct stacksnap_error *limit_resources(const struct snap_sandbox *sandbo
 /*
  * The signals that it sends itself: abort(), the soft limit of its time, which says why it ended
  * (the hard one kills), and answer_stat()'s. A role blocks all; from now on nothing is blocked or
- * let through any more, see calls.c.
+ * let through any more, see seccomp.c.
  */
 static struct stacksnap_error *hear_own_signals(void)
 {

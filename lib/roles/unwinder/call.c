@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * One call of a remote unwinder: hands a copy over, answers what the parser asks for meanwhile, and
- * waits no longer than it must. See unwinder.h; who is believed is decided in unwinder.c.
+ * waits no longer than it must. See unwinder.h; unwinder.c decides whose fault it is when the parser
+ * is lost, answer.c and take_tasks.c what is believed of an answer.
  */
 #include "base/clock.h"
 #include "roles/unwinder/internal.h"

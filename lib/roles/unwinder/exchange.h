@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The memory that a remote unwinder shares with its parser, at the same address in both: one call,
- * one answer. Included by unwinder*.c alone.
+ * one answer. For both sides, in this folder alone: the client has it by internal.h.
  *
  * The client writes while the parser waits. What the parser writes is as hostile as what it reads,
  * and it may write to all of this at any time: the client takes each value of the second part

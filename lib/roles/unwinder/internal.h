@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The inside of the client of a remote unwinder, shared by unwinder.c (whose stack, what is
- * believed of the answer) and call.c (the parser, one call). Nobody else includes it.
+ * The inside of the client of a remote unwinder: what its files share. The parser's side (parser.c,
+ * managed.c, tasks.c) does not include it.
+ *
+ *	unwinder.c    which processes the parser knows, whose fault it is when one is lost
+ *	call.c        the parser, and one call of it
+ *	answer.c      what is believed of an answer about a thread
+ *	take_tasks.c  the same of one about the tasks of a process
  */
 #ifndef SNAP_ROLES_UNWINDER_INTERNAL_H
 #define SNAP_ROLES_UNWINDER_INTERNAL_H

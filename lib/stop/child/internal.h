@@ -3,7 +3,7 @@
  * Inside the tracing child of a stop: what its files share.
  *
  *	child.c    its life: signals, memory, the order of what follows
- *	list.c     threads, listed and seized while all run
+ *	seize.c    threads, listed and seized while all run
  *	pause.c    from the first INTERRUPT to the last DETACH
  *	birth.c    threads and processes that are born meanwhile
  *	settle.c   are the threads that are known all that there are?
@@ -12,7 +12,7 @@
  *	maps.c     the address spaces
  *	plan.c     the memory of managed runtimes: which, and its copy
  *	reader.h   what workers read for us, who touch no memory of a target
- *	tracee.h   the phases that a thread goes through
+ *	phases.h   the phases that a thread goes through
  *
  * From the first SEIZE on nothing is done that a target can make sleep without end.
  *
@@ -26,8 +26,8 @@
 #include "base/workers.h"
 #include "proc/procfs.h"
 #include "stop/child/child.h"
+#include "stop/child/phases.h"
 #include "stop/child/reader.h"
-#include "stop/child/tracee.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -156,7 +156,7 @@ void *snap_ticks_context(const void *frame);
 /* For who has left the handler by a jump. */
 void snap_ticks_allow(void);
 
-/* list.c */
+/* seize.c */
 /* Reads and seizes the processes that were added since the last call. */
 void snap_tracer_prepare(struct snap_tracer *tracer);
 /* Fills in what procfs says of a thread; false when it has gone. */

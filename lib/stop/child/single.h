@@ -7,7 +7,7 @@
 #define SNAP_STOP_CHILD_SINGLE_H
 
 #include "base/shared_memory.h"
-#include "stop/child/tracee.h"
+#include "stop/child/phases.h"
 #include "stop/plan/of_thread.h"
 #include "stop/single.h"
 

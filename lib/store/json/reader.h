@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The reader of snapshots' JSON: the document and its processes are read.c, their
- * stacks stacks.c, frames frames.c, what runtimes add tasks.c, waits
- * waits.c. Nobody else includes it.
+ * The reader of snapshots' JSON: the document and its processes are read.c, their stacks stacks.c,
+ * groups of all processes together.c, frames frames.c, what runtimes add tasks.c, waits waits.c.
+ * Nobody else includes it.
  */
 #ifndef SNAP_STORE_JSON_READER_H
 #define SNAP_STORE_JSON_READER_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a log has beside the arrays of model/log.h: an index, which finds what is there already, and
- * owns what is not in an arena. For those who fill, forget, write and read logs, in store/ alone;
- * everybody else has log.h.
+ * owns what is not in an arena. For those who fill, forget, write and read logs: store/, and
+ * render/snaprec*.c, which make a log of a recording again. Everybody else has log.h.
  */
 #ifndef SNAP_STORE_LOG_INDEX_H
 #define SNAP_STORE_LOG_INDEX_H

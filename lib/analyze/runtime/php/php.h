@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * PHP's inside, for the files of this folder: where things lie in its memory (the tables of
- * layout.c), and where the interpreter is.
+ * PHP's inside, for the files of this folder: where things lie in its memory (constants below; what
+ * versions have moved is a table in find.c), and where the interpreter is.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_PHP_PHP_H
 #define SNAP_ANALYZE_RUNTIME_PHP_PHP_H

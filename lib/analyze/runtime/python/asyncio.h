@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tasks of asyncio, as files of this folder need them. */
+/*
+ * Tasks of asyncio, as files of this folder need them: where they are (asyncio.c; up to 3.13 heap.c,
+ * and loops.c for whether there can be any), who awaits them, and what is told of each. Knows nothing
+ * of the machine's stacks, nor of how tasks are grouped and shown (analyze/task/).
+ */
 #ifndef SNAP_ANALYZE_RUNTIME_PYTHON_ASYNCIO_H
 #define SNAP_ANALYZE_RUNTIME_PYTHON_ASYNCIO_H
 

@@ -1,269 +1,183 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Code objects and places in them: what a frame of Python's interpreter says as a frame of the
- * result. Each code object is read once, each of its lines is one frame. Knows nothing of chains.
+ * The chain of frames of one thread of Python, cut into runs: what one loop of the interpreter, a
+ * function on the machine's stack, runs. From 3.12 on a shim, a frame without code that lies in
+ * that function's own frame, ends each; 3.11 marks the outermost of each, and has a list of the
+ * loops; before, each frame has a loop of its own. Knows nothing of lists of threads.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/python.h"
 
 #include "base/buffer.h"
 
-enum {
-	MOST_CODE = 1 << 24, /* bytes of bytecode */
-	MOST_COPIES = 4096,  /* copies of the bytecode of one function */
+struct walk {
+	struct snap_python *python;
+	const uint8_t *state;
+	uint64_t loop;      /* of 3.10 to 3.12: the one that runs the frame at hand; 0: none */
+	uint64_t last_shim; /* 0: the last frame was none */
+	bool was_cut;       /* there were more frames than are read */
+	size_t first;       /* of the run at hand */
+	const struct snap_runtime_frame **frames;
+	size_t frame_count, frame_capacity;
+	struct snap_runtime_run *runs;
+	size_t run_count, run_capacity;
 };
 
-/* What is known of one code object. */
-struct code {
-	uint64_t address;
-	bool makes_sense;
-	const char *name, *file;
-	uint32_t first_line;
-	uint64_t bytecode; /* its address, 0: places are no addresses */
-	uint64_t bytecode_size;
-	uint64_t copies; /* address of the array of other copies; 0: none */
-	uint8_t *table;
-	size_t table_size;
-	bool has_lines; /* the table is there, though it may be empty */
-};
-
-struct place {
-	const struct code *code;
-	uint32_t line;
-	const struct snap_runtime_frame *frame;
-};
-
-struct snap_python_places {
-	struct snap_pointer_table codes; /* keys: addresses of the target */
-	struct snap_hash_table table;    /* of places */
-	struct place *places;
-	size_t count, capacity;
-};
-
-static void release_code(void *pointer)
+/* Ends the run at hand, if anything is in it. False: no memory. */
+static bool end_run(struct walk *walk, uint64_t anchor)
 {
-	struct code *code = pointer;
-
-	if (code)
-		free(code->table);
-	free(code);
-}
-
-bool snap_python_places_create(struct snap_python *python)
-{
-	python->places = calloc(1, sizeof(*python->places));
-	return python->places;
-}
-
-void snap_python_places_destroy(struct snap_python *python)
-{
-	struct snap_python_places *places = python->places;
-
-	if (!places)
-		return;
-	snap_pointer_table_release(&places->codes, release_code);
-	snap_hash_table_deinit(&places->table);
-	free(places->places);
-	free(places);
-	python->places = NULL;
-}
-
-/* ---- code objects ---- */
-
-/* The line table, a bytes object, as much of it as is there; false: no memory. */
-static bool read_table(const struct snap_python *python, uint64_t address, struct code *code)
-{
-	const struct snap_python_layout *layout = &python->layout;
-	uint64_t size;
-
-	if (!snap_runtime_word(python->process, address + layout->bytes_size, &size))
+	if (walk->frame_count == walk->first)
 		return true;
-	code->has_lines = size == 0;
-	if (size == 0)
-		return true;
-	if (size > SNAP_PYTHON_MOST_LINES)
-		size = SNAP_PYTHON_MOST_LINES;
-	code->table = malloc(size);
-	if (!code->table)
+	if (!snap_reserve_array(walk->runs, walk->run_capacity, walk->run_count + 1))
 		return false;
-	code->has_lines =
-		snap_runtime_read(python->process, address + layout->bytes_data, code->table, size);
-	code->table_size = code->has_lines ? size : 0;
+	walk->runs[walk->run_count++] = (struct snap_runtime_run){
+		.first = walk->first, .count = walk->frame_count - walk->first, .anchor = anchor
+	};
+	walk->first = walk->frame_count;
 	return true;
 }
 
-static bool read_names(const struct snap_python *python, const uint8_t *record, struct code *code)
+/* The loop around this one; it lies further up on the stack. */
+static void leave_loop(struct walk *walk)
 {
-	const struct snap_python_layout *layout = &python->layout;
+	const struct snap_python_layout *layout = &walk->python->layout;
+	uint64_t previous;
 
-	return snap_python_string(python, snap_runtime_field(record, layout->code.name, 8),
-				  &code->name) &&
-	       snap_python_string(python, snap_runtime_field(record, layout->code.file, 8),
-				  &code->file);
+	if (walk->loop == 0)
+		return;
+	if (!snap_runtime_word(walk->python->process, walk->loop + layout->loop.previous,
+			       &previous) ||
+	    previous <= walk->loop)
+		previous = 0;
+	walk->loop = previous;
 }
 
-static bool read_code(const struct snap_python *python, struct code *code)
+/* After a frame was taken: whether its run ends with it. */
+static bool ends_run(const struct walk *walk, const uint8_t *frame)
 {
-	const struct snap_python_layout *layout = &python->layout;
-	uint8_t record[SNAP_PYTHON_RECORD];
+	const struct snap_python_layout *layout = &walk->python->layout;
 
-	if (!snap_runtime_read(python->process, code->address, record, layout->code.size))
-		return true;
-	if (python->code_type &&
-	    snap_runtime_field(record, layout->object_type, 8) != python->code_type)
-		return true;
-	code->first_line = (uint32_t)snap_runtime_field(record, layout->code.first_line, 4);
-	if (layout->place == SNAP_PYTHON_PLACE_POINTER) {
-		code->bytecode = code->address + layout->code.bytecode;
-		code->bytecode_size = snap_runtime_field(record, layout->var_size, 8);
-		if (code->bytecode_size > MOST_CODE / 2)
-			return true;
-		code->bytecode_size *= 2;
-		if (layout->code.bytecode_copies)
-			code->copies = snap_runtime_field(record, layout->code.bytecode_copies, 8);
-	}
-	if (!read_names(python, record, code))
+	if (layout->frame.owner)
 		return false;
-	if (!code->name || !code->name[0] || !code->file || code->first_line > INT32_MAX)
-		return true;
-	code->makes_sense = true;
-	if (!python->process->options->lines)
-		return true;
-	return read_table(python, snap_runtime_field(record, layout->code.line_table, 8), code);
+	return !layout->frame.is_entry || frame[layout->frame.is_entry] != 0;
 }
 
-/* The code object at an address, which may make no sense; NULL: no memory. */
-static struct code *find_code(struct snap_python *python, uint64_t address)
+/* One frame of the chain; NULL in *reason: it was taken. */
+static bool take_frame(struct walk *walk, uint64_t address, const uint8_t *frame,
+		       const char **reason)
 {
-	struct snap_pointer_entry *entry =
-		snap_pointer_table_get(&python->places->codes, (const void *)(uintptr_t)address);
-	struct code *code;
+	const struct snap_python_layout *layout = &walk->python->layout;
+	const struct snap_runtime_frame *made;
 
-	if (!entry)
-		return NULL;
-	if (entry->pointer)
-		return entry->pointer;
-	code = calloc(1, sizeof(*code));
-	entry->pointer = code;
-	if (!code)
-		return NULL;
-	code->address = address;
-	return read_code(python, code) ? code : NULL;
-}
-
-/* ---- places ---- */
-
-/* Where the bytecode lies that a frame of a free-threaded interpreter runs. */
-static bool find_bytecode(const struct snap_python *python, const uint8_t *frame,
-			  const struct code *code, uint64_t *ret)
-{
-	const struct snap_python_layout *layout = &python->layout;
-	uint32_t index;
-	uint64_t count;
-
-	*ret = code->bytecode;
-	if (!layout->frame.bytecode_copy)
-		return true;
-	index = (uint32_t)snap_runtime_field(frame, layout->frame.bytecode_copy, 4);
-	if (index == 0 || code->copies == 0)
-		return true;
-	if (index >= MOST_COPIES || !snap_runtime_word(python->process, code->copies, &count) ||
-	    index >= count)
-		return false;
-	return snap_runtime_word(python->process, code->copies + 8 + 8 * (uint64_t)index, ret);
-}
-
-/* The offset into the bytecode, -2 or -1 before the first instruction; false: it is absurd. */
-static bool offset_of(const struct snap_python *python, const uint8_t *frame,
-		      const struct code *code, int64_t *ret)
-{
-	const struct snap_python_layout *layout = &python->layout;
-	int64_t offset = (int32_t)snap_runtime_field(frame, layout->frame.place, 4);
-	uint64_t bytecode;
-
-	switch (layout->place) {
-	case SNAP_PYTHON_PLACE_BYTES:
-		break;
-	case SNAP_PYTHON_PLACE_UNITS:
-		offset *= 2;
-		break;
-	case SNAP_PYTHON_PLACE_POINTER:
-		if (!find_bytecode(python, frame, code, &bytecode))
-			return false;
-		offset = (int64_t)(snap_runtime_field(frame, layout->frame.place, 8) - bytecode);
-		if (offset > (int64_t)code->bytecode_size)
-			return false;
-		break;
+	if (layout->frame.owner && frame[layout->frame.owner] >= layout->frame.first_shim) {
+		walk->last_shim = address;
+		return end_run(walk, address);
 	}
-	*ret = offset;
-	return offset >= -2 && offset < MOST_CODE;
+	walk->last_shim = 0;
+	if (!snap_python_frame(walk->python, frame, &made))
+		return false;
+	if (!made) {
+		*reason = "a frame of Python makes no sense";
+		return true;
+	}
+	if (!snap_reserve_array(walk->frames, walk->frame_capacity, walk->frame_count + 1))
+		return false;
+	walk->frames[walk->frame_count++] = made;
+	if (ends_run(walk, frame)) {
+		if (!end_run(walk, walk->loop))
+			return false;
+		leave_loop(walk);
+	}
+	return true;
 }
 
-static bool make_frame(struct snap_python *python, const struct code *code, uint32_t line,
-		       const struct snap_runtime_frame **ret)
+static const char not_copied[] = "frames of Python that were not copied";
+
+static uint64_t innermost_frame(struct walk *walk, const char **reason)
+{
+	const struct snap_python_layout *layout = &walk->python->layout;
+	uint64_t frame = 0;
+
+	if (layout->thread.loop)
+		walk->loop = snap_runtime_field(walk->state, layout->thread.loop, 8);
+	if (layout->thread.frame)
+		return snap_runtime_field(walk->state, layout->thread.frame, 8);
+	if (walk->loop &&
+	    !snap_runtime_word(walk->python->process, walk->loop + layout->loop.frame, &frame))
+		*reason = not_copied;
+	return frame;
+}
+
+/* From the innermost frame out. NULL in *reason: to the end, or as far as anybody reads. */
+static bool follow(struct walk *walk, uint64_t address, uint64_t *outermost_ret,
+		   const char **reason)
+{
+	const struct snap_python_layout *layout = &walk->python->layout;
+	uint8_t frame[SNAP_PYTHON_RECORD];
+
+	for (size_t i = 0; address != 0 && !*reason; i++) {
+		if (i == SNAP_PYTHON_MOST_FRAMES || walk->python->frames_left == 0) {
+			walk->was_cut = true;
+			break;
+		}
+		walk->python->frames_left--;
+		if (!snap_runtime_read(walk->python->process, address, frame, layout->frame.size)) {
+			*reason = not_copied;
+			break;
+		}
+		*outermost_ret = address;
+		if (!take_frame(walk, address, frame, reason))
+			return false;
+		address = snap_runtime_field(frame, layout->frame.previous, 8);
+	}
+	return end_run(walk, 0);
+}
+
+/* How the chain ended, if nothing was wrong with its frames. */
+static void judge_end(const struct walk *walk, uint64_t outermost, struct snap_runtime_stack *stack)
+{
+	const struct snap_python_layout *layout = &walk->python->layout;
+	uint32_t base = layout->thread.base_frame;
+
+	stack->end = SNAP_UNWIND_COMPLETE;
+	if (walk->was_cut) {
+		stack->end = SNAP_UNWIND_LIMIT;
+		stack->reason = "more frames of Python than are read";
+	} else if (layout->frame.owner &&
+		   (walk->last_shim != outermost ||
+		    (base && snap_runtime_field(walk->state, base, 8) != outermost))) {
+		stack->end = SNAP_UNWIND_FAILED;
+		stack->reason = "the frames of Python do not end where they should";
+	}
+}
+
+struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const uint8_t *state,
+					       struct snap_python_chain *chain)
 {
 	struct snap_arena *arena = python->process->arena;
-	struct snap_runtime_frame *frame = snap_arena_new(arena, struct snap_runtime_frame);
+	struct walk walk = { .python = python, .state = state };
+	const char *reason = NULL;
+	uint64_t outermost = 0;
+	bool fits;
 
-	if (!frame)
-		return false;
-	frame->entries = snap_arena_new(arena, struct snap_entry);
-	if (!frame->entries)
-		return false;
-	frame->entry_count = 1;
-	frame->entries[0] = (struct snap_entry){ .function = code->name, .language = "python" };
-	if (python->process->options->lines && code->file[0]) {
-		frame->entries[0].file = code->file;
-		frame->entries[0].line = line;
+	chain->innermost = innermost_frame(&walk, &reason);
+	fits = follow(&walk, chain->innermost, &outermost, &reason);
+
+	judge_end(&walk, outermost, &chain->stack);
+	if (reason) {
+		chain->stack.end = SNAP_UNWIND_UNREADABLE;
+		chain->stack.reason = reason;
 	}
-	*ret = frame;
-	return true;
-}
-
-static bool find_place(struct snap_python *python, const struct code *code, uint32_t line,
-		       const struct snap_runtime_frame **ret)
-{
-	struct snap_python_places *places = python->places;
-	uint64_t hash = snap_hash_add(code->address, line);
-	struct snap_probe probe = snap_hash_table_probe(&places->table, hash);
-	struct place place = { .code = code, .line = line };
-
-	while (snap_probe_next(&probe)) {
-		const struct place *known = &places->places[probe.number];
-
-		if (known->code != code || known->line != line)
-			continue;
-		*ret = known->frame;
-		return true;
+	if (fits && walk.frame_count) {
+		chain->stack.frames = snap_arena_memdup(arena, walk.frames,
+							walk.frame_count * sizeof(*walk.frames));
+		chain->runs =
+			snap_arena_memdup(arena, walk.runs, walk.run_count * sizeof(*walk.runs));
+		fits = chain->stack.frames && chain->runs;
+		chain->stack.count = walk.frame_count;
+		chain->run_count = walk.run_count;
 	}
-	if (!make_frame(python, code, line, &place.frame) ||
-	    !snap_reserve_array(places->places, places->capacity, places->count + 1) ||
-	    !snap_hash_table_add(&places->table, hash, places->count))
-		return false;
-	places->places[places->count++] = place;
-	*ret = place.frame;
-	return true;
-}
-
-bool snap_python_frame(struct snap_python *python, const uint8_t *frame,
-		       const struct snap_runtime_frame **ret)
-{
-	/* From 3.14 on the low bits of the reference say how it is counted. */
-	uint64_t address = snap_runtime_field(frame, python->layout.frame.code, 8) & ~3ull;
-	const struct code *code;
-	uint32_t line = 0; /* not that of another place */
-	int64_t offset;
-
-	*ret = NULL;
-	if (address == 0)
-		return true;
-	code = find_code(python, address);
-	if (!code)
-		return false;
-	if (!code->makes_sense || !offset_of(python, frame, code, &offset))
-		return true;
-	if (code->has_lines)
-		line = snap_python_line(python->layout.lines, code->table, code->table_size,
-					code->first_line, offset);
-	return find_place(python, code, line, ret);
+	free(walk.frames);
+	free(walk.runs);
+	return fits ? NULL : snap_error_no_memory();
 }

@@ -94,7 +94,7 @@ struct snap_python_asyncio {
 	uint32_t running_task, thread_tasks; /* a thread's state */
 };
 
-/* Places of the code that was seen; see frames.c. */
+/* Places of the code that was seen; see code.c. */
 struct snap_python_places;
 struct snap_python_chain;
 
@@ -182,7 +182,7 @@ size_t snap_python_utf8(const void *characters, size_t count, unsigned width, ch
 bool snap_python_string(const struct snap_python *python, uint64_t address,
 			const char **ret) _must_check_;
 
-/* ---- frames.c ---- */
+/* ---- code.c ---- */
 
 bool snap_python_places_create(struct snap_python *python) _must_check_;
 void snap_python_places_destroy(struct snap_python *python);
@@ -193,6 +193,8 @@ void snap_python_places_destroy(struct snap_python *python);
  */
 bool snap_python_frame(struct snap_python *python, const uint8_t *frame,
 		       const struct snap_runtime_frame **ret) _must_check_;
+
+/* ---- frames.c ---- */
 
 /* The Python frames of one thread in one interpreter. */
 struct snap_python_chain {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Blockers: see waiter.h. From each thread that waits for a lock its owner is followed, and the
- * owner of what that one waits for, up to somebody who waits for no lock, or to an owner that will
- * never come. Each thread is followed once, whatever stands behind it.
+ * Blockers: struct snap_blocker of model/wait/wait.h. From each thread that waits for a lock its
+ * owner is followed, and the owner of what that one waits for, up to somebody who waits for no lock,
+ * or to an owner that will never come. Each thread is followed once, whatever stands behind it.
  */
 #include "analyze/wait/graph/deadlock.h"
 

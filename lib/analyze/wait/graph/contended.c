@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is contended: objects that several threads wait for, see waiter.h. */
+/* Objects that several threads wait for: struct snap_contended of model/wait/wait.h. */
 #include "analyze/wait/waiter.h"
 
 #include "base/bsearch.h"

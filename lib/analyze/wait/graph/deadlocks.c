@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Deadlocks: see waiter.h. The graph has a node for each thread, for each process of which any
+ * Deadlocks: see deadlock.h. The graph has a node for each thread, for each process of which any
  * thread may act, and for each set of such processes; who is stuck in it is stuck.c.
  */
 #include "analyze/wait/graph/deadlock.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The parts of folding: see fold.h. */
+/*
+ * The parts of folding, see fold.h: which processes are alike (key.c), and one of several that are
+ * (merge.c). Both know processes by themselves; children and the tree are fold.c's.
+ */
 #ifndef SNAP_RENDER_VIEW_FOLD_PARTS_H
 #define SNAP_RENDER_VIEW_FOLD_PARTS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where a name that is to be written leads: see locate.h. */
-#include "locate.h"
+/* Where a name that is to be written leads: see output_location.h. */
+#include "output_location.h"
 
 #include "message.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Folders that are left out: see folders.h. Paths are the target's: none is believed to be sane. */
-#include "render/text/folders.h"
+/* Folders that are left out: see source_paths.h. Paths are the target's: none is believed to be sane. */
+#include "render/text/source_paths.h"
 
 #include "base/text.h"
 

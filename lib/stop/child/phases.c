@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The phases of a thread, as a table: see tracee.h. */
-#include "stop/child/tracee.h"
+/* The phases of a thread, as a table: see phases.h. */
+#include "stop/child/phases.h"
 
 #include <stdint.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The files of engines, read one after the other; see engines.h. Formats as of Docker 20 to 28 (config.v2.json: ID, Name
+ * The files of engines, read one after the other; see containers.h. Formats as of Docker 20 to 28 (config.v2.json: ID, Name
  * with a slash before it), containers/storage of podman and CRI-O (containers.json: an array of id and names), and the
  * annotations that containerd's CRI plugin and nerdctl write into the config.json of OCI.
  */
-#include "engines/engines.h"
+#include "containers/containers.h"
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
@@ -221,8 +221,8 @@ static void enter_driver(struct search *search, int folder, const char *name)
 		read_file(search, folder, "containers.json", STORAGE, name);
 }
 
-struct stacksnap_error *snap_engines_find_in(const struct snap_engine_places *places,
-					     const char *name, struct snap_container_ids *ids)
+struct stacksnap_error *snap_containers_find_in(const struct snap_container_places *places,
+						const char *name, struct snap_container_ids *ids)
 {
 	struct search search = { .name = name, .ids = ids, .files_left = MOST_FILES };
 
@@ -238,10 +238,10 @@ struct stacksnap_error *snap_engines_find_in(const struct snap_engine_places *pl
 	return search.error;
 }
 
-struct snap_engine_places snap_engine_places(char *room, size_t size)
+struct snap_container_places snap_container_places(char *room, size_t size)
 {
 	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-	struct snap_engine_places places = {
+	struct snap_container_places places = {
 		.docker = "/var/lib/docker/containers",
 		.containerd = "/run/containerd/io.containerd.runtime.v2.task",
 		.storage = { "/var/lib/containers/storage" },
@@ -257,10 +257,10 @@ struct snap_engine_places snap_engine_places(char *room, size_t size)
 	return places;
 }
 
-struct stacksnap_error *snap_engines_find(const char *name, struct snap_container_ids *ids)
+struct stacksnap_error *snap_containers_find(const char *name, struct snap_container_ids *ids)
 {
 	char room[4096];
-	const struct snap_engine_places places = snap_engine_places(room, sizeof(room));
+	const struct snap_container_places places = snap_container_places(room, sizeof(room));
 
-	return snap_engines_find_in(&places, name, ids);
+	return snap_containers_find_in(&places, name, ids);
 }

@@ -3,8 +3,8 @@
  * Logical processes that look alike are shown as one: siblings without children whose name, type,
  * labels and stacks are the same, as requests that wait for the same thing. Knows nothing of lines.
  */
-#ifndef SNAP_RENDER_TEXT_ALIKE_H
-#define SNAP_RENDER_TEXT_ALIKE_H
+#ifndef SNAP_RENDER_TEXT_ALIKE_TASKS_H
+#define SNAP_RENDER_TEXT_ALIKE_TASKS_H
 
 #include "model/options.h"
 #include "model/snapshot.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* See alike.h. */
-#include "render/text/alike.h"
+/* Logical processes that look alike: see alike_tasks.h. */
+#include "render/text/alike_tasks.h"
 
 #include "base/table.h"
 

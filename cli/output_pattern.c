@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Names of files with the time and a number in them: see place.h. */
-#include "place.h"
+/* Names of files with the time and a number in them: see output_pattern.h. */
+#include "output_pattern.h"
 
 #include "message.h"
 
@@ -16,15 +16,15 @@ static const char time_letters[] = "YmdjHMSFTRuV";
 #define TIME_FORMAT "%Y\n%m\n%d\n%j\n%H\n%M\n%S\n%F\n%T\n%R\n%u\n%V\n"
 static const char own_letters[] = "Ns%";
 
-bool snap_cli_place_is_stdout(const struct snap_cli_place *place)
+bool snap_cli_pattern_is_stdout(const struct snap_cli_pattern *pattern)
 {
-	return !place->pattern || strcmp(place->pattern, "-") == 0;
+	return !pattern->text || strcmp(pattern->text, "-") == 0;
 }
 
-bool snap_cli_place_init(struct snap_cli_place *place, const char *pattern)
+bool snap_cli_pattern_init(struct snap_cli_pattern *pattern, const char *text)
 {
-	*place = (struct snap_cli_place){ .pattern = pattern };
-	for (const char *c = pattern ? pattern : ""; (c = strchr(c, '%')); c += 2)
+	*pattern = (struct snap_cli_pattern){ .text = text };
+	for (const char *c = text ? text : ""; (c = strchr(c, '%')); c += 2)
 		if (!c[1] || (!strchr(time_letters, c[1]) && !strchr(own_letters, c[1])))
 			return snap_cli_message(
 				"--output: '%.2s' in the file name is not one of %%Y %%m %%d %%j "
@@ -34,10 +34,10 @@ bool snap_cli_place_init(struct snap_cli_place *place, const char *pattern)
 	return true;
 }
 
-void snap_cli_place_deinit(struct snap_cli_place *place)
+void snap_cli_pattern_deinit(struct snap_cli_pattern *pattern)
 {
-	free(place->path);
-	*place = (struct snap_cli_place){ .path = NULL };
+	free(pattern->path);
+	*pattern = (struct snap_cli_pattern){ .path = NULL };
 }
 
 static void print_time(FILE *out, char letter, time_t now)
@@ -65,28 +65,28 @@ static void print_sequence(FILE *out, char letter, unsigned number, time_t now)
 		print_time(out, letter, now);
 }
 
-bool snap_cli_place_name(struct snap_cli_place *place)
+bool snap_cli_pattern_name(struct snap_cli_pattern *pattern)
 {
 	time_t now = time(NULL);
 	char *path = NULL;
 	size_t size = 0;
 	FILE *out;
 
-	if (snap_cli_place_is_stdout(place))
+	if (snap_cli_pattern_is_stdout(pattern))
 		return true;
 	out = open_memstream(&path, &size);
 	if (!out)
 		return snap_cli_message("out of memory");
-	for (const char *c = place->pattern; *c; c++)
+	for (const char *c = pattern->text; *c; c++)
 		if (*c == '%')
-			print_sequence(out, *++c, place->written + 1, now);
+			print_sequence(out, *++c, pattern->written + 1, now);
 		else
 			fputc(*c, out);
 	if (fclose(out) != 0) {
 		free(path);
 		return snap_cli_message("out of memory");
 	}
-	free(place->path);
-	place->path = path;
+	free(pattern->path);
+	pattern->path = path;
 	return true;
 }

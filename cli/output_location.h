@@ -7,8 +7,8 @@
  * (fs.protected_symlinks, fs.protected_fifos), so names are walked here, link by link. Knows
  * nothing of what is written.
  */
-#ifndef SNAP_CLI_LOCATE_H
-#define SNAP_CLI_LOCATE_H
+#ifndef SNAP_CLI_OUTPUT_LOCATION_H
+#define SNAP_CLI_OUTPUT_LOCATION_H
 
 #include <limits.h>
 #include <stdbool.h>

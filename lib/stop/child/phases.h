@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tracee: the phases of a thread that a tracing child works on, and the one function by which they
+ * Phases of a tracee, a thread that a tracing child works on, and the one function by which they
  * change. The events are on the arrows.
  *
  *	            +--REFUSED--> REFUSED   runs on, not traced
@@ -24,8 +24,8 @@
  *
  * Knows no process, and makes no system call.
  */
-#ifndef SNAP_STOP_CHILD_TRACEE_H
-#define SNAP_STOP_CHILD_TRACEE_H
+#ifndef SNAP_STOP_CHILD_PHASES_H
+#define SNAP_STOP_CHILD_PHASES_H
 
 #include <stdbool.h>
 

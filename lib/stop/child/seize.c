@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The tracing child's lists: threads by procfs and by SEIZE, read while the target runs. Each read
- * of procfs costs 5-7 us, so a thread gets one (stat) unless more was asked for.
+ * The tracing child lists threads, seizes them and reads what procfs says of them, while the target
+ * runs. Each read of procfs costs 5-7 us, so a thread gets one (stat) unless more was asked for.
  */
 #include "base/clock.h"
 #include "stop/child/internal.h"

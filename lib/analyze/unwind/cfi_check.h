@@ -8,8 +8,8 @@
  * compiler makes them, and programs that name more registers than any processor has, or remember
  * more states than any compiler does, are not shown to it. Knows nothing of what programs mean.
  */
-#ifndef SNAP_ANALYZE_UNWIND_CFI_H
-#define SNAP_ANALYZE_UNWIND_CFI_H
+#ifndef SNAP_ANALYZE_UNWIND_CFI_CHECK_H
+#define SNAP_ANALYZE_UNWIND_CFI_CHECK_H
 
 #include "analyze/elf/image.h"
 

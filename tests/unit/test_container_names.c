@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Names of containers in files of engines, as these write them, and in files that are not to be believed. */
-#include "engines/engines.h"
+#include "containers/containers.h"
 
 #include "base/cleanup.h"
 
@@ -23,7 +23,7 @@
 
 struct bed {
 	char folder[32], docker[64], containerd[64], storage[64];
-	struct snap_engine_places places;
+	struct snap_container_places places;
 	struct snap_container_ids ids;
 };
 
@@ -48,8 +48,9 @@ static int setup(void **state)
 	snprintf(bed->docker, sizeof(bed->docker), "%s/docker", bed->folder);
 	snprintf(bed->containerd, sizeof(bed->containerd), "%s/containerd", bed->folder);
 	snprintf(bed->storage, sizeof(bed->storage), "%s/storage", bed->folder);
-	bed->places =
-		(struct snap_engine_places){ bed->docker, bed->containerd, { bed->storage, NULL } };
+	bed->places = (struct snap_container_places){ bed->docker,
+						      bed->containerd,
+						      { bed->storage, NULL } };
 	shell(bed, "mkdir -p docker/" A " docker/" B " containerd/k8s.io/" A " containerd/moby/" B
 		   " storage/overlay-containers storage/overlay-layers");
 	*state = bed;
@@ -75,7 +76,7 @@ static const char *ids_of(struct bed *bed, const char *name)
 
 	snap_container_ids_deinit(&bed->ids);
 	bed->ids = (struct snap_container_ids){ 0 };
-	fine(snap_engines_find_in(&bed->places, name, &bed->ids));
+	fine(snap_containers_find_in(&bed->places, name, &bed->ids));
 	for (size_t i = 0; i < bed->ids.count && length + 1 < sizeof(text); i++)
 		text[length++] = bed->ids.list[i].text[0];
 	text[length] = '\0';
@@ -183,15 +184,15 @@ static void test_places(void **state _unused_)
 
 	setenv("HOME", "/home/me", 1);
 	unsetenv("XDG_DATA_HOME");
-	assert_string_equal(snap_engine_places(room, sizeof(room)).storage[1],
+	assert_string_equal(snap_container_places(room, sizeof(room)).storage[1],
 			    "/home/me/.local/share/containers/storage");
-	assert_null(snap_engine_places(small, sizeof(small)).storage[1]);
+	assert_null(snap_container_places(small, sizeof(small)).storage[1]);
 	setenv("XDG_DATA_HOME", "/data", 1);
-	assert_string_equal(snap_engine_places(room, sizeof(room)).storage[1],
+	assert_string_equal(snap_container_places(room, sizeof(room)).storage[1],
 			    "/data/containers/storage");
 	setenv("XDG_DATA_HOME", "data", 1);
 	unsetenv("HOME");
-	assert_null(snap_engine_places(room, sizeof(room)).storage[1]);
+	assert_null(snap_container_places(room, sizeof(room)).storage[1]);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Engines: which containers have a name, as the files of container engines on this host tell.
+ * Containers: which containers have a name, as the files of container engines on this host tell.
  *
  * A control group holds the id of a container alone; its name stands in files that the engine keeps for itself. They are
  * believed where they are regular files of root or of the caller that nobody else may write. Asks no engine, knows of no
  * process, and does not say whether a container runs.
  */
-#ifndef SNAP_ENGINES_ENGINES_H
-#define SNAP_ENGINES_ENGINES_H
+#ifndef SNAP_CONTAINERS_CONTAINERS_H
+#define SNAP_CONTAINERS_CONTAINERS_H
 
 #include "base/error.h"
 #include "model/options.h"
 
 /* Where engines keep their files; a test has others. NULL members are not looked at. */
-struct snap_engine_places {
+struct snap_container_places {
 	const char *docker; /* a folder for each container, with config.v2.json in it */
 	const char *
 		containerd; /* a folder for each namespace, in it one for each container, with the config.json of OCI */
@@ -22,18 +22,18 @@ struct snap_engine_places {
 };
 
 /* Those of this host and of the caller's home. The text at `room` is used while the result is. */
-struct snap_engine_places snap_engine_places(char *room, size_t size);
+struct snap_container_places snap_container_places(char *room, size_t size);
 
 /*
  * Adds the ids of all containers that are called `name`: by docker, podman, CRI-O or nerdctl; or by Kubernetes, as the name
  * of the container, or POD/CONTAINER. What cannot be read, or is not what it should be, tells no name. At most 4096 files
  * of 4 MiB are read for each engine. Errors: NO_MEMORY.
  */
-struct stacksnap_error *snap_engines_find_in(const struct snap_engine_places *places,
-					     const char *name,
+struct stacksnap_error *snap_containers_find_in(const struct snap_container_places *places,
+						const char *name,
+						struct snap_container_ids *ids) _must_check_;
+/* The same in snap_container_places(). */
+struct stacksnap_error *snap_containers_find(const char *name,
 					     struct snap_container_ids *ids) _must_check_;
-/* The same in snap_engine_places(). */
-struct stacksnap_error *snap_engines_find(const char *name,
-					  struct snap_container_ids *ids) _must_check_;
 
 #endif
