@@ -59,7 +59,8 @@ char *snap_region_text(struct snap_region *region, const char *text, size_t leng
 void snap_region_prefault(struct snap_region *region, size_t size)
 {
 	uint8_t *next = __atomic_load_n(&region->next, __ATOMIC_RELAXED);
-	uint8_t *start = (uint8_t *)((uintptr_t)next & ~(uintptr_t)(PAGE - 1));
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uint8_t *start = (uint8_t *)((uintptr_t)next & ~(page - 1));
 
 	if (size > snap_region_room(region))
 		size = snap_region_room(region);
@@ -67,7 +68,7 @@ void snap_region_prefault(struct snap_region *region, size_t size)
 	if (size == 0 || madvise(start, size, MADV_POPULATE_WRITE) == 0 || errno != EINVAL)
 		return;
 	/* A write that changes nothing, even when the other process writes there just now. */
-	for (size_t at = 0; at < size; at += PAGE)
+	for (size_t at = 0; at < size; at += page)
 		__atomic_fetch_or(&start[at], 0, __ATOMIC_RELAXED);
 }
 

@@ -30,7 +30,6 @@ enum {
 	SHARE = 256,          /* one process may have such a part of what is left … */
 	LEAST_ARGS = 1 << 10, /* … or so many bytes */
 	PATIENCE_NS = SNAP_ASK_PATIENCE_MS * 1000000,
-	PAGE = 4096,
 	ALONE_NS = 1000000000,             /* for one that is asked alone, and a worker */
 	EACH_NS = 1000000,                 /* what one costs at most where all respond */
 	MOST_LEFT = SNAP_WORKERS_MOST / 2, /* workers behind, of one that is lent */
@@ -53,12 +52,12 @@ struct record {
 
 /* Seen by workers, too. */
 struct shared {
-	size_t first;  /* record of the list */
-	uint32_t list; /* its number */
+	uint8_t memory[TURNS][TEXTS]; /* at its beginning, so each begins at a page */
+	size_t first;                 /* record of the list */
+	uint32_t list;                /* its number */
 	struct snap_region texts;
 	uint8_t marks[MOST_RECORDS];
 	struct record records[MOST_RECORDS];
-	_Alignas(PAGE) uint8_t memory[TURNS][TEXTS];
 };
 
 /* Handed over by a worker; -1: not. */

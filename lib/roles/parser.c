@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 
+#include "base/shared_memory.h"
 #include "roles/sandbox/sandbox.h"
 
 #include <errno.h>
@@ -19,9 +20,9 @@
 #include <sys/wait.h>
 
 enum {
-	TICK_MS = 20,       /* how often the cancel flag and the clock are looked at */
-	MOST_CPU_S = 60,    /* of one piece of work */
-	HEADER_SIZE = 4096, /* before the result */
+	TICK_MS = 20,                 /* how often the cancel flag and the clock are looked at */
+	MOST_CPU_S = 60,              /* of one piece of work */
+	HEADER_SIZE = SNAP_MOST_PAGE, /* before the result */
 	/*
 	 * Somebody waits for each answer of one that stays, with the next tick in view: behind
 	 * programs that compute it would come too late for a fifth of the ticks.

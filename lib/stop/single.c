@@ -28,7 +28,7 @@ enum {
 	PATIENCE_NS = 100000000, /* beyond the time that was asked for, then the child is ended */
 	END_MS = 1000,           /* for the child to end by itself, or when killed */
 	DISMISS_MS = 200,        /* for the child to end when it is told to */
-	PAGE = 4096,
+	PAGE = SNAP_MOST_PAGE,
 	SPARE_BYTES = 1 << 20,
 	KEPT_IMAGES = 4 << 20,
 	SCHEDSTAT_TEXT = 80,
@@ -85,7 +85,8 @@ static struct stacksnap_error *create_channel(uint64_t max_stack, struct snap_ch
 	size_t header = (sizeof(struct snap_channel) + PAGE - 1) & ~(size_t)(PAGE - 1);
 	uint64_t stacks = max_stack > MOST_STACKS / SNAP_SINGLE_MOST ? MOST_STACKS
 								     : max_stack * SNAP_SINGLE_MOST;
-	const size_t images = (size_t)SNAP_SINGLE_MOST * SNAP_THREAD_PLAN_ROOM;
+	const size_t images =
+		((size_t)SNAP_SINGLE_MOST * SNAP_THREAD_PLAN_ROOM + PAGE - 1) & ~(size_t)(PAGE - 1);
 	struct snap_channel *channel;
 	uint8_t *at;
 	size_t size;

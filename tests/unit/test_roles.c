@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Roles: what crosses the borders between them, and what happens when one of them dies or hangs. */
+#include "base/shared_memory.h"
 #include "mappings.h"
 #include "model/capture.h"
 #include "patience.h"
@@ -526,7 +527,7 @@ static void test_parser_shares_its_result_alone(void **state _unused_)
 		count = shared_mappings(only_child(), ranges, 8);
 	if (count >= 0) {
 		assert_int_equal(count, 1);
-		assert_int_equal(ranges[0].end - ranges[0].start, (1 << 20) + 4096);
+		assert_int_equal(ranges[0].end - ranges[0].start, (1 << 20) + SNAP_MOST_PAGE);
 	}
 	assert_int_equal(pwrite(file, &byte, 1, 0), 1);
 	assert_int_equal(*(char *)shared[1], 'a');

@@ -13,6 +13,7 @@
 #include "base/workers.h"
 
 #include "base/clock.h"
+#include "base/shared_memory.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-	SNAP_WORKERS_PAGE = 4096,
+	SNAP_WORKERS_PAGE = SNAP_MOST_PAGE,
 	SNAP_WORKERS_END_MS = 100, /* for those that were killed */
 };
 

@@ -5,6 +5,7 @@
  * is lost, answer.c and take_tasks.c what is believed of an answer.
  */
 #include "base/clock.h"
+#include "base/shared_memory.h"
 #include "roles/unwinder/internal.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include <sys/syscall.h>
 
 enum {
-	PAGE = 4096,
+	PAGE = SNAP_MOST_PAGE,
 	SPARE_FRAMES = 64, /* see unwind.c */
 	SECOND = 1000000000,
 	KEPT_STACK = 1 << 20,       /* bytes that stay when it is trimmed */

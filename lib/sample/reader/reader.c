@@ -9,11 +9,11 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
 	MOST_ASLEEP_MS = 100, /* of any patience, by a process's will */
 	LIST_PATIENCE = 5,    /* times that of one thread, for a list */
-	PAGE = 4096,
 	MS = 1000000,
 };
 
@@ -368,6 +368,7 @@ snap_reader_space(struct snap_reader *reader, const struct snap_reader_target *t
 {
 	struct snap_reading_area *area = begin_call(reader, target);
 	struct stacksnap_error *err = NULL;
+	const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uint8_t *page;
 
 	if (area) {
@@ -379,8 +380,8 @@ snap_reader_space(struct snap_reader *reader, const struct snap_reader_target *t
 		err = use(context, &area->about);
 	/* Nobody needs it any more, and there may be much of it. */
 	if (*error_ret != -ETIMEDOUT) {
-		page = (uint8_t *)(((uintptr_t)area->bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1));
-		madvise(page, SNAP_READING_SPACE_BYTES - PAGE, MADV_REMOVE);
+		page = (uint8_t *)(((uintptr_t)area->bytes + size - 1) & ~(size - 1));
+		madvise(page, SNAP_READING_SPACE_BYTES - size, MADV_REMOVE);
 	}
 	return err;
 }
