@@ -295,7 +295,9 @@ def tool_beside(case, victim, tool):
     """A command that runs the tool in the mount namespace of a program."""
     path = os.path.join(case.scratch(), "tool")
     with open(path, "w", encoding="ascii") as file:
-        file.write(f"#!/bin/sh\nexec nsenter --mount=/proc/{victim.pid}/ns/mnt -- {tool} \"$@\"\n")
+        # In a chroot the namespace's root is another directory than the program's.
+        file.write(f"#!/bin/sh\nexec nsenter --mount=/proc/{victim.pid}/ns/mnt --root=/proc/{victim.pid}/root -- "
+                   f"{tool} \"$@\"\n")
     os.chmod(path, 0o755)
     return path
 

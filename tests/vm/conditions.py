@@ -7,11 +7,13 @@ again, so it runs nowhere else. Tests run in the order in which they stand here:
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import unittest
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
@@ -256,6 +258,58 @@ class Units(Machine):
         self.assertEqual(self.meant("--unit", "snap-mine.service"), wait_until(pids, "the user's unit to run"))
 
 
+class Service(Machine):
+    """`stacksnap serve` as the installed units start it: for the first request, as a user of its own."""
+    ADDRESS = "http://127.0.0.1:6099"
+    UNITS = ("stacksnap-serve.socket", "stacksnap-serve.service")
+
+    def setUp(self):
+        super().setUp()
+        need("systemctl")
+        source = os.path.join(os.path.dirname(os.path.dirname(HERE)), "systemd")
+        for name in self.UNITS:
+            made = os.path.join(os.environ["STACKSNAP_BUILD"], "systemd", name)
+            with open(made if os.path.exists(made) else os.path.join(source, name), encoding="utf-8") as file:
+                text = re.sub(r"(?m)^ExecStart=\S+", "ExecStart=" + self.for_users(), file.read())
+            with open(os.path.join("/etc/systemd/system", name), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.addCleanup(os.unlink, file.name)
+        quietly("systemctl", "daemon-reload")
+        self.addCleanup(quietly, "systemctl", "stop", *self.UNITS)
+        got = quietly("systemctl", "start", "stacksnap-serve.socket")
+        self.assertEqual(got.returncode, 0, got.stdout)
+
+    def ask(self, path):
+        with urllib.request.urlopen(self.ADDRESS + path, timeout=60 * PATIENCE) as answer:
+            return answer.read()
+
+    def shown(self, what, unit="stacksnap-serve.service"):
+        return quietly("systemctl", "show", "-P", what, unit).stdout.strip()
+
+    def test_it_answers(self):
+        victim = self.victim("threads", "futex:5:worker")
+        self.assertEqual(self.shown("ActiveState"), "inactive")
+        nodes = {node["pid"]: node for node in json.loads(self.ask("/processes"))["processes"]}
+        server = int(self.shown("MainPID"))
+        self.assertNotEqual(os.stat(f"/proc/{server}").st_uid, 0)
+        doc = json.loads(self.ask(f"/snapshot.json?target={victim.pid}"))
+        node = processes(doc)[victim.pid]
+        self.assertEqual(sum(s["count"] for s in node["stacks"]), 6, node)
+        self.assertIn("wait_futex", [e.get("function") for s in node["stacks"] for e in s["entries"]])
+        self.assertTrue(self.ask(f"/debug/pprof/profile?seconds=1&target={victim.pid}").startswith(b"\x1f\x8b"))
+        self.assertIn(b"# EOF", self.ask("/metrics"))
+        self.assertTrue(nodes)
+
+    def test_it_ends_and_comes_back(self):
+        self.ask("/processes.txt")
+        first = self.shown("MainPID")
+        self.assertEqual(quietly("systemctl", "stop", "stacksnap-serve.service").returncode, 0)
+        self.assertEqual((self.shown("ActiveState"), self.shown("Result")), ("inactive", "success"))
+        self.assertEqual(self.shown("ActiveState", "stacksnap-serve.socket"), "active")
+        self.ask("/processes.txt")
+        self.assertNotIn(self.shown("MainPID"), ("0", first))
+
+
 class Containers(Machine):
     """Podman, for root and for a user: by id, and by name; from the host and from beside."""
     NAME = "snap-box"
@@ -486,7 +540,7 @@ def main():
         return 2
     wanted = sys.argv[1:]
     suite = unittest.TestSuite()
-    for kind in (Ordinary, Yama, Modules, Units, Containers, Hidden, Cores, Pressure, Clock, Last):
+    for kind in (Ordinary, Yama, Modules, Units, Service, Containers, Hidden, Cores, Pressure, Clock, Last):
         for name in unittest.defaultTestLoader.getTestCaseNames(kind):
             if not wanted or any(word in f"{kind.__name__}.{name}" for word in wanted):
                 suite.addTest(kind(name))
