@@ -8,6 +8,7 @@
 #include "sample/copy_blocked.h"
 
 #include "model/arch/registers.h"
+#include "stop/own_stack.h"
 
 #include <errno.h>
 #include <string.h>
@@ -194,6 +195,8 @@ static int copy_wait(const struct snap_blocked_copy *blocked, const struct snap_
 {
 	uint64_t pointer = blocked->fs_base ? blocked->fs_base : snap_find_thread_pointer(copy);
 
+	if (snap_own_stack_copied(copy->stack_address, copy->stack_size, pointer))
+		copy->stack_unreadable = false;
 	copy->call = snap_word_call(line, pointer);
 	if (!blocked->words)
 		return 0;

@@ -12,7 +12,7 @@ enum {
 	TOP_BYTES = 1 << 14, /* of a stack, in which struct pthread stands, and what is above it */
 	TCB_ALIGNMENT = 16,
 	TCB_SELF = 16, /* offsets in tcbhead_t on x86-64: `self`; `tcb` is the first */
-	TCB_TID = 720, /* in struct pthread of glibc 2.3 to 2.41 */
+	TCB_TID = 720, /* in struct pthread of glibc 2.3 to 2.43 */
 };
 
 static bool is_in_stack(const struct snap_thread *copy, const struct snap_word_range *range)
@@ -131,7 +131,7 @@ uint64_t snap_find_thread_pointer(const struct snap_thread *copy)
 	size_t size = copy->stack_size & ~(size_t)(TCB_ALIGNMENT - 1);
 	size_t lowest = size > TOP_BYTES ? size - TOP_BYTES : 0;
 
-	if (copy->stack_limited || copy->stack_unreadable)
+	if (copy->stack_limited)
 		return 0;
 	for (size_t at = size; at >= lowest + TCB_ALIGNMENT;) {
 		uint64_t address;

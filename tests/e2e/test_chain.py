@@ -58,7 +58,7 @@ class Chain(Case):
     def test_module_and_build_id_columns(self):
         victim = self.victim("chain")
         node = self.node(victim.pid)
-        build_id = next(e["build_id"] for e in node["stacks"][0]["entries"] if e["function"] == "f1")
+        build_id = next(e["build_id"] for e in node["stacks"][0]["entries"] if e.get("function") == "f1")
         self.assertIn(build_id, self.run_tool("-b", victim.pid).text)
         self.assertIn("chain", self.run_tool("-m", victim.pid).text)
 
@@ -147,7 +147,7 @@ class Languages(Case):
         raw = functions(self.node(victim.pid, "-r", "--no-inlines")["stacks"][0])
         self.assertIn("_ZN4demo4RingIiE4holdERKi", raw)
         whole = self.node(victim.pid, "--no-inlines")["stacks"][0]
-        hold = next(e for e in whole["entries"] if "hold" in e["function"])
+        hold = next(e for e in whole["entries"] if "hold" in e.get("function", ""))
         self.assertEqual(hold["symbol"], "_ZN4demo4RingIiE4holdERKi")
 
     def rust(self, mangling):

@@ -50,12 +50,14 @@ class Packages(Case):
                     for line in source("debian", package + ".install").split()]
         options = json.loads(subprocess.run(["meson", "introspect", "--buildoptions", BUILD], stdout=subprocess.PIPE,
                                             check=True).stdout)
-        prefix = next(option["value"] for option in options if option["name"] == "prefix")
-        folder = next(option["value"] for option in options if option["name"] == "libdir")
+        prefix, libraries = (next(option["value"] for option in options if option["name"] == name)
+                             for name in ("prefix", "libdir"))
         for path in json.loads(listed.stdout).values():
-            path = "usr/" + os.path.relpath(path, prefix)
-            # Where dpkg-dev is not installed, meson does not know Debian's folders of libraries.
-            path = re.sub(f"^usr/{folder}/", "usr/lib/x86_64-linux-gnu/", path)
+            path = os.path.relpath(path, prefix)
+            # Where dpkg-dev is not installed meson knows nothing of the folder that debhelper tells it.
+            if path.startswith(libraries + "/"):
+                path = "lib/TRIPLET" + path[len(libraries):]
+            path = "usr/" + path
             held = [p for p in patterns if fnmatch.fnmatch(path, p) or fnmatch.fnmatch(path, p + "/*")]
             self.assertEqual(len(held), 1, path)
 

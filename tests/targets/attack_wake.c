@@ -34,7 +34,7 @@ static void *wake_up(void *seed)
 	unsigned own = (unsigned)(uintptr_t)seed;
 
 	for (;;)
-		sink += go_down(DEPTH, &own);
+		sink = sink + go_down(DEPTH, &own);
 	return NULL;
 }
 

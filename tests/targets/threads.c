@@ -92,7 +92,7 @@ NOINLINE static void spin(void)
 
 	in_position++;
 	for (;;)
-		rounds++;
+		rounds = rounds + 1;
 }
 
 NOINLINE static int walk(const struct order *order, int depth)

@@ -219,6 +219,7 @@ static void test_calls_by_number(void **state _unused_)
 		{ 72, "pselect6", SNAP_CALL_PSELECT },
 		{ 73, "ppoll", SNAP_CALL_PPOLL },
 		{ 79, "newfstatat", SNAP_CALL_STAT },
+		{ 80, "fstat", SNAP_CALL_FSTAT },
 		{ 98, "futex", SNAP_CALL_FUTEX },
 		{ 115, "clock_nanosleep", SNAP_CALL_CLOCK_NANOSLEEP },
 		{ 128, "restart_syscall", SNAP_CALL_RESTART },

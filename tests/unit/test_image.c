@@ -323,17 +323,18 @@ static void ask_everything(struct snap_image *image)
 		struct snap_bytes bytes = snap_image_section(image, sections[i]);
 
 		if (bytes.size > 0)
-			sink ^= bytes.data[0] ^ bytes.data[bytes.size - 1];
+			sink = sink ^ bytes.data[0] ^ bytes.data[bytes.size - 1];
 		snap_image_section_address(image, sections[i], &address);
 	}
 	for (int dynamic = 0; dynamic < 2; dynamic++)
 		if (snap_image_symbols(image, dynamic, &symbols, &strings))
-			sink ^= symbols.data[symbols.size - 1] ^ strings.data[strings.size - 1];
+			sink = sink ^ symbols.data[symbols.size - 1] ^
+			       strings.data[strings.size - 1];
 	for (size_t i = 0; i < image->segment_count; i++) {
 		struct snap_bytes at = snap_image_at(image, image->segments[i].p_vaddr);
 
 		if (at.size > 0)
-			sink ^= at.data[0] ^ at.data[at.size - 1];
+			sink = sink ^ at.data[0] ^ at.data[at.size - 1];
 	}
 	snap_image_bias(image, 0x7f0000000000, 4096, &bias);
 	snap_image_build_id(image);

@@ -104,7 +104,7 @@ static void sleep_for_ever(void *context _unused_, int channel)
 static void compute_for_ever(void *context _unused_, int channel _unused_)
 {
 	nice(19);
-	for (volatile unsigned i = 0;; i++)
+	for (volatile unsigned i = 0;; i = i + 1)
 		;
 }
 

@@ -29,7 +29,7 @@ static void *sleeper(void *unused _unused_)
 static void *spinner(void *unused _unused_)
 {
 	in_place++;
-	for (volatile unsigned long n = 0;; n++)
+	for (volatile unsigned long n = 0;; n = n + 1)
 		;
 	return NULL;
 }

@@ -409,7 +409,7 @@ static void say_done(struct snap_exchange *exchange)
 static void loops(void *context, int channel _unused_)
 {
 	wait_for_call(context);
-	for (volatile unsigned i = 0;; i++)
+	for (volatile unsigned i = 0;; i = i + 1)
 		;
 }
 

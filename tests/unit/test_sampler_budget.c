@@ -312,7 +312,7 @@ static void *spin(void *unused)
 	volatile unsigned long turns = 0;
 
 	for (;;)
-		turns++;
+		turns = turns + 1;
 	return unused;
 }
 

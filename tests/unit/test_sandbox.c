@@ -436,7 +436,7 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
+static int stop_child(void **state)
 {
 	struct sandboxed *child = *state;
 
@@ -450,21 +450,21 @@ static int stop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_refuses, start, stop),
+		cmocka_unit_test_setup_teardown(test_refuses, start, stop_child),
 		cmocka_unit_test_setup_teardown(test_looks_at_what_the_kernel_looks_at, start,
-						stop),
+						stop_child),
 #ifdef __x86_64__
-		cmocka_unit_test_setup_teardown(test_other_abi_kills, start, stop),
+		cmocka_unit_test_setup_teardown(test_other_abi_kills, start, stop_child),
 #endif
-		cmocka_unit_test_setup_teardown(test_memory_works, start, stop),
-		cmocka_unit_test_setup_teardown(test_files_work, start, stop),
-		cmocka_unit_test_setup_teardown(test_channel_works, start, stop),
-		cmocka_unit_test_setup_teardown(test_library_works, start, stop),
-		cmocka_unit_test_setup_teardown(test_abort_ends, start, stop),
-		cmocka_unit_test_setup_teardown(test_signals_stay_open, start, stop),
-		cmocka_unit_test_setup_teardown(test_fault_ends, start, stop),
+		cmocka_unit_test_setup_teardown(test_memory_works, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_files_work, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_channel_works, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_library_works, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_abort_ends, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_signals_stay_open, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_fault_ends, start, stop_child),
 #if SNAP_SANDBOX_REPORTS
-		cmocka_unit_test_setup_teardown(test_sanitizer_reports, start, stop),
+		cmocka_unit_test_setup_teardown(test_sanitizer_reports, start, stop_child),
 #endif
 	};
 

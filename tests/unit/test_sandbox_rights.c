@@ -443,7 +443,7 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
+static int stop_child(void **state)
 {
 	sandboxed_deinit(*state);
 	return 0;
@@ -452,19 +452,19 @@ static int stop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_is_powerless, start, stop),
-		cmocka_unit_test_setup_teardown(test_root_becomes_nobody, start, stop),
-		cmocka_unit_test_setup_teardown(test_root_leaves_its_groups, start, stop),
-		cmocka_unit_test_setup_teardown(test_root_that_may_not_change, start, stop),
-		cmocka_unit_test_setup_teardown(test_namespace_of_one_uid, start, stop),
-		cmocka_unit_test_setup_teardown(test_follows_its_maker, start, stop),
+		cmocka_unit_test_setup_teardown(test_is_powerless, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_root_becomes_nobody, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_root_leaves_its_groups, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_root_that_may_not_change, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_namespace_of_one_uid, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_follows_its_maker, start, stop_child),
 		cmocka_unit_test(test_pick_uid),
-		cmocka_unit_test_setup_teardown(test_memory_is_limited, start, stop),
-		cmocka_unit_test_setup_teardown(test_time_is_limited, start, stop),
-		cmocka_unit_test_setup_teardown(test_descriptors_are_limited, start, stop),
-		cmocka_unit_test_setup_teardown(test_landlock_alone, start, stop),
-		cmocka_unit_test_setup_teardown(test_rights_alone, start, stop),
-		cmocka_unit_test_setup_teardown(test_data_does_not_run, start, stop),
+		cmocka_unit_test_setup_teardown(test_memory_is_limited, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_time_is_limited, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_descriptors_are_limited, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_landlock_alone, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_rights_alone, start, stop_child),
+		cmocka_unit_test_setup_teardown(test_data_does_not_run, start, stop_child),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -127,7 +127,7 @@ static void answer_with_nothing(struct snap_exchange *exchange)
 static void works_unasked(void *context, int channel _unused_)
 {
 	answer_with_nothing(context);
-	for (volatile unsigned i = 0;; i++)
+	for (volatile unsigned i = 0;; i = i + 1)
 		;
 }
 

@@ -4,7 +4,8 @@
  *
  * restart_syscall(2) hides which call goes on: a wait with a relative timeout, one of four. Its
  * arguments stay where they were. Who tells which it was, in this order: the instruction before
- * the system call, the function on top of the stack, the function of the kernel that it sleeps in.
+ * the system call, the stack where that is of glibc's common function, the function on top of the
+ * stack, the function of the kernel that it sleeps in.
  */
 #include "analyze/wait/waiter.h"
 
@@ -19,6 +20,8 @@ enum {
 	CALL_FUTEX = 202,
 	CALL_CLOCK_NANOSLEEP = 230,
 	MOST_CLOCK = 16, /* MAX_CLOCKS (linux/time.h) */
+	CODE_BYTES = 7,  /* of an instruction that loads something, and of syscall */
+	MOST_WORDS = 8,  /* from a return address to that of its caller */
 };
 
 static const struct {
@@ -31,21 +34,64 @@ static const struct {
 	{ "poll", CALL_POLL },
 };
 
-/* mov $number,%eax; syscall, of x86-64: pc is behind them. -1: something else stands there. */
-static int number_before(const struct snap_raw_process *raw, uint64_t pc)
+static int restartable_number(uint64_t number)
 {
-	uint8_t code[7];
-	int number;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(restartable); i++)
+		if ((uint64_t)restartable[i].number == number)
+			return restartable[i].number;
+	return -1;
+}
+
+/* The word of the stack behind the one that the caller's caller goes on at: an argument. */
+static bool read_argument_of_caller(const struct snap_waiter *waiter, uint64_t sp, uint64_t *ret)
+{
+	const struct snap_raw_stack *stack = &waiter->raw->stacks[waiter->thread->stack];
+	size_t place = stack->kernel_count + 2;
+	uint64_t word;
+
+	if (place >= stack->frame_count)
+		return false;
+	for (size_t i = 1; i <= MOST_WORDS; i++) {
+		sp += sizeof(word);
+		if (!snap_wait_read(waiter, sp, &word, sizeof(word)))
+			return false;
+		if (word == stack->frames[place]->address)
+			return snap_wait_read(waiter, sp + sizeof(word), ret, sizeof(*ret));
+	}
+	return false;
+}
+
+/*
+ * By the instruction before syscall, of x86-64: pc is behind both. -1: something else stands there.
+ * It is mov $number,%eax; but for calls that can be cancelled glibc has one place since 2.41. There
+ * the number is the seventh argument of __internal_syscall_cancel(), so the first on the stack. That
+ * makes the call itself in a process of one thread, mov N(%rsp),%rax, or has __syscall_cancel_arch()
+ * make it, which ends with mov %r11,8(%rsp) (nptl/cancellation.c and
+ * sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S of glibc 2.41).
+ */
+static int number_before(const struct snap_waiter *waiter, const struct snap_thread_call *call)
+{
+	static const uint8_t load[] = { 0x48, 0x8b, 0x44, 0x24 },
+			     shared[] = { 0x4c, 0x89, 0x5c, 0x24, 0x08 };
+	const struct snap_raw_process *raw = waiter->raw;
+	uint8_t code[CODE_BYTES];
+	uint64_t number = 0;
+	uint32_t loaded;
 
 	if (!raw->modules || raw->process->arch != SNAP_ARCH_X86_64 ||
-	    !snap_modules_read(raw->modules, pc - sizeof(code), code, sizeof(code)))
+	    !snap_modules_read(raw->modules, call->pc - sizeof(code), code, sizeof(code)) ||
+	    code[5] != 0x0f || code[6] != 0x05)
 		return -1;
-	if (code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05)
-		return -1;
-	memcpy(&number, code + 1, sizeof(number));
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(restartable); i++)
-		if (restartable[i].number == number)
-			return number;
+	if (code[0] == 0xb8) {
+		memcpy(&loaded, code + 1, sizeof(loaded));
+		return restartable_number(loaded);
+	}
+	if (memcmp(code, load, sizeof(load)) == 0 && code[4] < 0x80 &&
+	    snap_wait_read(waiter, call->sp + code[4], &number, sizeof(number)))
+		return restartable_number(number);
+	if (memcmp(code, shared, sizeof(shared)) == 0 &&
+	    read_argument_of_caller(waiter, call->sp, &number))
+		return restartable_number(number);
 	return -1;
 }
 
@@ -79,16 +125,17 @@ static int number_of_wchan(const struct snap_thread *thread, const struct snap_t
 }
 
 struct snap_thread_call snap_wait_restarted(struct snap_wait_analysis *waits,
-					    const struct snap_raw_process *raw,
-					    const struct snap_raw_thread *thread,
+					    const struct snap_waiter *waiter,
 					    struct snap_thread_call call)
 {
+	const struct snap_raw_process *raw = waiter->raw;
+	const struct snap_raw_thread *thread = waiter->thread;
 	int number;
 
 	if (!call.known ||
 	    snap_wait_call_row(raw->process->arch, call.number)->call != SNAP_CALL_RESTART)
 		return call;
-	number = number_before(raw, call.pc);
+	number = number_before(waiter, &call);
 	if (number < 0)
 		number = number_of_name(waits, raw, thread, (int)call.number);
 	if (number < 0)

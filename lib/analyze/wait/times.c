@@ -95,6 +95,7 @@ static struct timeout timeout_of(const struct snap_waiter *waiter)
 	case SNAP_CALL_OTHER:
 	case SNAP_CALL_WRITE:
 	case SNAP_CALL_SYNC:
+	case SNAP_CALL_FSTAT:
 	case SNAP_CALL_ACCEPT:
 	case SNAP_CALL_CONNECT:
 	case SNAP_CALL_WAIT4:

@@ -147,11 +147,11 @@ struct snap_wait_party snap_wait_party_of(const struct snap_waiter *waiter);
 
 /*
  * The call that restart_syscall(2) goes on with, whose arguments are still in their registers; the
- * call itself where it is another one, or cannot be told. The thread's stack has its names.
+ * call itself where it is another one, or cannot be told. The thread's stack has its names; of the
+ * waiter nothing is read that says which call it is in.
  */
 struct snap_thread_call snap_wait_restarted(struct snap_wait_analysis *waits,
-					    const struct snap_raw_process *raw,
-					    const struct snap_raw_thread *thread,
+					    const struct snap_waiter *waiter,
 					    struct snap_thread_call call);
 
 /* ---- times.c ---- */

@@ -32,19 +32,20 @@ static struct snap_waiter new_waiter(struct snap_wait_analysis *waits, size_t pr
 				     struct snap_raw_thread *thread)
 {
 	struct snap_raw_process *raw = &waits->analysis->processes[process];
-	struct snap_thread_call call = snap_wait_call_of(raw->process->arch, thread->thread);
-
-	call = snap_wait_restarted(waits, raw, thread, call);
-	return (struct snap_waiter){
+	struct snap_waiter waiter = {
 		.raw = raw,
 		.thread = thread,
 		.stacks = stacks,
 		.process = process,
-		.call = call,
-		.number = snap_wait_call_common(raw->process->arch, call.known ? call.number : -1),
-		.row = snap_wait_call_row(raw->process->arch, call.known ? call.number : -1),
 		.any_set = (size_t)SNAP_NO_SET,
 	};
+	struct snap_thread_call call = snap_wait_call_of(raw->process->arch, thread->thread);
+
+	call = snap_wait_restarted(waits, &waiter, call);
+	waiter.call = call;
+	waiter.number = snap_wait_call_common(raw->process->arch, call.known ? call.number : -1);
+	waiter.row = snap_wait_call_row(raw->process->arch, call.known ? call.number : -1);
+	return waiter;
 }
 
 /* Threads of a pool have one stack: what its names say is found out once. */

@@ -149,6 +149,7 @@ static bool wants_wchan(const struct snap_process *process, const struct snap_th
 	case SNAP_CALL_OPEN:
 	case SNAP_CALL_STAT:
 	case SNAP_CALL_SYNC:
+	case SNAP_CALL_FSTAT:
 		return true;
 	default:
 		return false;

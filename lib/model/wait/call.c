@@ -38,6 +38,7 @@ static const struct snap_wait_call_row x86_64[] = {
 	[1] = ON_FD(SNAP_CALL_WRITE), /* write */
 	[2] = OF_PATH(SNAP_CALL_OPEN, 0),
 	[4] = OF_PATH(SNAP_CALL_STAT, 0), /* stat */
+	[5] = ON_FD(SNAP_CALL_FSTAT),
 	[6] = OF_PATH(SNAP_CALL_STAT, 0), /* lstat */
 	[7] = { SNAP_CALL_POLL, .fd = -1, .pointer = 0, .bytes = POLLFD_BYTES, .count = 1,
 		.most = SNAP_MAX_POLLED, .timeout = -1 },
@@ -147,6 +148,7 @@ static const struct {
 	{ 73, 271 },  /* ppoll */
 	{ 76, 275 },  /* splice */
 	{ 79, 262 },  /* newfstatat */
+	{ 80, 5 },    /* fstat */
 	{ 82, 74 },   /* fsync */
 	{ 83, 75 },   /* fdatasync */
 	{ 84, 277 },  /* sync_file_range */

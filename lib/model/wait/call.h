@@ -19,7 +19,8 @@ enum snap_wait_call {
 	SNAP_CALL_FUTEX_WAITV,
 	SNAP_CALL_READ, /* read, readv, pread64, preadv, recvfrom, recvmsg, recvmmsg, getdents … */
 	SNAP_CALL_WRITE, /* write, writev, pwrite64, sendto, sendmsg, sendmmsg, sendfile, splice … */
-	SNAP_CALL_SYNC, /* fsync, fdatasync, sync_file_range, ftruncate, fallocate */
+	SNAP_CALL_SYNC,  /* fsync, fdatasync, sync_file_range, ftruncate, fallocate */
+	SNAP_CALL_FSTAT, /* fstat: of a descriptor */
 	SNAP_CALL_POLL,
 	SNAP_CALL_PPOLL,
 	SNAP_CALL_SELECT,

@@ -357,6 +357,7 @@ static void keep_arguments(const struct snap_wait_call_row *row, int64_t number,
 	case SNAP_CALL_READ:
 	case SNAP_CALL_WRITE:
 	case SNAP_CALL_SYNC:
+	case SNAP_CALL_FSTAT:
 	case SNAP_CALL_EPOLL:
 	case SNAP_CALL_ACCEPT:
 	case SNAP_CALL_NANOSLEEP:

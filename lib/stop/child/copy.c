@@ -9,6 +9,7 @@
 #include "model/arch/registers.h"
 #include "stop/child/internal.h"
 #include "stop/describe.h"
+#include "stop/own_stack.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -101,12 +102,17 @@ static int read_thread_pointer(pid_t tid _unused_, void *registers _unused_)
 #endif
 }
 
-static uint64_t stack_pointer(const void *registers)
+static struct snap_known_registers known_registers(const void *registers)
 {
 	struct snap_known_registers known = { .sp = 0 };
 
 	snap_registers_read(SNAP_OWN_ARCH, registers, SNAP_OWN_REGISTERS, 0, &known);
-	return known.sp;
+	return known;
+}
+
+static uint64_t stack_pointer(const void *registers)
+{
+	return known_registers(registers).sp;
 }
 
 /* A 32-bit thread has a shorter set: that is how it is known (68 bytes on i386, 72 on arm). */
@@ -170,6 +176,19 @@ struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t pro
 		.size = map->end - start,
 		.has_file = map->inode != 0,
 	};
+}
+
+static struct snap_need find_own_stack(struct snap_tracer *tracer, uint32_t process,
+				       const struct snap_thread *thread)
+{
+	struct snap_known_registers known = known_registers(thread->registers);
+	struct snap_need need = snap_tracer_find_stack(tracer, process, known.sp);
+
+	if (need.size)
+		need.size = snap_own_stack_end(known.sp, need.address + need.size,
+					       known.thread_pointer) -
+			    need.address;
+	return need;
 }
 
 static const struct snap_thread *copied_thread(const struct snap_tracer *tracer, uint32_t index)
@@ -237,8 +256,7 @@ static uint64_t plan(struct snap_tracer *tracer)
 		tracer->needs[i] = (struct snap_need){ 0 };
 		if (thread)
 			tracer->needs[i] =
-				snap_tracer_find_stack(tracer, tracer->tracees[i].process,
-						       stack_pointer(thread->registers));
+				find_own_stack(tracer, tracer->tracees[i].process, thread);
 	}
 	room = room > extra ? room - extra : 0;
 	room -= snap_tracer_words_room(tracer, room);
@@ -340,7 +358,10 @@ static void take_want(struct snap_tracer *tracer, const struct snap_want *want)
 		thread->stack = want->bytes;
 		thread->stack_size = want->got;
 		thread->stack_limited = want->got == want->size && want->size < need->size;
-		thread->stack_unreadable = want->got < want->size;
+		thread->stack_unreadable =
+			want->got < want->size &&
+			!snap_own_stack_copied(want->address, want->got,
+					       known_registers(thread->registers).thread_pointer);
 	}
 	need->size = 0;
 }

@@ -4,7 +4,9 @@
  * still, up to where its mapping ends. Only the slot at hand is written to, as the child may have
  * given us up by now. Knows no phases.
  */
+#include "model/arch/registers.h"
 #include "stop/child/single.h"
+#include "stop/own_stack.h"
 #include "stop/signal_stack.h"
 
 #include <sys/uio.h>
@@ -79,6 +81,15 @@ static void copy_interrupted_stack(const struct snap_channel *channel, struct sn
 	return_unused_bytes(&slot->room, bytes, thread->stack2_size);
 }
 
+static uint64_t thread_pointer(const struct snap_slot *slot)
+{
+	struct snap_known_registers known = { .thread_pointer = 0 };
+
+	snap_registers_read(SNAP_OWN_ARCH, slot->registers, slot->pick.copy.registers_size, 0,
+			    &known);
+	return known.thread_pointer;
+}
+
 static void copy_stack(const struct snap_channel *channel, struct snap_slot *slot)
 {
 	struct snap_pick *pick = &slot->read;
@@ -106,7 +117,9 @@ static void copy_stack(const struct snap_channel *channel, struct snap_slot *slo
 		thread->stack_unreadable = thread->stack_size == 0;
 	} else {
 		thread->stack_limited = thread->stack_size == size && size < wanted;
-		thread->stack_unreadable = thread->stack_size < size;
+		thread->stack_unreadable =
+			thread->stack_size < size &&
+			!snap_own_stack_copied(start, thread->stack_size, thread_pointer(slot));
 	}
 	return_unused_bytes(&slot->room, bytes, thread->stack_size);
 	if (pick->past_end)

@@ -283,6 +283,22 @@ static bool is_in_c(const struct snap_go *go, const struct goroutine *goroutine,
 	       begins_with(stack->frames[0]->entries[0].symbol, "runtime.cgocall");
 }
 
+/*
+ * A thread of C that has called Go keeps its goroutine for the next call from Go 1.21 on, which is in a
+ * system call meanwhile, until 1.25 (dropm and cgoBindM in runtime/proc.go): it has no function, and
+ * what the thread does is not its matter.
+ */
+static bool is_kept_for_c(const struct snap_go *go, const struct goroutine *goroutine,
+			  const struct snap_runtime_stack *stack)
+{
+	uint64_t pc, sp;
+
+	return goroutine->status == SNAP_GO_SYSCALL && stack->count <= 1 &&
+	       !word_of(goroutine, go->layout->start) &&
+	       snap_go_registers(goroutine->thread, &pc, &sp) && !is_in_stack(goroutine, sp) &&
+	       !snap_go_text_of(go, pc);
+}
+
 static void find_thread(struct snap_go *go, struct goroutine *goroutine,
 			struct snap_runtime_task *task)
 {
@@ -340,6 +356,8 @@ static void read_task(struct snap_go *go, struct goroutine *goroutine,
 		task->native_until = "runtime.asmcgocall";
 		snap_go_find_code(go, task->native_until, task->native_code);
 	}
+	if (is_kept_for_c(go, goroutine, &task->stack))
+		task->tid = 0;
 	task->is_system = is_system(task);
 }
 

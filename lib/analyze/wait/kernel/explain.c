@@ -23,6 +23,7 @@ static struct stacksnap_error *explain_by_call(struct snap_wait_analysis *waits,
 	case SNAP_CALL_READ:
 	case SNAP_CALL_WRITE:
 	case SNAP_CALL_SYNC:
+	case SNAP_CALL_FSTAT:
 		return snap_wait_explain_descriptor(waits, waiter);
 	case SNAP_CALL_POLL:
 	case SNAP_CALL_PPOLL:
