@@ -193,7 +193,7 @@ class WithoutRights(WaitCase):
 
     def test_sockets_of_another_network_namespace(self):
         """Without the right to enter it, the kernel's tables of its processes are counted."""
-        need("unshare")
+        need("unshare", "ip")
         victim = self.of_him("peers", "unshare", "--user", "--map-root-user", "--net", "sh", "-c",
                              'ip link set lo up && exec "$@"', "sh", modes=["tcp"])
         truths = truths_of(victim)
