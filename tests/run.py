@@ -217,7 +217,7 @@ def tap_rows(name, text):
 
 
 def run_unit_test(test, build):
-    """What meson registered, run directly so that each case of a TAP program counts."""
+    """What meson registered, run directly so that each case counts."""
     environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="halt_on_error=1")
     environment.update(test.get("env") or {})
     began = time.monotonic()
@@ -242,7 +242,7 @@ def what_it_said(out, err):
 
 def report_unit_test(test, seconds, status, out, err, variant, report, key=None):
     name = f"unit.{test['name']}"
-    rows = list(tap_rows(name, out)) if test.get("protocol") == "tap" else []
+    rows = list(tap_rows(name, out))
     for case, verdict, detail in rows:
         report.add(case, verdict, seconds / len(rows), detail or what_it_said(out, err), variant, key)
     if status == 77:
@@ -270,8 +270,7 @@ def unit_tests(build, variant, wanted, report):
 
 def unit_test_passes(test, build):
     _, _, status, out, _ = run_unit_test(test, build)
-    rows = tap_rows("", out) if test.get("protocol") == "tap" else []
-    return status in (0, 77) and not any(verdict == "FAILED" for _, verdict, _ in rows)
+    return status in (0, 77) and not any(verdict == "FAILED" for _, verdict, _ in tap_rows("", out))
 
 
 def those_that_failed(report, job):

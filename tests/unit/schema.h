@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "skip.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -32,6 +33,7 @@ static inline void schema_check(const char *schema, const char *text)
 		"sys.exit(len(errors) > 0 or not documents)\n";
 	const char *source = getenv("STACKSNAP_SOURCE");
 	_cleanup_free_ char *command = NULL;
+	sighandler_t before;
 	FILE *pipe;
 	int status;
 
@@ -41,8 +43,11 @@ static inline void schema_check(const char *schema, const char *text)
 	assert_int_equal(setenv("PROGRAM", program, 1), 0);
 	pipe = popen(command, "w");
 	assert_non_null(pipe);
+	/* One without a validator ends before it has read all. */
+	before = signal(SIGPIPE, SIG_IGN);
 	fputs(text, pipe);
 	status = pclose(pipe);
+	signal(SIGPIPE, before);
 	assert_int_equal(unsetenv("PROGRAM"), 0);
 	if (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 127) {
 		skip_because("missing: python3 with jsonschema");

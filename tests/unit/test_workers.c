@@ -273,7 +273,7 @@ static void test_deadline_of_all(void **state _unused_)
 	list->deeds[4] = HANG;
 	work.patience_ns = LONG_NS;
 	assert_int_equal(snap_workers_init(&pool, 0, -1, 0), 0);
-	work.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
+	work.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + with_patience(PATIENCE_NS);
 	assert_false(snap_workers_run(&pool, &work));
 	assert_true(snap_clock_ns(CLOCK_MONOTONIC) < work.until_ns + LONG_NS / 2);
 	check_marks(list, 10);
