@@ -7,6 +7,7 @@
 #include "api/options.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/shared_memory.h"
 #include "capture/capture.h"
 #include "model/wait/call.h"
 #include "own_calls.h"
@@ -144,19 +145,28 @@ static struct snap_capture *take(const struct victim *victim)
 	return take_with(victim, &options);
 }
 
+/*
+ * Between pages that nobody may read: a thread's stack that became one mapping with the area would be
+ * copied with words of it, which are not read twice.
+ */
 static void make_place(size_t size)
 {
+	uint8_t *all;
+
 	place = mmap(NULL, sizeof(*place), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
 	assert_ptr_not_equal(place, MAP_FAILED);
-	place->area_size = size;
-	place->area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(place->area, MAP_FAILED);
+	place->area_size = (size + SNAP_MOST_PAGE - 1) / SNAP_MOST_PAGE * SNAP_MOST_PAGE;
+	all = mmap(NULL, place->area_size + 2ul * SNAP_MOST_PAGE, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(all, MAP_FAILED);
+	place->area = all + SNAP_MOST_PAGE;
+	assert_int_equal(mprotect(place->area, place->area_size, PROT_READ | PROT_WRITE), 0);
 }
 
 static void drop_place(void)
 {
-	munmap(place->area, place->area_size);
+	munmap(place->area - SNAP_MOST_PAGE, place->area_size + 2ul * SNAP_MOST_PAGE);
 	munmap(place, sizeof(*place));
 }
 
@@ -367,7 +377,7 @@ static void test_since_when(void **state _unused_)
 static void take_pages_away(int commands, int answers)
 {
 	stand_at_futexes(commands, answers);
-	if (munmap(place->area, place->area_size / 2 / PAGE * PAGE))
+	if (munmap(place->area, place->count / 2 * place->stride))
 		_exit(3);
 	answer(answers, 0);
 	command(commands);
@@ -412,7 +422,7 @@ static void stand_at_pages_that_nobody_serves(int commands, int answers)
 	}
 	stand_at_futexes(commands, answers);
 	range.range.start = (uintptr_t)place->area;
-	range.range.len = place->area_size / PAGE * PAGE;
+	range.range.len = place->area_size;
 	answer(answers, fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 &&
 					ioctl(fd, UFFDIO_REGISTER, &range) == 0 &&
 					madvise(place->area, place->area_size, MADV_DONTNEED) == 0
