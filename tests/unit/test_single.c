@@ -5,6 +5,7 @@
  * at any time.
  */
 #include "capture/capture.h"
+#include "patience.h"
 #include "proc/procfs.h"
 #include "skip.h"
 #include "stop/single.h"
@@ -22,7 +23,7 @@
 #include <sys/user.h>
 #include <ucontext.h>
 
-static const int64_t PATIENCE = 5000000000;
+static const int64_t PATIENCE = 5000000000, READ_NS = 50000000;
 static const struct snap_options usual = { .max_stack = 1 << 20 };
 
 static struct snap_single *create(void)
@@ -30,6 +31,7 @@ static struct snap_single *create(void)
 	struct snap_single *single;
 
 	assert_null(snap_single_create(&usual, &single));
+	snap_single_set_patience(single, with_patience(READ_NS));
 	return single;
 }
 
