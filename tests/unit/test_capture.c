@@ -7,6 +7,7 @@
 #include "base/shared_memory.h"
 #include "capture/capture.h"
 #include "capture/collect.h"
+#include "patience.h"
 #include "proc/procfs.h"
 #include "skip.h"
 #include "store/capture/file.h"
@@ -336,6 +337,9 @@ static void test_born_meanwhile(void **state _unused_)
 	struct snap_options options;
 
 	snap_options_init(&options);
+	/* Whose time is up has the thread that runs not copied, but not stopped. */
+	options.stop_timeout_ns = with_patience(options.stop_timeout_ns);
+	options.timeout_ns = with_patience(options.timeout_ns);
 	for (int i = 0; i < 20; i++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 		const struct snap_process *process;
