@@ -11,6 +11,7 @@
 #include "capture/capture.h"
 #include "model/wait/call.h"
 #include "own_calls.h"
+#include "patience.h"
 #include "proc/procfs.h"
 #include "skip.h"
 #include "victims.h"
@@ -210,15 +211,17 @@ static void start_at_futexes(struct victim *victim, size_t count, size_t stride,
 static void test_many_futexes(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	/* All stacks and words have to be copied in a time that does not grow with patience. */
+	const size_t many = MANY / (size_t)with_patience(1);
 	const struct snap_process *process;
 	struct victim victim;
 
-	start_at_futexes(&victim, MANY, FAR, stand_at_futexes);
+	start_at_futexes(&victim, many, FAR, stand_at_futexes);
 	capture = take(&victim);
 	victim_end(&victim);
 	process = &capture->processes[0];
-	assert_int_equal(process->thread_count, MANY + 1);
-	assert_int_equal(count_words(process, 0), MANY);
+	assert_int_equal(process->thread_count, many + 1);
+	assert_int_equal(count_words(process, 0), many);
 	check_order(process->words);
 	assert_non_null(capture->waits);
 	assert_true(capture->waits->monotonic_ns > 0);

@@ -630,7 +630,7 @@ static void test_memory_that_nobody_serves(void **state _unused_)
 		skip_because("kernel: no userfaultfd for the kernel's own reads");
 	wait_answer(&victim);
 	for (unsigned round = 0; round < 2; round++) {
-		const int64_t patience = round ? PATIENCE / 20 : 2000000;
+		const int64_t patience = round ? PATIENCE / 20 : with_patience(2000000);
 
 		snap_single_set_patience(single, patience);
 		picks[0] = (struct snap_pick){ .tid = victim.pid,
