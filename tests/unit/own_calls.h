@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #ifdef SYS_poll
+#define OWN_POLL_NAME "poll"
+enum { OWN_POLL_FOR_EVER = -1 }; /* the third argument */
 enum { OWN_POLL = SYS_poll, OWN_SELECT = SYS_select, OWN_EPOLL_WAIT = SYS_epoll_wait };
 
 /* For ever. */
@@ -23,6 +25,8 @@ static inline long own_select(int count, void *read, void *write)
 	return syscall(SYS_select, count, read, write, NULL, NULL);
 }
 #else
+#define OWN_POLL_NAME "ppoll"
+enum { OWN_POLL_FOR_EVER = 0 };
 enum { OWN_POLL = SYS_ppoll, OWN_SELECT = SYS_pselect6, OWN_EPOLL_WAIT = SYS_epoll_pwait };
 
 static inline long own_poll(void *fds, unsigned count)

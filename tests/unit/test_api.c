@@ -288,6 +288,8 @@ static void test_deep_tree(void **state)
 		capture->processes[i].ppid = capture->processes[i - 1].pid;
 	}
 	kept = loaded(capture);
+	/* An emulated machine needs some seconds. */
+	set(*state, "timeout", "120000");
 	assert_null(stacksnap_capture_analyze(kept, *state, &snapshot));
 	assert_int_equal(stacksnap_snapshot_process_count(snapshot), DEPTH);
 	assert_int_equal(stacksnap_snapshot_outcome(snapshot), STACKSNAP_OUTCOME_WHOLE);

@@ -3,6 +3,7 @@
  * The recorder over processes that run: what it says of them must be so, whatever the rate that
  * this machine reaches.
  */
+#include "own_calls.h"
 #include "record/recorder.h"
 #include "store/recording/file.h"
 #include "victims.h"
@@ -455,7 +456,7 @@ static void test_what_is_held_has_names(void **state _unused_)
 	assert_non_null(leader);
 	assert_int_equal(leader->run_count, 1);
 	assert_int_equal(snap_run_samples(leader->runs), 40);
-	assert_string_equal(leader->runs[0].syscall, "poll");
+	assert_string_equal(leader->runs[0].syscall, OWN_POLL_NAME);
 	end(&bed);
 }
 

@@ -5,6 +5,7 @@
  * at any time.
  */
 #include "capture/capture.h"
+#include "patience.h"
 #include "proc/procfs.h"
 #include "skip.h"
 #include "stop/single.h"
@@ -22,7 +23,7 @@
 #include <sys/user.h>
 #include <ucontext.h>
 
-static const int64_t PATIENCE = 5000000000;
+static const int64_t PATIENCE = 5000000000, READ_NS = 50000000;
 static const struct snap_options usual = { .max_stack = 1 << 20 };
 
 static struct snap_single *create(void)
@@ -30,6 +31,7 @@ static struct snap_single *create(void)
 	struct snap_single *single;
 
 	assert_null(snap_single_create(&usual, &single));
+	snap_single_set_patience(single, with_patience(READ_NS));
 	return single;
 }
 
@@ -628,7 +630,7 @@ static void test_memory_that_nobody_serves(void **state _unused_)
 		skip_because("kernel: no userfaultfd for the kernel's own reads");
 	wait_answer(&victim);
 	for (unsigned round = 0; round < 2; round++) {
-		const int64_t patience = round ? PATIENCE / 20 : 2000000;
+		const int64_t patience = round ? PATIENCE / 20 : with_patience(2000000);
 
 		snap_single_set_patience(single, patience);
 		picks[0] = (struct snap_pick){ .tid = victim.pid,

@@ -262,7 +262,9 @@ static void test_anonymous_files(void **state _unused_)
 {
 	_cleanup_free_ struct scene *scene = new_scene();
 	const struct itimerspec time = { .it_value = { .tv_sec = 3600 } };
-	int event = eventfd(0, EFD_CLOEXEC), watch = inotify_init1(IN_CLOEXEC), signals, other;
+	/* The first one of a machine has the number 0, which is as good as none. */
+	int first = eventfd(0, EFD_CLOEXEC), event = eventfd(0, EFD_CLOEXEC);
+	int watch = inotify_init1(IN_CLOEXEC), signals, other;
 	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), idle;
 	const struct snap_descriptor *descriptor;
 	const struct snap_process *process;
@@ -313,8 +315,8 @@ static void test_anonymous_files(void **state _unused_)
 	/* The thread that waits for it reaps it. */
 	kill(child, SIGKILL);
 	scene_deinit(scene);
-	for (size_t i = 0; i < 6; i++)
-		close((int[]){ event, watch, signals, timer, idle, other }[i]);
+	for (size_t i = 0; i < 7; i++)
+		close((int[]){ first, event, watch, signals, timer, idle, other }[i]);
 }
 
 static void test_poll_and_select(void **state _unused_)
@@ -334,7 +336,7 @@ static void test_poll_and_select(void **state _unused_)
 	words.polled[2].fd = event;
 	FD_ZERO(&words.set);
 	FD_SET(high, &words.set);
-	scene_call(scene, OWN_POLL, (long)words.polled, 3, -1, 0, 0);
+	scene_call(scene, OWN_POLL, (long)words.polled, 3, OWN_POLL_FOR_EVER, 0, 0);
 	scene_call(scene, OWN_SELECT, high + 1, (long)&words.set, 0, 0, 0);
 	scene_capture(scene, &words, sizeof(words));
 	scene_resolve(scene);

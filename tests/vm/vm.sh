@@ -25,8 +25,10 @@ project=$(readlink -f "$here/../..")
 dir=${DIR:-$HOME/.cache/stacksnap-vm}
 # Of the machine to be made; `name` sets its kernel's files apart.
 arch=amd64 architecture=
-# What the kernel does not have built in and is needed to find the disk, and what tests use.
-MODULES=(virtio_pci virtio_blk virtio_rng virtio_console crc32c_generic ext4 9pnet_virtio 9p fuse overlay)
+# What the kernel does not have built in and is needed to find the disk, and what tests use. The disk has no modules that
+# could be loaded later, as those are that tell of sockets.
+MODULES=(virtio_pci virtio_blk virtio_rng virtio_console crc32c_generic ext4 9pnet_virtio 9p fuse overlay
+	tcp_diag udp_diag unix_diag netlink_diag)
 
 say() {
 	printf '%s\n' "vm: $*" >&2
