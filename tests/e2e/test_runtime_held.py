@@ -48,7 +48,7 @@ waits($argv[1], $argv[2]);
 class Held(Case):
     weight = 3
 
-    def look(self, argv, language, known):
+    def look(self, argv, language, known, whole=None):
         """The process with such a page beside one that has none."""
         innocent = self.victim("threads", "futex:3:worker")
         alone = threads(self.node(innocent.pid))
@@ -63,7 +63,7 @@ class Held(Case):
         names = {entry["function"] for entry in entries if entry.get("language") == language and "function" in entry}
         self.assertLessEqual(names, known, doc["_result"])
         for runtime in node.get("runtimes", ()):
-            self.assertIsNotNone(runtime.get("cut"), doc["_result"])
+            self.assertTrue(runtime.get("cut") or (whole and runtime.get("tasks") == whole), doc["_result"])
         return node, [w["message"] for w in doc["warnings"] if w.get("pid") == victim.pid]
 
     def test_tasks_of_python(self):
@@ -73,8 +73,10 @@ class Held(Case):
         for what in ("task", "coroutine", "type", "code", "name"):
             with self.subTest(what=what):
                 node, _ = self.look([python, "-c", PYTHON, LIBRARY, what, str(TASKS)], "python",
-                                    {"leaf", "waits", "main", "<module>", *STANDARD})
-                tasks = {task["name"] for stack in node["stacks"] for task in stack.get("tasks", ())}
+                                    {"leaf", "waits", "main", "<module>", *STANDARD},
+                                    # From 3.14 on tasks stand in lists, and nobody asks for their type.
+                                    TASKS + 1 if what == "type" else None)
+                tasks = {task["name"] for stack in node["stacks"] for task in stack.get("tasks", ()) if "name" in task}
                 self.assertIn("runtimes", node)
                 self.assertLessEqual(tasks, {"Task-1"} | {f"own{i}" for i in range(TASKS)})
 

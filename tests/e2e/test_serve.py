@@ -183,7 +183,7 @@ class Refusals(Serve):
     def test_what_is_refused(self):
         server = self.serve("-p", self.victim("threads", "sleep:1:worker").pid)
         for path, status in (("/nowhere", 404), ("/snapshot.json/", 406), ("/snapshotx", 404), ("/../etc/passwd", 404),
-                             ("/snapshot/../metrics", 404), ("/%73napshot", 404), ("/metrics%00", 404),
+                             ("/snapshot/../metrics", 404), ("/%73napshot", 404),
                              ("//metrics", 404), ("/snapshot.doc", 406), ("/processes.folded", 406),
                              ("/snapshot?sekonds=1", 400), ("/snapshot?seconds=1", 400), ("/metrics?target=1", 400),
                              ("/recording?seconds=0", 400), ("/recording?seconds=61", 400),
@@ -196,6 +196,8 @@ class Refusals(Serve):
                              ("/snapshot?a&b&c&d&e&f&g&h&i&j", 400)):
             self.assert_refused(server.ask(path), status)
         self.assert_refused(server.ask("/snapshot", {"Accept": "image/png"}), 406)
+        # libmicrohttpd 1.0.10 refuses that by itself, with a page of its own.
+        self.assertIn(server.ask("/metrics%00").status, (400, 404))
         for method in ("HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "FOO"):
             got = server.ask("/snapshot", method=method)
             self.assertEqual(got.status, 405, got)

@@ -128,7 +128,8 @@ class Python(Witness):
         victim = self.program(["/usr/bin/python3", "-c", PYTHON])
         ours = self.compare(victim.pid, 15)
         names = {f for _, stack in ours.values() for f in functions(stack)}
-        self.assertTrue(any(f and "PyEval_EvalFrameDefault" in f for f in names), names)
+        # Not PyEval_EvalFrameDefault: an interpreter that is built with tail calls has that no longer.
+        self.assertTrue(any(f and "PyEval_" in f for f in names), names)
 
 
 class Node(Witness):

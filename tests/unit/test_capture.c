@@ -7,6 +7,7 @@
 #include "base/shared_memory.h"
 #include "capture/capture.h"
 #include "capture/collect.h"
+#include "patience.h"
 #include "proc/procfs.h"
 #include "skip.h"
 #include "store/capture/file.h"
@@ -178,6 +179,70 @@ static void test_copies(void **state _unused_)
 	snap_options_deinit(&options);
 }
 
+/* ---- stacks in one mapping ---- */
+
+enum { SHARED_STACK = 1 << 18, GUARD_INSTALL = 102 /* MADV_GUARD_INSTALL of Linux 6.13 */ };
+
+/* As glibc 2.42 makes them: what parts stacks is a hole in the mapping that they share. */
+static uint8_t *map_stacks(void)
+{
+	uint8_t *area = mmap(NULL, THREADS * SHARED_STACK, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (int i = 0; i < THREADS && area != MAP_FAILED; i++)
+		if (madvise(area + i * SHARED_STACK, 4096, GUARD_INSTALL))
+			return NULL;
+	return area == MAP_FAILED ? NULL : area;
+}
+
+static void stand_with_shared_stacks(int *pipes)
+{
+	uint8_t *area = map_stacks();
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	for (int i = 1; area && i < THREADS; i++) {
+		pthread_attr_init(&attributes);
+		pthread_attr_setstack(&attributes, area + (i - 1) * SHARED_STACK, SHARED_STACK);
+		pthread_create(&thread, &attributes, stand, pipes);
+	}
+	stand(pipes);
+}
+
+static void test_stacks_in_one_mapping(void **state _unused_)
+{
+	uint8_t *area = map_stacks();
+	struct snap_options options;
+	struct victim victim;
+
+	if (!area)
+		skip_because("kernel: it has no guard pages within mappings");
+	munmap(area, THREADS * SHARED_STACK);
+	victim = start(stand_with_shared_stacks, THREADS);
+	snap_options_init(&options);
+	for (int no_stop = 0; no_stop < 2; no_stop++) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+
+		options.no_stop = no_stop;
+		assert_null(take(&victim, &options, &capture));
+		skip_where_forbidden(capture);
+		assert_int_equal(capture->processes[0].thread_count, THREADS);
+		for (size_t i = 1; i < THREADS; i++) {
+			const struct snap_thread *thread = &capture->processes[0].threads[i];
+
+			assert_int_equal(thread->result, SNAP_THREAD_COPIED);
+			assert_false(thread->stack_limited);
+			/* Without a stop its thread pointer is found on x86-64 alone. */
+			if (!no_stop || capture->processes[0].arch == SNAP_ARCH_X86_64)
+				assert_false(thread->stack_unreadable);
+			assert_true(thread->stack_size < SHARED_STACK);
+			assert_int_equal(count_marks(thread) / MARKS, 1);
+		}
+	}
+	finish(&victim);
+	snap_options_deinit(&options);
+}
+
 static void test_limits(void **state _unused_)
 {
 	struct victim victim = start(stand_with_threads, THREADS);
@@ -336,6 +401,9 @@ static void test_born_meanwhile(void **state _unused_)
 	struct snap_options options;
 
 	snap_options_init(&options);
+	/* Whose time is up has the thread that runs not copied, but not stopped. */
+	options.stop_timeout_ns = with_patience(options.stop_timeout_ns);
+	options.timeout_ns = with_patience(options.timeout_ns);
 	for (int i = 0; i < 20; i++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 		const struct snap_process *process;
@@ -562,6 +630,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_stacks_in_one_mapping),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_copies_without_a_stop),
 		cmocka_unit_test(test_copies_alone),

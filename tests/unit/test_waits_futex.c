@@ -562,6 +562,10 @@ static void test_condition(void **state _unused_)
 
 		bed_init(&bed);
 		waiter_below(&bed, "libc.so.6:___pthread_cond_wait", word, WAIT_BITSET, 0);
+		/* Saved registers that look like a condition with a free mutex. */
+		bed_stack(&bed, 0, 1, 0xc0, OLD);
+		bed_stack(&bed, 0, 1, 0xc8, word);
+		bed_stack(&bed, 0, 1, 0xd0, 0);
 		bed_stack(&bed, 0, 1, 0x100, OLD);
 		if (has_mutex) {
 			bed_stack(&bed, 0, 1, 0x108, MUTEX);
@@ -569,7 +573,7 @@ static void test_condition(void **state _unused_)
 			BED_WORDS(&bed, 0, MUTEX, 2, 1, 101, 1, 0);
 		}
 		BED_WORDS(&bed, 0, OLD, 0, 0, 0, 0, 0, 0, 0, is_new ? 3 << 3 : 0, 0,
-			  is_new ? 0 : 3 << 3, 0, 0);
+			  is_new ? 0 : 3 << 3, 0, 0, 0, 0, 0, 0);
 		bed_find(&bed);
 		wait = found(&bed, 0, 1, SNAP_WAIT_CONDITION, OLD, CERTAIN);
 		lacks(wait, SNAP_OWNER_NOT_KEPT);

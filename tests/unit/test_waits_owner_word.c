@@ -233,6 +233,8 @@ static void test_none(void **state _unused_)
 		{ GNU("pthread_once"), WAIT, 1, 0, { 1 }, NO_WORD, SNAP_WAIT_ONCE },
 		{ GNU("fputs"), WAIT, 2, 0, { 2, 1, 0x4000f000 }, NO_WORD, SNAP_WAIT_STDIO },
 		{ GNU("malloc"), WAIT, 2, 0, { 2 }, NO_WORD, SNAP_WAIT_MALLOC },
+		{ GNU("__libc_malloc2"), WAIT, 2, 0, { 2 }, NO_WORD, SNAP_WAIT_MALLOC },
+		{ GNU("_int_free_chunk"), WAIT, 2, 0, { 2 }, NO_WORD, SNAP_WAIT_MALLOC },
 		{ "app:parking_lot::raw_mutex::RawMutex::lock_slow",
 		  WAIT,
 		  2,

@@ -21,6 +21,7 @@ enum {
 	PLAIN_WAITERS = 2,
 	CEILING_SHIFT = 19,
 	CONDITION_WORDS = 20,   /* bytes of struct condition_words */
+	CONDITION_BYTES = 48,   /* of pthread_cond_t */
 	STACK_LOOK = 1024,      /* of a frame of pthread_cond_wait, from sp on */
 	MOST_WAITERS = 1 << 20, /* believed */
 	READERS_SHIFT = 3,
@@ -162,6 +163,9 @@ static unsigned rank_condition(struct snap_futex *futex, const struct condition_
 	struct mutex mutex;
 
 	if (words->shared != 0 && words->shared != 1 && words->shared != MUTEX_SHARED)
+		return 0;
+	/* Registers that were saved may hold the condition and the word in it, and 0 behind them. */
+	if (words->mutex - words->condition < CONDITION_BYTES)
 		return 0;
 	if (words->mutex == 0 || words->mutex % 4 ||
 	    !snap_process_map(snap_waiter_process(futex->waiter), words->mutex))
