@@ -80,7 +80,7 @@ cp "$here/../../examples/snapshot.c" "$root/"
 say "stacksnap"
 install "/stacksnap_*.deb"
 expect "sleeping in" inside stacksnap -p "$target"
-expect "is not installed" inside sh -c 'stacksnap serve 2>&1; test $? = 2'
+expect "is not installed" inside sh -c 'stacksnap serve --all 2>&1; test $? = 2'
 expect "serve" inside sh -c 'ls -1 /usr/lib/systemd/system/stacksnap-serve.service /usr/lib/systemd/system/stacksnap-serve.socket
 	ls /usr/share/man/man1/stacksnap.1.gz /usr/share/bash-completion/completions/stacksnap /usr/share/stacksnap/*.json'
 inside dpkg --purge stacksnap >/dev/null
