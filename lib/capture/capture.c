@@ -403,15 +403,20 @@ static void note_stalls(const struct tree *tree, const struct snap_stop *stop, i
 		snap_pace_lose(tree->pace, ns);
 }
 
+/* The letter of a process's leader now; 0: it is not known, or there is none. */
+static char state_now(const struct snap_capture *capture, size_t process)
+{
+	int fd = capture->live[process].proc_fd;
+	struct snap_status status;
+
+	return fd >= 0 && snap_procfs_status(fd, &status) == 0 ? status.state : 0;
+}
+
 /* Whoever makes an exec last sleeps in it; and who waits for a processor cannot answer. */
 static bool is_starved(const struct snap_capture *capture, const struct snap_traced *traced)
 {
-	struct snap_status status;
-
 	return traced->held && traced->index < capture->process_count &&
-	       capture->live[traced->index].proc_fd >= 0 &&
-	       snap_procfs_status(capture->live[traced->index].proc_fd, &status) == 0 &&
-	       status.state == 'R';
+	       state_now(capture, traced->index) == 'R';
 }
 
 static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
@@ -497,15 +502,12 @@ static void mark_left_out(struct snap_capture *capture, const struct roots *root
  */
 static bool is_any_lost(const struct snap_capture *capture)
 {
-	struct snap_status status;
-
 	for (size_t i = 0; i < capture->process_count; i++) {
 		enum snap_trouble trouble = capture->processes[i].trouble;
 
+		/* Without a letter it has ended, too: strchr(3) finds the end of the text. */
 		if ((trouble == SNAP_TROUBLE_EXITED || trouble == SNAP_TROUBLE_ZOMBIE) &&
-		    capture->live[i].proc_fd >= 0 &&
-		    snap_procfs_status(capture->live[i].proc_fd, &status) == 0 &&
-		    !strchr("ZX", status.state))
+		    !strchr("ZX", state_now(capture, i)))
 			return true;
 	}
 	return false;
