@@ -6,7 +6,6 @@
 #include "roles/parser.h"
 
 #include "base/clock.h"
-
 #include "base/shared_memory.h"
 #include "roles/sandbox/sandbox.h"
 

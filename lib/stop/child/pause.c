@@ -38,7 +38,6 @@ static struct policy raise_priority(void)
 {
 	const struct sched_param first = { .sched_priority = PRIORITY };
 	struct policy before = { .number = sched_getscheduler(0) };
-
 	bool is_higher = before.number != SCHED_OTHER && before.number != SCHED_BATCH &&
 			 before.number != SCHED_IDLE && before.number != SCHED_RR;
 
