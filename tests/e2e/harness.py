@@ -94,10 +94,10 @@ def need(*programs):
             missing(program)
 
 
-def need_namespaces(*flags):
+def need_namespaces(*flags, **who):
     """What unshare(1) is asked for can be had: not in every container, nor in a chroot that is no mount point."""
     need("unshare")
-    if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+    if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL, check=False, **who).returncode:
         raise unittest.SkipTest("kernel: unshare is not permitted")
 
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import (Case, ROOT, TARGETS, TOOL, functions, need_root, proc_state, processes, read_file,
+from harness import (Case, ROOT, TARGETS, TOOL, functions, need_namespaces, need_root, proc_state, processes, read_file,
                      run_tool, status_field, tids_of, wait_until)
 
 NOBODY = 65534
@@ -141,10 +141,7 @@ class Permission(Case):
 
     def test_user_namespace(self):
         as_nobody = self.unprivileged()
-        try:
-            subprocess.run(["unshare", "-Ur", "true"], check=True, stderr=subprocess.DEVNULL)
-        except (OSError, subprocess.CalledProcessError):
-            raise unittest.SkipTest("kernel: unshare is not permitted") from None
+        need_namespaces("-Ur")
         victim = self.program(["unshare", "-Ur", os.path.join(TARGETS, "chain")])
         got = self.run_tool("-p", victim.pid, status=2, **as_nobody)
         self.assertRegex(got.err, "cannot trace")
