@@ -139,8 +139,13 @@ make_root_arm64() {
 		cp usr/share/base-passwd/group.master etc/group
 		echo 'messagebus:x:100:101::/nonexistent:/usr/sbin/nologin' >>etc/passwd
 		echo 'messagebus:x:101:' >>etc/group
+		echo 'postgres:x:102:102::/var/lib/postgresql:/bin/bash' >>etc/passwd
+		echo 'postgres:x:102:' >>etc/group
 		: >etc/machine-id
 		ln -sf mawk usr/bin/awk
+		for program in usr/lib/jvm/java-*/bin/java usr/lib/jvm/java-*/bin/javac; do
+			[ ! -x "$program" ] || ln -sf "/$program" usr/bin/
+		done
 END
 }
 
