@@ -249,13 +249,15 @@ struct beside_numbers {
 };
 
 /* It was blocked, and was stopped in a call that waits, as its registers tell: it is back there. */
-static bool stands_in_call(const struct snap_sampler_thread *thread, const struct snap_pick *pick,
+static bool stands_in_call(const struct snap_sampler_thread *thread, struct snap_pick *pick,
 			   struct snap_thread_call *ret)
 {
-	const struct snap_thread *copy = &pick->copy;
+	struct snap_thread *copy = &pick->copy;
 
 	if (copy->result != SNAP_THREAD_COPIED || thread->letter == 'R')
 		return false;
+	/* Some processors' registers do not tell a call without it (model/arch/registers.c). */
+	copy->state = thread->letter;
 	*ret = snap_wait_call_of(pick->arch, copy);
 	return snap_beside_is_wanted(pick->arch, ret);
 }

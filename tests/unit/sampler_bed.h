@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_SAMPLER_BED_H
 #define TESTS_UNIT_SAMPLER_BED_H
 
+#include "patience.h"
 #include "victims.h"
 
 #include "sample/internal.h"
@@ -253,11 +254,11 @@ static inline size_t bed_living(const struct bed *bed)
 }
 
 /* Ticks a millisecond apart until something holds; the test's own time limit ends it otherwise. */
-#define bed_until(bed, condition)                   \
-	for (unsigned _i = 0; !(condition); _i++) { \
-		assert_true(_i < 20000);            \
-		bed_tick(bed);                      \
-		usleep(1000);                       \
+#define bed_until(bed, condition)                       \
+	for (unsigned _i = 0; !(condition); _i++) {     \
+		assert_true(_i < with_patience(20000)); \
+		bed_tick(bed);                          \
+		usleep(1000);                           \
 	}
 
 /* What victims do, and what tests do with them. */

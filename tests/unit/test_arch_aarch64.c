@@ -10,6 +10,7 @@
 #include "model/wait/call.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -203,6 +204,26 @@ static void test_registers(void **state _unused_)
 	assert_int_equal(known.call, 98);
 	assert_int_equal(known.sp, 131);
 	assert_int_equal(known.arguments[5], 105);
+}
+
+/* A stop ends some calls: what they were called with is not in the registers. */
+static void test_interrupted_call(void **state _unused_)
+{
+	struct snap_aarch64_registers raw = { .pc = 132, .x = { [0] = -EINTR, [8] = 22 } };
+	struct snap_thread thread = { .state = 'S',
+				      .registers = &raw,
+				      .registers_size = sizeof(raw) };
+	struct snap_known_registers known;
+
+	assert_true(snap_registers_of(SNAP_ARCH_AARCH64, &thread, &known));
+	assert_true(known.interrupted);
+	assert_int_equal(known.call, 22);
+	assert_int_equal(known.call_pc, 132);
+	assert_false(snap_wait_call_of(SNAP_ARCH_AARCH64, &thread).known);
+	thread.call = (struct snap_thread_call){ .known = true, .number = 22, .arguments = { 5 } };
+	assert_int_equal(snap_wait_call_of(SNAP_ARCH_AARCH64, &thread).arguments[0], 5);
+	raw.x[0] = 7;
+	assert_int_equal(snap_wait_call_of(SNAP_ARCH_AARCH64, &thread).arguments[0], 7);
 }
 
 static void test_calls_by_number(void **state _unused_)
@@ -426,6 +447,7 @@ int main(void)
 		cmocka_unit_test(test_stubs),
 		cmocka_unit_test(test_signal_return),
 		cmocka_unit_test(test_registers),
+		cmocka_unit_test(test_interrupted_call),
 		cmocka_unit_test(test_calls_by_number),
 		cmocka_unit_test(test_signed_records),
 		cmocka_unit_test(test_few_address_bits),

@@ -50,12 +50,24 @@ static void *stand(void *argument)
 	return (void *)(uintptr_t)marks[0];
 }
 
+/* Each has a mapping of its own: the C library's may be one with what lies beside it. */
 static void stand_with_threads(int *pipes)
 {
+	const size_t apart = SNAP_MOST_PAGE, size = 4 * apart;
+	pthread_attr_t attributes;
 	pthread_t thread;
 
-	for (int i = 1; i < THREADS; i++)
-		pthread_create(&thread, NULL, stand, pipes);
+	pthread_attr_init(&attributes);
+	for (int i = 1; i < THREADS; i++) {
+		char *stack =
+			mmap(NULL, size + 2 * apart, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (stack == MAP_FAILED ||
+		    mprotect(stack + apart, size, PROT_READ | PROT_WRITE) < 0)
+			_exit(1);
+		pthread_attr_setstack(&attributes, stack + apart, size);
+		pthread_create(&thread, &attributes, stand, pipes);
+	}
 	stand(pipes);
 }
 

@@ -79,7 +79,7 @@ static void test_fdinfo(void **state _unused_)
 	assert_true(info.has_inode);
 	assert_int_equal(info.inode, 4711);
 	assert_int_equal(info.mount, 17);
-	assert_int_equal(info.id, 10);
+	assert_int_equal(info.id, 10 + 1);
 	assert_int_equal(info.remaining_ns, 3200000000);
 	assert_int_equal(info.signals, 0x1000000800);
 	assert_int_equal(info.pid, -1);

@@ -2,6 +2,7 @@
 /* Registers by the processor of a capture: see registers.h. */
 #include "model/arch/registers.h"
 
+#include <errno.h>
 #include <string.h>
 
 static int32_t call_of(uint64_t number)
@@ -81,6 +82,10 @@ static bool read_aarch64(const void *raw, size_t size, char state, struct snap_k
 		.call = is_in_call(state, of.x[CALL]) ? (int32_t)of.x[CALL] : -1,
 	};
 	memcpy(ret->arguments, of.x, sizeof(ret->arguments));
+	/* Not at the instruction again: the thread is about to leave a call that is never restarted. */
+	ret->interrupted = ret->call >= 0 && of.x[0] == (uint64_t)-EINTR;
+	if (ret->interrupted)
+		ret->call_pc = of.pc;
 	return true;
 }
 

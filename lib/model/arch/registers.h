@@ -52,6 +52,8 @@ struct snap_known_registers {
 	int32_t call;
 	uint64_t call_pc; /* where procfs has it then: behind the instruction that made the call */
 	uint64_t arguments[SNAP_CALL_ARGUMENTS];
+	/* The stop ended the call with EINTR, which stands where the first argument was. */
+	bool interrupted;
 };
 
 /*

@@ -221,7 +221,7 @@ struct snap_thread_call snap_wait_call_of(enum snap_arch arch, const struct snap
 	struct snap_thread_call call = { .known = true };
 	struct snap_known_registers known;
 
-	if (thread->partial || !snap_registers_of(arch, thread, &known))
+	if (thread->partial || !snap_registers_of(arch, thread, &known) || known.interrupted)
 		return thread->call;
 	call.number = known.call;
 	memcpy(call.arguments, known.arguments, sizeof(call.arguments));

@@ -78,7 +78,7 @@ struct snap_descriptor {
 	/* of fdinfo (proc_pid_fdinfo(5)); what a kind has not is 0 */
 	/* eventfd-count; io_uring: submissions not taken yet; userfaultfd: pending faults */
 	uint64_t count;
-	uint64_t id;          /* eventfd-id; 0: not told, or the first one of the machine */
+	uint64_t id;          /* eventfd-id, plus 1, as the first of a machine has 0; 0: not told */
 	int64_t remaining_ns; /* timerfd: it_value; -1: not armed, or not a timer */
 	uint64_t signals;     /* signalfd: sigmask, bit 0 is signal 1 */
 	int32_t pid;          /* pidfd: Pid, -1: reaped */

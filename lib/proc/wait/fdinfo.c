@@ -161,7 +161,7 @@ void snap_parse_fdinfo_line(const char *line, size_t length, struct snap_fdinfo 
 	else if (snap_take_key(&cursor, "eventfd-count:") && snap_take_number(&cursor, 16, &value))
 		info->count = value;
 	else if (snap_take_key(&cursor, "eventfd-id:") && snap_take_number(&cursor, 10, &value))
-		info->id = value;
+		info->id = value + 1;
 	else if (snap_take_key(&cursor, "pending:") && snap_take_number(&cursor, 10, &value))
 		info->count = value;
 	else if (snap_take_key(&cursor, "it_value:"))

@@ -34,7 +34,7 @@ struct snap_fdinfo {
 	uint64_t mount; /* mnt_id */
 	/* eventfd-count; of io_uring what is queued for the kernel; pending faults of userfaultfd */
 	uint64_t count;
-	uint64_t id;          /* eventfd-id */
+	uint64_t id;          /* eventfd-id, plus 1, as the first of a machine has 0; 0: not told */
 	int64_t remaining_ns; /* it_value; -1: not armed, or no timer */
 	uint64_t signals;     /* sigmask */
 	int32_t pid;          /* Pid of a pidfd */

@@ -73,7 +73,7 @@ static uint64_t object_of(const struct snap_waiter *waiter, enum snap_wait_kind 
 	switch (descriptor->kind) {
 	case SNAP_DESCRIPTOR_EVENTFD:
 		if (descriptor->id)
-			return snap_wait_object_of(kind, descriptor->id, 0, 0);
+			return snap_wait_object_of(kind, descriptor->id - 1, 0, 0);
 		break;
 	case SNAP_DESCRIPTOR_FILE:
 	case SNAP_DESCRIPTOR_FIFO:
@@ -105,7 +105,7 @@ static void set_details(struct snap_wait *wait, const struct snap_descriptor *de
 {
 	switch (descriptor->kind) {
 	case SNAP_DESCRIPTOR_EVENTFD:
-		wait->id = descriptor->id ? (int64_t)descriptor->id : -1;
+		wait->id = (int64_t)descriptor->id - 1;
 		wait->value = (int64_t)descriptor->count;
 		break;
 	case SNAP_DESCRIPTOR_TIMERFD:
