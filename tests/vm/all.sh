@@ -7,7 +7,8 @@
 set -u
 here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
-systems=(bullseye:amd64 bookworm:amd64 trixie:amd64 sid:amd64 bookworm:arm64 sid:arm64)
+# Those that take longest come first.
+systems=(bookworm:arm64 sid:arm64 sid:amd64 trixie:amd64 bookworm:amd64 bullseye:amd64)
 
 run() {
 	local suite=${1%:*} arch=${1#*:}
