@@ -9,13 +9,14 @@
  */
 #include "analyze/analysis.h"
 
+#include "analyze/fair_share.h"
 #include "analyze/short_text.h"
 #include "analyze/task/task.h"
 #include "analyze/wait/wait.h"
-#include "base/bsearch.h"
 #include "base/escape.h"
 #include "model/stack_cut.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -190,26 +191,24 @@ static void warn_of_ancestors(struct snap_analysis *analysis, size_t most)
 
 /* ---- shares ---- */
 
-static int compare_bytes(const void *left, const void *right)
+/* One more than there are processes: for what belongs to none. NULL without memory. */
+static struct snap_claim *new_claims(const struct snap_analysis *analysis)
 {
-	return snap_compare(*(const uint64_t *)left, *(const uint64_t *)right);
+	const struct snap_capture *capture = analysis->capture;
+	struct snap_claim *claims = calloc(capture->process_count + 1, sizeof(*claims));
+
+	for (size_t i = 0; claims && i < capture->process_count; i++) {
+		claims[i].uid = capture->processes[i].uid;
+		claims[i].container = capture->processes[i].container;
+	}
+	if (claims)
+		claims[capture->process_count].uid = (uid_t)-1;
+	return claims;
 }
 
-/*
- * What each may have at most, so that all together have no more than the limit: who needs less than
- * that keeps all it has, whatever the others need. UINT64_MAX: all fits. Sorts them.
- */
-static uint64_t fair_share(uint64_t *bytes, size_t count, uint64_t limit)
+static bool is_beyond(const struct snap_claim *claim)
 {
-	qsort(bytes, count, sizeof(*bytes), compare_bytes);
-	for (size_t i = 0; i < count; i++) {
-		uint64_t share = limit / (count - i);
-
-		if (bytes[i] > share)
-			return share;
-		limit -= bytes[i];
-	}
-	return UINT64_MAX;
+	return claim->bytes > claim->share;
 }
 
 /* ---- tasks ---- */
@@ -237,26 +236,24 @@ static void warn_of_tasks(struct snap_analysis *analysis, pid_t pid,
 static struct stacksnap_error *limit_tasks(struct snap_analysis *analysis,
 					   struct snap_node *const *nodes, size_t count)
 {
-	_cleanup_free_ uint64_t *bytes = calloc(count + 1, sizeof(*bytes));
-	_cleanup_free_ uint64_t *sorted = calloc(count + 1, sizeof(*sorted));
+	_cleanup_free_ struct snap_claim *claims = new_claims(analysis);
 	struct stacksnap_error *err;
-	uint64_t share;
 
-	if (!bytes || !sorted)
+	if (!claims)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++) {
-		err = nodes[i] ? snap_task_report_bytes(nodes[i], &bytes[i]) : NULL;
+		err = nodes[i] ? snap_task_report_bytes(nodes[i], &claims[i].bytes) : NULL;
 		if (err)
 			return err;
-		sorted[i] = bytes[i];
 	}
-	share = fair_share(sorted, count, TASKS_BYTES);
+	if (snap_fair_shares(claims, count, TASKS_BYTES) < 0)
+		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++) {
 		struct snap_task_cut cut = { .texts = false };
 
-		if (bytes[i] <= share)
+		if (!is_beyond(&claims[i]))
 			continue;
-		err = snap_task_limit_node(&analysis->strings, nodes[i], share, &cut);
+		err = snap_task_limit_node(&analysis->strings, nodes[i], claims[i].share, &cut);
 		if (err)
 			return err;
 		warn_of_tasks(analysis, nodes[i]->pid, &cut);
@@ -288,28 +285,25 @@ static void warn_of_waits(struct snap_analysis *analysis, const struct snap_wait
 static struct stacksnap_error *limit_waits(struct snap_analysis *analysis,
 					   struct snap_node *const *nodes, size_t count)
 {
-	_cleanup_free_ uint64_t *bytes = calloc(count + 1, sizeof(*bytes));
-	_cleanup_free_ uint64_t *sorted = calloc(count + 1, sizeof(*sorted));
+	_cleanup_free_ struct snap_claim *claims = new_claims(analysis);
 	const struct snap_waits *waits = &analysis->snapshot->waits;
 	struct snap_wait_cut cut = { .length = 0 };
 	struct stacksnap_error *err = NULL;
-	uint64_t share;
 
 	if (!waits->asked)
 		return NULL;
-	if (!bytes || !sorted)
+	if (!claims)
 		return snap_error_no_memory();
-	for (size_t i = 0; i <= count && !err; i++) {
+	for (size_t i = 0; i <= count && !err; i++)
 		if (i == count || nodes[i])
 			err = snap_waits_report_bytes(i < count ? nodes[i] : NULL, waits,
-						      &bytes[i]);
-		sorted[i] = bytes[i];
-	}
-	share = fair_share(sorted, count + 1, WAITS_BYTES);
+						      &claims[i].bytes);
+	if (!err && snap_fair_shares(claims, count + 1, WAITS_BYTES) < 0)
+		return snap_error_no_memory();
 	for (size_t i = 0; i <= count && !err; i++)
-		if (bytes[i] > share)
+		if (is_beyond(&claims[i]))
 			err = snap_waits_limit(&analysis->strings, i < count ? nodes[i] : NULL,
-					       waits, share, &cut);
+					       waits, claims[i].share, &cut);
 	if (!err && cut.length)
 		warn_of_waits(analysis, &cut);
 	return err;
@@ -376,22 +370,20 @@ static struct stacksnap_error *limit_stacks(struct snap_analysis *analysis,
 					    struct snap_node *const *nodes, size_t count)
 {
 	struct stack_limit limit = { .bytes = limit_of(count) };
-	_cleanup_free_ uint64_t *bytes = calloc(count + 1, sizeof(*bytes));
-	_cleanup_free_ uint64_t *sorted = calloc(count + 1, sizeof(*sorted));
-	uint64_t share;
+	_cleanup_free_ struct snap_claim *claims = new_claims(analysis);
+	int shared;
 
-	if (!bytes || !sorted)
+	if (!claims)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++)
-		sorted[i] = bytes[i] =
-			node_bytes(nodes[i], analysis->options->max_frames, limit.bytes);
-	share = fair_share(sorted, count, limit.bytes);
-	if (share == UINT64_MAX)
-		return NULL;
+		claims[i].bytes = node_bytes(nodes[i], analysis->options->max_frames, limit.bytes);
+	shared = snap_fair_shares(claims, count, limit.bytes);
+	if (shared <= 0)
+		return shared < 0 ? snap_error_no_memory() : NULL;
 	for (size_t i = 0; i < count; i++) {
-		if (bytes[i] <= share)
-			limit.uncut += bytes[i] > 0;
-		else if (!cut_node(analysis, i, nodes[i], share, &limit))
+		if (!is_beyond(&claims[i]))
+			limit.uncut += claims[i].bytes > 0;
+		else if (!cut_node(analysis, i, nodes[i], claims[i].share, &limit))
 			return snap_error_no_memory();
 	}
 	warn_of_limit(analysis, &limit);

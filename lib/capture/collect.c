@@ -142,12 +142,14 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 				  "%zu threads of %d could not be stopped in time and are missing",
 				  process->threads_missed, process->pid);
 	if (traced->stalled)
-		snap_capture_warn(
-			capture, "memory_stalled", process->pid, 0,
-			"reading a memory page of %d blocked (userfaultfd, FUSE): %s", process->pid,
-			stacks_missing          ? "stacks of its threads are missing"
-			: traced->words_missing ? "what its threads wait for may be missing"
-						: "names of its functions may be missing");
+		snap_capture_warn(capture, "memory_stalled", process->pid, 0,
+				  "reading a memory page of %d blocked (userfaultfd, FUSE, or its "
+				  "mappings change): %s",
+				  process->pid,
+				  stacks_missing ? "stacks of its threads are missing"
+				  : traced->words_missing
+					  ? "what its threads wait for may be missing"
+					  : "names of its functions may be missing");
 	if (traced->maps_error && !process->map_count && has_copies(process))
 		snap_capture_warn(capture, "maps_cut", process->pid, 0,
 				  "cannot read the mappings of %d: %s: its stacks end after one "

@@ -86,7 +86,9 @@ static void security_module_words(const struct snap_refusal *refusal, char *out,
 			 "the seccomp filter under which stacksnap runs, or a security "
 			 "module, forbids it; in a container add SYS_PTRACE");
 	else
-		snprintf(out, size, "a security module forbids it; the kernel log may say which");
+		snprintf(out, size,
+			 "a security module forbids it, as the kernel log may say, or another "
+			 "tracer held it for a moment");
 }
 
 void snap_refusal_words(const struct snap_refusal *refusal, char *out, size_t size)

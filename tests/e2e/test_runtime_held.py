@@ -121,7 +121,7 @@ class Held(Case):
             for what in ("descriptor", "stack", "list", "list's end", "header"):
                 with self.subTest(os.path.basename(program), what=what):
                     node, said = self.look([program, LIBRARY, what, at], "of tasks, below", set())
-                    self.assertTrue(any("blocked (userfaultfd, FUSE)" in message for message in said), said)
+                    self.assertTrue(any("blocked (userfaultfd, FUSE, " in message for message in said), said)
                     shown = self.check_goroutines(node)
                     if what == "stack":
                         self.assertGreaterEqual(shown, GOROUTINES)

@@ -68,7 +68,9 @@ static void test_rights(void **state _unused_)
 	check(&refusal, "it has capabilities that stacksnap lacks; " GET_RIGHT);
 	refusal.own.permitted = 1 << CAP_NET_RAW | 1 << CAP_NET_ADMIN;
 	refusal.yama = 0;
-	check(&refusal, "a security module forbids it; the kernel log may say which");
+	check(&refusal,
+	      "a security module forbids it, as the kernel log may say, or another tracer "
+	      "held it for a moment");
 	refusal.own.seccomp = 2;
 	check(&refusal, "the seccomp filter under which stacksnap runs, or a security module, "
 			"forbids it; in a container add SYS_PTRACE");
@@ -90,7 +92,9 @@ static void test_yama(void **state _unused_)
 			"with another setting");
 	/* With the right, the other settings forbid nothing: it must be something else. */
 	refusal.yama = 2;
-	check(&refusal, "a security module forbids it; the kernel log may say which");
+	check(&refusal,
+	      "a security module forbids it, as the kernel log may say, or another tracer "
+	      "held it for a moment");
 	/* Another user's process would be refused without yama too. */
 	refusal = refusal_of(1000, 1001);
 	refusal.yama = 1;

@@ -330,11 +330,10 @@ struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options
 	while (!done && !err)
 		err = snap_scout_go_on(scout, INT64_MAX, plan, found_ret, &done);
 	if (scout->is_held_back)
-		snap_capture_warn(
-			capture, "memory_stalled", scout->process->pid, 0,
-			"reading a memory page of %d blocked (userfaultfd, FUSE): what its "
-			"managed runtime knows is missing",
-			scout->process->pid);
+		snap_capture_warn(capture, "memory_stalled", scout->process->pid, 0,
+				  "reading a memory page of %d blocked (userfaultfd, FUSE, or its "
+				  "mappings change): what its managed runtime knows is missing",
+				  scout->process->pid);
 	scout->spent_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
 	return err;
 }

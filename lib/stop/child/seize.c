@@ -15,6 +15,7 @@
 
 enum {
 	SPARE_THREADS = 64,
+	REFUSED_TRIES = 4,
 	SEIZE_TICK_US = 20000, /* the second one in a SEIZE reaps, which looks at all tracees */
 	/* Parts of what is left of the time before the stop, each when it begins. */
 	LIST_EIGHTHS = 2,
@@ -204,9 +205,13 @@ static enum snap_tracee_event explain_refusal(struct snap_tracer *tracer,
 		return SNAP_TRACEE_ON_BORN;
 	if (stat.state == 'Z' || stat.state == 'X' || (stat.flags & SNAP_PF_EXITING))
 		return SNAP_TRACEE_ON_ENDED;
-	/* In the middle of an exec, a moment ago, nobody may trace it. */
-	if (os_errno == EPERM && status.tracer_pid == 0 && !seize_thread(tracer, tracee->tid))
-		return SNAP_TRACEE_ON_SEIZED;
+	/* In the middle of an exec nobody may trace it, and another tracer may have held it for a moment. */
+	for (int i = 0; i < REFUSED_TRIES && os_errno == EPERM && status.tracer_pid == 0; i++) {
+		if (!seize_thread(tracer, tracee->tid))
+			return SNAP_TRACEE_ON_SEIZED;
+		if (snap_procfs_task_status(tasks, tracee->tid, &status))
+			break;
+	}
 	return SNAP_TRACEE_ON_REFUSED;
 }
 
