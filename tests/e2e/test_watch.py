@@ -19,6 +19,7 @@ class Watch:
         note_options(argv)
         self.process = subprocess.Popen([tool, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, env=clean_environment())
+        self.unread = b""
         case.addCleanup(self.close)
 
     def begun(self, victim):
@@ -35,11 +36,18 @@ class Watch:
         wait_until(looked, "the first look")
 
     def line(self, seconds=60):
+        """Several may come at once: a file object would keep the others where select() does not see them."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
-            if not selector.select(seconds):
-                raise AssertionError("no alert")
-        return self.process.stdout.readline().decode()
+            while b"\n" not in self.unread:
+                if not selector.select(seconds):
+                    raise AssertionError("no alert")
+                more = os.read(self.process.stdout.fileno(), 1 << 16)
+                if not more:
+                    break
+                self.unread += more
+        line, newline, self.unread = self.unread.partition(b"\n")
+        return (line + newline).decode()
 
     def alert(self, word):
         """The next alert of a kind."""
