@@ -58,6 +58,9 @@ public class Sleepers {
 """
 
 
+SIGNAL_FRAME = "__kernel_rt_sigreturn"  # of aarch64
+
+
 class Witness(Case):
     weight = 9
 
@@ -82,6 +85,10 @@ class Witness(Case):
                 # Up to the first frame of code that is in no file, where the witness guesses.
                 frames = [e for e in stack["entries"] if not e.get("inlined")]
                 made = next((i for i, e in enumerate(frames) if "module" not in e), len(frames) - 1) + 1
+                mine, pcs = mine[:made], pcs[:made]
+            if name == "eu-stack" and SIGNAL_FRAME in functions(stack):
+                # That of elfutils 0.188 takes it twice, and ends soon. What gdb sees there is compared in full.
+                made = functions(stack).index(SIGNAL_FRAME) + 1
                 mine, pcs = mine[:made], pcs[:made]
             self.assertEqual([hex(p) for p in mine], [hex(p) for p in pcs],
                              f"{name} and we differ on {pid}/{tid} ({why}): {functions(stack)}, "
