@@ -95,6 +95,34 @@ static bool is_anonymous(const struct snap_map *map)
 	return map->inode == 0 && (!map->path || map->path[0] == '[');
 }
 
+/*
+ * Of objects that are no word for futex(2), as std::barrier and an atomic of 8 bytes, libstdc++ lets
+ * threads sleep at a word of a table of sixteen: of the program's in versions 11 to 14
+ * (bits/atomic_wait.h), of its own in 16 (src/c++20/atomic.cc). Objects share these by their
+ * addresses, so the word says nothing of which one it is.
+ */
+static bool is_shared_word(const char *symbol)
+{
+	return (strstr(symbol, "__waiter_pool_base") && strstr(symbol, "_S_for")) ||
+	       (strstr(symbol, "__waitable_state") && strstr(symbol, "_S_state_for"));
+}
+
+/* Where it has no symbols: the table is all that threads sleep at in what lies behind its data. */
+static bool is_behind_libstdcxx(const struct snap_process *process, const struct snap_map *map)
+{
+	const struct snap_map *before = map > process->maps ? map - 1 : NULL;
+
+	return before && before->end == map->start && before->path &&
+	       strstr(before->path, "/libstdc++.so.6");
+}
+
+static void forget_object(struct snap_wait *wait)
+{
+	wait->address = 0;
+	wait->symbol = wait->module = NULL;
+	wait->offset = 0;
+}
+
 /* Where there is no variable; what cannot be told stays unknown. */
 static bool find_place(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
 		       struct stacks *stacks)
@@ -108,6 +136,10 @@ static bool find_place(struct snap_wait_analysis *waits, struct snap_waiter *wai
 	if (!is_anonymous(map)) {
 		wait->module = snap_analysis_text(waits->analysis, map->path);
 		wait->offset = wait->address - map->start + map->offset;
+		return true;
+	}
+	if (is_behind_libstdcxx(snap_waiter_process(waiter), map)) {
+		forget_object(wait);
 		return true;
 	}
 	if (stacks->process != waiter->process)
@@ -154,23 +186,6 @@ static bool set_mutex(struct snap_wait_analysis *waits, struct snap_wait *wait,
 			snap_arena_printf(snap_wait_arena(waits), "%s+0x%llx", found->symbol,
 					  (unsigned long long)found->offset);
 	return wait->mutex_symbol != NULL;
-}
-
-/*
- * Of objects that are no word for futex(2), as std::barrier and an atomic of 8 bytes, libstdc++ 11 to
- * 14 lets threads sleep at a word of a table of sixteen (bits/atomic_wait.h). Objects share these by
- * their addresses, so the word says nothing of which one it is.
- */
-static bool is_shared_word(const char *symbol)
-{
-	return strstr(symbol, "__waiter_pool_base") && strstr(symbol, "_S_for");
-}
-
-static void forget_object(struct snap_wait *wait)
-{
-	wait->address = 0;
-	wait->symbol = wait->module = NULL;
-	wait->offset = 0;
 }
 
 static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struct wanted *wanted,
