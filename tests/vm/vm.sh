@@ -170,7 +170,7 @@ pack() {
 	local built=("$project/build")
 
 	[[ $arch == amd64 ]] || built=("$project/build-$arch" --transform "s|^${project#/}/build-$arch|${project#/}/build|")
-	tar -C / -cf "$share/project.tar" --exclude='*.o' --exclude='*.a' --exclude='*.a.p' --exclude="${share#/}" \
+	tar -C / -cf "$share/project.tar" --exclude='*.o' --exclude='*.a' --exclude='*.a.p' --exclude="${project#/}/build/vm.*" \
 		"${built[@]#/}" --exclude="${project#/}/build*" --exclude=.git "${project#/}"
 	cp "$here/inside.sh" "$share/inside.sh"
 	cp "$script" "$share/script"
