@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Groups, labels and filters on processes with threads made to order."""
+import os
 import re
 import subprocess
 
@@ -40,7 +41,8 @@ class Groups(Case):
     def test_mixed_groups(self):
         victim = self.victim("threads", *MIXED, "spin:1:busy", running=1)
         node = self.node(victim.pid)
-        counts = {"wait_futex": (6, "futex"), "wait_epoll": (2, "epoll_wait"), "wait_pipe": (1, "read"),
+        epoll_wait = "epoll_wait" if os.uname().machine == "x86_64" else "epoll_pwait"
+        counts = {"wait_futex": (6, "futex"), "wait_epoll": (2, epoll_wait), "wait_pipe": (1, "read"),
                   "wait_sleep": (3, "clock_nanosleep"), "wait_sem": (1, "futex")}
         for function, (count, call) in counts.items():
             stack = self.stack_of(node, function)

@@ -127,7 +127,7 @@ make_root_arm64() {
 	# shellcheck disable=SC2086
 	apt-get -qq -y -o Dir::Cache::archives="$new/archives" --download-only install '?essential' systemd-sysv udev dbus \
 		iproute2 procps kmod busybox-static libstdc++-12-dev libc6-dbg ${VM_PACKAGES:-} || return
-	mkdir -p "$root"/usr/{bin,lib,sbin} "$root/share"
+	mkdir -p "$root"/usr/{bin,lib,sbin} "$root"/{mnt,share}
 	ln -s usr/bin usr/lib usr/sbin "$root"
 	for package in "$new"/archives/*.deb; do
 		dpkg-deb --fsys-tarfile "$package" | "${as_root[@]}" tar -x --keep-directory-symlink -C "$root" || return
