@@ -91,10 +91,8 @@ static void share_out(const struct sharing *sharing, enum level level, const str
 
 int snap_fair_shares(struct snap_claim *claims, size_t count, uint64_t limit)
 {
-	_cleanup_free_ struct snap_claim **ordered = calloc(count + 1, sizeof(*ordered));
-	_cleanup_free_ struct group *groups =
-		calloc(BY_PROCESS * count + count + 1, sizeof(*groups));
-	struct sharing sharing = { ordered, groups, count };
+	_cleanup_free_ struct snap_claim **ordered = NULL;
+	_cleanup_free_ struct group *groups = NULL;
 	struct group all = { .count = count };
 
 	for (size_t i = 0; i < count; i++) {
@@ -103,11 +101,13 @@ int snap_fair_shares(struct snap_claim *claims, size_t count, uint64_t limit)
 	}
 	if (all.bytes <= limit)
 		return 0;
+	ordered = calloc(count, sizeof(*ordered));
+	groups = calloc(count, (BY_PROCESS + 1) * sizeof(*groups));
 	if (!ordered || !groups)
 		return -1;
 	for (size_t i = 0; i < count; i++)
 		ordered[i] = &claims[i];
 	qsort(ordered, count, sizeof(*ordered), compare_claims);
-	share_out(&sharing, BY_USER, &all, limit);
+	share_out(&(struct sharing){ ordered, groups, count }, BY_USER, &all, limit);
 	return 1;
 }

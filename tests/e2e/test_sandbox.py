@@ -56,7 +56,8 @@ def has_capture(pid):
     """Whether it has been given something to read; only root is shown that. Until then it waits in the sandbox, and
     before that it has for a moment what its maker has."""
     try:
-        return status_field(pid, "Seccomp") == "2" and any("stacksnap-capture" in os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd"))
+        return status_field(pid, "Seccomp") == "2" and any(
+            "stacksnap-capture" in os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         return False
 

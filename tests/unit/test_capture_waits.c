@@ -266,6 +266,25 @@ static void test_older_versions(void **state _unused_)
 	check_fixture("format-6-waits.snapcap", capture);
 }
 
+/* The first of a machine has the number 0, which is not the same as none. */
+static void test_eventfds(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture(),
+							     *back = NULL;
+	struct snap_descriptor *descriptors = capture->processes[0].descriptors;
+	struct bytes bytes;
+
+	for (size_t i = 0; i < 2; i++) {
+		descriptors[i].kind = SNAP_DESCRIPTOR_EVENTFD;
+		descriptors[i].id = i;
+	}
+	bytes = write_capture(capture);
+	assert_null(read_capture(bytes.data, bytes.size, &back));
+	assert_int_equal(back->processes[0].descriptors[0].id, 0);
+	assert_int_equal(back->processes[0].descriptors[1].id, 1);
+	free(bytes.data);
+}
+
 /* Nothing was asked, and nothing was found: not the same. */
 static void test_nothing(void **state _unused_)
 {
@@ -403,8 +422,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_older_versions),
-		cmocka_unit_test(test_nothing),      cmocka_unit_test(test_wrong_values),
-		cmocka_unit_test(test_inconsistent),
+		cmocka_unit_test(test_eventfds),     cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_wrong_values), cmocka_unit_test(test_inconsistent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

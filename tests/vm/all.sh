@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # all.sh [SCRIPT [ARG…]]: vm.sh with every kernel and processor that we name, VM_PLACES machines at a time (as many as
-# this one has pairs of processors), and a table of what the tests counted. `./dev vm --all` builds for both processors before. What a
-# machine printed lies in build/vm-SUITE-ARCH.log; lines of tests that failed, or were left out, stand below the table.
-# Ends with 1 where a test failed, or a machine did not come to its end.
+# this one has pairs of processors), and a table of what the tests counted. `./dev vm --all` builds for both processors
+# before. What a machine printed lies in build/vm-SUITE-ARCH.log; lines of tests that failed, or were left out, stand
+# below the table. Ends with 1 where a test failed, or a machine did not come to its end.
 set -u
 here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")

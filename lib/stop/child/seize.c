@@ -205,7 +205,7 @@ static enum snap_tracee_event explain_refusal(struct snap_tracer *tracer,
 		return SNAP_TRACEE_ON_BORN;
 	if (stat.state == 'Z' || stat.state == 'X' || (stat.flags & SNAP_PF_EXITING))
 		return SNAP_TRACEE_ON_ENDED;
-	/* In the middle of an exec nobody may trace it, and another tracer may have held it for a moment. */
+	/* In an exec nobody may trace it, and another tracer may have held it for a moment. */
 	for (int i = 0; i < REFUSED_TRIES && os_errno == EPERM && status.tracer_pid == 0; i++) {
 		if (!seize_thread(tracer, tracee->tid))
 			return SNAP_TRACEE_ON_SEIZED;

@@ -80,6 +80,17 @@ void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread
 
 /* ---- processes ---- */
 
+/* What names a file of a kind. Of an eventfd a file has the kernel's number, and the model one more. */
+static void code_number_of(struct snap_codec *codec, enum snap_descriptor_kind kind,
+			   uint64_t *number)
+{
+	uint64_t one = kind == SNAP_DESCRIPTOR_EVENTFD, kept = *number - one;
+
+	snap_code_u64(codec, &kept);
+	if (codec->mode == SNAP_CODEC_READ)
+		*number = kept + one;
+}
+
 static void code_descriptor(struct snap_codec *codec, struct snap_descriptor *descriptor,
 			    const struct snap_descriptor *before)
 {
@@ -92,7 +103,7 @@ static void code_descriptor(struct snap_codec *codec, struct snap_descriptor *de
 	snap_code_u32(codec, &descriptor->dev_major);
 	snap_code_u32(codec, &descriptor->dev_minor);
 	snap_code_u64(codec, &descriptor->count);
-	snap_code_u64(codec, &descriptor->id);
+	code_number_of(codec, descriptor->kind, &descriptor->id);
 	snap_code_i64(codec, &descriptor->remaining_ns);
 	snap_code_u64(codec, &descriptor->signals);
 	snap_code_i32(codec, &descriptor->pid);
@@ -186,7 +197,7 @@ static void code_end(struct snap_codec *codec, struct snap_file_end *end,
 {
 	snap_code_i32(codec, &end->pid);
 	snap_code_enumerator(codec, &end->kind, SNAP_DESCRIPTOR_KINDS);
-	snap_code_u64(codec, &end->inode);
+	code_number_of(codec, end->kind, &end->inode);
 	snap_code_bool(codec, &end->readable);
 	snap_code_bool(codec, &end->writable);
 	snap_codec_check(codec,
