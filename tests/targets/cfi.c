@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A thread in code of asm_x86_64.S: cfi fp | no_fp | leaf | cycle | creep | endless | bad_stack. */
+/* A thread in code of asm_x86_64.S, or asm_aarch64.S: cfi fp | no_fp | leaf | cycle | creep | endless | bad_stack. */
 #include "victim.h"
 
 void fp_outer(void (*function)(void));

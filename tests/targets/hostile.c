@@ -7,6 +7,7 @@
  * its own shape. maps COUNT: among so many mappings, some of which come and go. wild: with a stack
  * pointer that points nowhere, and with a program counter that did.
  */
+#include "instructions.h"
 #include "victim.h"
 
 #include <fcntl.h>
@@ -49,12 +50,11 @@ static void *creep_main(void *argument)
 	struct creep *creep = argument;
 
 	prctl(PR_SET_NAME, "creeping", 0, 0, 0);
-	/* The first instruction was done, the system call is next. */
+	/* The system call is next. */
 	for (size_t i = 0; i < creep->words; i++)
-		creep->stack[i] = (uint64_t)creep->code + 5;
+		creep->stack[i] = (uint64_t)creep->code + WAITING_CALL;
 	in_position++;
-	__asm__ volatile("movq %0, %%rsp\n\tjmp *%1" ::"r"(creep->stack), "r"(creep->code));
-	__builtin_unreachable();
+	jump_with_stack(creep->stack, (void *)creep->code);
 }
 
 NOINLINE static void bottom(void)
@@ -111,8 +111,8 @@ static void *no_stack_main(void *unused)
 {
 	prctl(PR_SET_NAME, "no-stack", 0, 0, 0);
 	in_position++;
-	__asm__ volatile("movq $-8, %rsp\n\tmovq $-16, %rbp\n1:\tpause\n\tjmp 1b");
-	return unused;
+	(void)unused;
+	stand_on_nothing();
 }
 
 static void on_fault(int number)
@@ -130,8 +130,8 @@ static void *no_code_main(void *unused)
 	prctl(PR_SET_NAME, "no-code", 0, 0, 0);
 	sigaltstack(&stack, NULL);
 	sigaction(SIGSEGV, &action, NULL);
-	__asm__ volatile("movq $0x10, %rsp\n\tmovq $0x7ffffffff000, %rax\n\tjmp *%rax");
-	return unused;
+	(void)unused;
+	jump_with_stack((void *)0x10, (void *)0x7ffffffff000);
 }
 
 static int start(char **argv, int argc)

@@ -17,6 +17,7 @@
  * this process. FOLDER holds "image", what is served; the mount is in a namespace of this process's
  * own.
  */
+#include "instructions.h"
 #include "victim.h"
 
 #include <fcntl.h>
@@ -27,7 +28,6 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 enum { CODE = 0x1000, WORD = 0x3000, FILE_NODE = 2, MOST = 1 << 17 };
 
@@ -203,17 +203,14 @@ static void *stack_main(void *stack)
 {
 	prctl(PR_SET_NAME, "on-stack", 0, 0, 0);
 	in_position++;
-	__asm__ volatile("movq %0, %%rsp\n1:\tpause\n\tjmp 1b" ::"r"(stack));
-	return NULL;
+	stand_spinning(stack);
 }
 
 static void *sleeping_stack_main(void *stack)
 {
 	prctl(PR_SET_NAME, "on-stack", 0, 0, 0);
 	in_position++;
-	__asm__ volatile("movq %0, %%rsp\n1:\tmovl %1, %%eax\n\tsyscall\n\tjmp 1b" ::"r"(stack),
-			 "i"(SYS_pause));
-	return NULL;
+	stand_waiting(stack);
 }
 
 static void *futex_main(void *word)

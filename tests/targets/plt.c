@@ -6,11 +6,11 @@
  * instruction jumps there. zero: the resolver's slot is made to point to the jump in PLT0 that
  * reads it, so that two words lie on the stack. Linked lazily and without RELRO.
  */
+#include "instructions.h"
 #include "victim.h"
 
 #include <elf.h>
 #include <link.h>
-#include <sys/syscall.h>
 
 static atomic_int in_position;
 static bool zero;
@@ -31,23 +31,30 @@ static void *stub_main(void *unused)
 	return unused;
 }
 
-static long raw_call(long number, long a, const void *b, long c)
-{
-	long result;
+#ifdef __x86_64__
+enum { PLT0_SIZE = 16, STUB_SIZE = 16, PLT0_JUMP = 6 /* its second instruction */ };
 
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c)
-			 : "rcx", "r11", "memory");
-	return result;
+/* An unresolved slot points behind the first, six bytes long, instruction of its stub. */
+static uint64_t plt0_of(uint64_t unresolved, size_t stub)
+{
+	return unresolved - 6 - STUB_SIZE * stub - PLT0_SIZE;
 }
+#else
+enum { PLT0_SIZE = 32, STUB_SIZE = 16, PLT0_JUMP = 16 /* its fifth instruction */ };
+
+static uint64_t plt0_of(uint64_t unresolved, size_t stub)
+{
+	(void)stub;
+	return unresolved;
+}
+#endif
 
 static void patch(void)
 {
 	const ElfW(Rela) *relocation = NULL;
 	const ElfW(Sym) *symbols = NULL;
 	const char *strings = NULL;
-	uint64_t *got = NULL;
+	uint64_t *got = NULL, plt0;
 	size_t size = 0;
 
 	for (const ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++) {
@@ -68,13 +75,11 @@ static void patch(void)
 
 		if (strcmp(strings + symbol->st_name, "srandom"))
 			continue;
-		/* An unresolved slot points behind the stub's first, six bytes long, instruction.
-		 */
+		plt0 = plt0_of(*slot, i);
 		if (!zero)
-			*slot -= 6;
+			*slot = plt0 + PLT0_SIZE + STUB_SIZE * i;
 		else
-			/* Stub i is 16 (i + 1) bytes behind PLT0, whose jump is its second. */
-			got[2] = *slot - 6 - 16 * (i + 1) + 6;
+			got[2] = plt0 + PLT0_JUMP;
 		return;
 	}
 	errno = ENOENT;

@@ -6,13 +6,13 @@
  * thread whose stack goes on in such a page above its stack pointer; reading it would wait for
  * ever.
  */
+#include "instructions.h"
 #include "victim.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 
 static char *unserved;
@@ -29,17 +29,12 @@ static void *disk_main(void *unused)
 	return unused;
 }
 
-__attribute__((naked)) static void stand_on(void *stack __attribute__((unused)))
-{
-	__asm__("movq %rdi, %rsp\n1: jmp 1b");
-}
-
 static void *stack_main(void *unused)
 {
 	prctl(PR_SET_NAME, "on-stack", 0, 0, 0);
 	in_position = 1;
-	stand_on(unserved - 256);
-	return unused;
+	(void)unused;
+	stand_spinning(unserved - 256);
 }
 
 int main(int argc, char **argv)
