@@ -66,7 +66,6 @@ class Bench:
         self.compile("target", "target.c", "-pthread")
         self.compile("hbrun", "hbrun.c")
         self.compile("hbpreload.so", "hbpreload.c", "-shared", "-fPIC", "-pthread")
-        self.compile("floor", "floor.c")
         self.compile("deep", "../targets/deep.c", "-pthread", "-fno-optimize-sibling-calls")
 
     def big(self):
@@ -162,7 +161,7 @@ class Bench:
         if target == "deep":
             return {FULL: ours, "stacksnap -n 0": [*ours, "-n", "0", "--max-stack", str(256 << 20)]}
         found = {
-            "floor": [os.path.join(self.bin, "floor"), pid],
+            "floor": [os.path.join(self.build, "tests", "bench", "floor"), pid],
             "gdb": ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-p", pid, "-ex", "thread apply all bt"],
             "lldb": ["lldb", "--no-lldbinit", "-b", "-p", pid, "-o", "bt all", "-o", "detach"],
             "eu-stack": ["eu-stack", "-p", pid],
