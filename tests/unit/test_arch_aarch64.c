@@ -101,20 +101,24 @@ static void test_prologues(void **state _unused_)
 	prologue = PROLOGUE(0xd503233f, 0xa9bc7bfd, 0x910003fd);
 	assert_true(prologue.sets_frame_pointer);
 	assert_int_equal(prologue.record_depth, 64);
+	assert_int_equal(prologue.sp_depth, 64);
 	/* The record is there, the frame pointer is not yet. */
 	prologue = PROLOGUE(0xd503233f, 0xa9bc7bfd);
 	assert_false(prologue.sets_frame_pointer);
 	assert_int_equal(prologue.record_depth, 64);
+	assert_int_equal(prologue.sp_depth, 64);
 	prologue = PROLOGUE(0xd503245f, 0xd503233f);
 	assert_int_equal(prologue.record_depth, 0);
 	/* sub sp, sp, 4096; sub sp, sp, 928; stp x29, x30, [sp, 16]; add x29, sp, 16 */
 	prologue = PROLOGUE(0xd14007ff, 0xd10e83ff, 0xa9017bfd, 0x910043fd);
 	assert_true(prologue.sets_frame_pointer);
 	assert_int_equal(prologue.record_depth, 4096 + 928 - 16);
+	assert_int_equal(prologue.sp_depth, 4096 + 928);
 	/* stp d8, d9, [sp, -96]!; stp x28, x27, [sp, 16]; stp x29, x30, [sp, 80]; add x29, sp, 80 */
 	prologue = PROLOGUE(0x6dba27e8, 0xa9016ffc, 0xa9057bfd, 0x910143fd);
 	assert_true(prologue.sets_frame_pointer);
 	assert_int_equal(prologue.record_depth, 16);
+	assert_int_equal(prologue.sp_depth, 96);
 	/* add x29, sp, 16 that leads elsewhere than to the record */
 	prologue = PROLOGUE(0xa9bc7bfd, 0x910043fd);
 	assert_false(prologue.sets_frame_pointer);
@@ -125,6 +129,7 @@ static void test_prologues(void **state _unused_)
 	/* str x30, [sp, -16]! has no frame pointer beside it. */
 	prologue = PROLOGUE(0xf81f0ffe, 0x910003fd);
 	assert_int_equal(prologue.record_depth, 0);
+	assert_int_equal(prologue.sp_depth, 16);
 	assert_false(prologue.sets_frame_pointer);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Images: files as linkers write them, headers without sections, and files that are damaged. */
 #include "analyze/elf/internal.h"
+#include "own_registers.h"
 #include "skip.h"
 
 #include <elfutils/libdw.h>
@@ -251,7 +252,7 @@ static void test_own_vdso(void **unused)
 	if (!vdso)
 		skip_because("kernel: no vDSO is mapped");
 	assert_null(snap_image_open_memory(vdso, 4096, &image));
-	assert_true(find_symbol(image, true, "__vdso_clock_gettime", &address));
+	assert_true(find_symbol(image, true, VDSO_CLOCK, &address));
 	assert_true(snap_image_at(image, address).size > 0);
 	assert_false(snap_image_identity(image, &dev, &inode));
 	assert_non_null(snap_image_elf(image));

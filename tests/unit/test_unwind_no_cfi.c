@@ -6,6 +6,7 @@
 #include "unwind_bed.h"
 
 #include "analyze/unwind/internal.h"
+#include "skip.h"
 
 enum { MOST_WORDS = 8, MOST_FRAMES = 4 };
 
@@ -15,16 +16,19 @@ struct word {
 	const char *symbol;
 };
 
+/* Added to the number of a word: it is in the link register instead, where there is one. */
+enum { KEPT = 1 << 16 };
+
 struct row {
 	const char *what, *pc;
-	uint64_t fp; /* word of the stack that rbp points to, plus 1; else as it is */
+	uint64_t fp; /* word of the stack that the frame pointer points to, plus 1; else as it is */
 	struct word words[MOST_WORDS];
 	const char *callers[MOST_FRAMES];
 	enum snap_trust trust; /* of the first caller */
 	enum snap_unwind_end end;
 };
 
-/* What rbp is while it belongs to a frame further out, whose return address is in_outermost. */
+/* The frame pointer while it belongs to a frame further out, whose caller is `outermost`. */
 enum { OUTER = 41 };
 
 #define OUTER_FRAME                   \
@@ -39,37 +43,49 @@ static const struct row rows[] = {
 	  { { 0, "after_with_fp" },
 	    { 1, "in_leaf" },
 	    { 2, "after_stub" },
-	    { 5, "after_leaf" },
+	    { KEPT + 5, "after_leaf" },
 	    { 7, "in_outermost" },
 	    OUTER_FRAME },
 	  { "after_leaf", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
+	{ "who has called somebody, below decoys",
+	  "in_second",
+	  OUTER,
+	  { { 0, "after_with_fp" },
+	    { KEPT + 1, "in_second" },
+	    { 2, "after_stub" },
+	    { 5, "after_second" },
+	    { 7, "in_outermost" },
+	    OUTER_FRAME },
+	  { "after_second", "in_outermost" },
+	  SNAP_TRUST_SCAN,
+	  SNAP_UNWIND_SCANNED },
 	{ "a register of no meaning",
 	  "in_leaf",
 	  0x5555,
-	  { { 5, "after_leaf" }, { 7, "in_outermost" } },
+	  { { KEPT + 5, "after_leaf" }, { 7, "in_outermost" } },
 	  { "after_leaf", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
 	{ "before its first instruction",
 	  "leaf",
 	  OUTER,
-	  { { 0, "after_leaf" }, { 2, "in_outermost" }, OUTER_FRAME },
+	  { { KEPT + 0, "after_leaf" }, { 1 + CALL_PUSHES, "in_outermost" }, OUTER_FRAME },
 	  { "after_leaf", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
 	{ "called by a register",
 	  "in_leaf",
 	  OUTER,
-	  { { 5, "after_indirect" }, { 7, "in_outermost" }, OUTER_FRAME },
+	  { { KEPT + 5, "after_indirect" }, { 7, "in_outermost" }, OUTER_FRAME },
 	  { "after_indirect", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
 	{ "called by memory",
 	  "in_leaf",
 	  OUTER,
-	  { { 5, "after_memory" }, { 7, "in_outermost" }, OUTER_FRAME },
+	  { { KEPT + 5, "after_memory" }, { 7, "in_outermost" }, OUTER_FRAME },
 	  { "after_memory", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
@@ -80,18 +96,11 @@ static const struct row rows[] = {
 	  { "after_with_fp", "in_outermost" },
 	  SNAP_TRUST_FRAME_POINTER,
 	  SNAP_UNWIND_COMPLETE },
-	{ "a frame pointer behind endbr64",
-	  "in_with_endbr",
+	{ "a frame pointer behind a landing pad",
+	  "in_with_pad",
 	  5,
-	  { { 1, "after_indirect" }, { 5, "after_with_endbr" }, { 7, "in_outermost" } },
-	  { "after_with_endbr", "in_outermost" },
-	  SNAP_TRUST_FRAME_POINTER,
-	  SNAP_UNWIND_COMPLETE },
-	{ "a frame pointer as Go sets it up",
-	  "in_go",
-	  5,
-	  { { 1, "after_indirect" }, { 5, "after_go" }, { 7, "in_outermost" } },
-	  { "after_go", "in_outermost" },
+	  { { 1, "after_indirect" }, { 5, "after_with_pad" }, { 7, "in_outermost" } },
+	  { "after_with_pad", "in_outermost" },
 	  SNAP_TRUST_FRAME_POINTER,
 	  SNAP_UNWIND_COMPLETE },
 	{ "a frame pointer that nobody believes",
@@ -104,11 +113,11 @@ static const struct row rows[] = {
 	{ "a frame pointer that is not set up yet",
 	  "with_fp",
 	  OUTER,
-	  { { 0, "after_with_fp" }, { 2, "in_outermost" }, OUTER_FRAME },
+	  { { KEPT + 0, "after_with_fp" }, { 1 + CALL_PUSHES, "in_outermost" }, OUTER_FRAME },
 	  { "after_with_fp", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
-	{ "between push and mov",
+	{ "between saving the frame pointer and setting it",
 	  "pushed_fp",
 	  OUTER,
 	  { { 1, "after_with_fp" }, { 3, "in_outermost" }, OUTER_FRAME },
@@ -118,7 +127,7 @@ static const struct row rows[] = {
 	{ "at the return",
 	  "at_return",
 	  OUTER,
-	  { { 0, "after_with_fp" }, { 2, "in_outermost" }, OUTER_FRAME },
+	  { { KEPT + 0, "after_with_fp" }, { 1 + CALL_PUSHES, "in_outermost" }, OUTER_FRAME },
 	  { "after_with_fp", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
@@ -129,14 +138,14 @@ static const struct row rows[] = {
 	  { "after_late", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
-	{ "rbp is pushed and nothing more",
+	{ "the frame pointer is saved and nothing more",
 	  "in_push_only",
 	  OUTER,
 	  { { 1, "after_push_only" }, { 3, "in_outermost" }, OUTER_FRAME },
 	  { "after_push_only", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
-	{ "rbp is no frame pointer though it is sp",
+	{ "it is no frame pointer though it is sp",
 	  "in_saves_many",
 	  1,
 	  { { 1, "in_leaf" }, { 3, "after_saves_many" }, { 5, "in_outermost" } },
@@ -146,7 +155,10 @@ static const struct row rows[] = {
 	{ "two of them",
 	  "in_leaf",
 	  OUTER,
-	  { { 5, "in_second" }, { 7, "after_second" }, { 9, "in_outermost" }, OUTER_FRAME },
+	  { { KEPT + 5, "in_second" },
+	    { 11, "after_second" },
+	    { 13, "in_outermost" },
+	    OUTER_FRAME },
 	  { "in_second", "after_second", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
@@ -173,6 +185,27 @@ static const struct row rows[] = {
 	  SNAP_UNWIND_NO_CFI },
 };
 
+/* Code that one processor has alone. */
+static const struct row x86_64_row = {
+	"a frame pointer as Go sets it up",
+	"in_go",
+	5,
+	{ { 1, "after_indirect" }, { 5, "after_go" }, { 7, "in_outermost" } },
+	{ "after_go", "in_outermost" },
+	SNAP_TRUST_FRAME_POINTER,
+	SNAP_UNWIND_COMPLETE
+};
+
+static const struct row aarch64_row = {
+	"a frame pointer that leads to the low end of the frame",
+	"in_low",
+	1,
+	{ { 1, "after_low" }, { 5, "after_indirect" }, { 7, "in_outermost" } },
+	{ "after_low", "in_outermost" },
+	SNAP_TRUST_FRAME_POINTER,
+	SNAP_UNWIND_COMPLETE
+};
+
 /* The same file without its table of symbols. */
 static const struct row stripped_rows[] = {
 	{ "the call must be of what lies behind the function before",
@@ -180,10 +213,22 @@ static const struct row stripped_rows[] = {
 	  OUTER,
 	  { { 0, "after_second" },
 	    { 1, "after_stub" },
-	    { 5, "after_leaf" },
+	    { KEPT + 5, "after_leaf" },
 	    { 7, "in_outermost" },
 	    OUTER_FRAME },
 	  { "after_leaf", "in_outermost" },
+	  SNAP_TRUST_SCAN,
+	  SNAP_UNWIND_SCANNED },
+	{ "the same of who has called somebody",
+	  "in_second",
+	  OUTER,
+	  { { 0, "after_leaf" },
+	    { KEPT + 1, "in_second" },
+	    { 2, "after_stub" },
+	    { 5, "after_second" },
+	    { 7, "in_outermost" },
+	    OUTER_FRAME },
+	  { "after_second", "in_outermost" },
 	  SNAP_TRUST_SCAN,
 	  SNAP_UNWIND_SCANNED },
 	{ "a call tells where the function begins",
@@ -212,9 +257,15 @@ static const struct row stripped_rows[] = {
 static void put_stack(struct bed *bed, const struct row *row)
 {
 	begins_in(bed, symbol(bed, row->pc));
-	bed->registers[RBP_WORD] = row->fp < STACK_WORDS ? stack_at + 8 * (row->fp - 1) : row->fp;
-	for (size_t i = 0; i < MOST_WORDS && row->words[i].symbol; i++)
-		bed->stack[row->words[i].at] = symbol(bed, row->words[i].symbol);
+	bed->registers[FP_WORD] = row->fp < STACK_WORDS ? stack_at + 8 * (row->fp - 1) : row->fp;
+	for (size_t i = 0; i < MOST_WORDS && row->words[i].symbol; i++) {
+		uint64_t address = symbol(bed, row->words[i].symbol);
+
+		if (row->words[i].at >= KEPT)
+			put_return(bed, row->words[i].at - KEPT, address);
+		else
+			bed->stack[row->words[i].at] = address;
+	}
 }
 
 static void check_row(const struct row *row)
@@ -252,6 +303,7 @@ static void test_known_callers(void **unused)
 	(void)unused;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++)
 		check_row(&rows[i]);
+	check_row(SNAP_OWN_ARCH == SNAP_ARCH_X86_64 ? &x86_64_row : &aarch64_row);
 }
 
 static void test_known_callers_without_symbols(void **unused)
@@ -269,6 +321,8 @@ static void test_pushed_registers(void **unused)
 	struct bed bed;
 
 	(void)unused;
+	if (SNAP_OWN_ARCH != SNAP_ARCH_X86_64)
+		skip_because("arch: written for x86-64");
 	bed_open(&bed);
 	begins_in(&bed, symbol(&bed, "in_saves_many"));
 	bed.stack[0] = 13;
@@ -278,8 +332,8 @@ static void test_pushed_registers(void **unused)
 	bed.stack[5] = symbol(&bed, "in_outermost");
 	unwind(&bed);
 	assert_int_equal(bed.pcs.count, 3);
-	assert_int_equal(bed.unwinder->state.registers[3], 3);
-	assert_int_equal(bed.unwinder->state.registers[12], 12);
+	assert_int_equal(bed.unwinder->state.registers[SAVED], 3);
+	assert_int_equal(bed.unwinder->state.registers[ALSO_SAVED], 12);
 	assert_int_equal(bed.unwinder->state.registers[13], 13);
 	/* Only the first push was made. */
 	begins_in(&bed, symbol(&bed, "saves_many") + 1);
@@ -288,17 +342,52 @@ static void test_pushed_registers(void **unused)
 	bed.stack[3] = symbol(&bed, "in_outermost");
 	unwind(&bed);
 	assert_int_equal(bed.pcs.count, 3);
-	assert_int_equal(bed.unwinder->state.registers[3], 33);
-	/* A frame pointer that was set up late, too. */
+	assert_int_equal(bed.unwinder->state.registers[SAVED], 33);
+	bed_close(&bed);
+}
+
+/* What lies below the return address, and the frame pointer still leads there, is the caller's. */
+static void test_late_frame_pointer(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
 	begins_in(&bed, symbol(&bed, "in_late"));
-	bed.registers[RBP_WORD] = stack_at + 16;
+	bed.registers[FP_WORD] = stack_at + 16;
 	bed.stack[2] = 0x6060;
 	bed.stack[3] = symbol(&bed, "after_late");
 	bed.stack[5] = symbol(&bed, "in_outermost");
-	bed.stack[1] = 0;
 	unwind(&bed);
 	assert_int_equal(bed.pcs.count, 3);
-	assert_int_equal(bed.unwinder->state.registers[6], 0x6060);
+	assert_int_equal(bed.unwinder->state.registers[FP], 0x6060);
+	bed_close(&bed);
+}
+
+/*
+ * A record at the low end of a frame does not tell where that ends. Where the code that wrote it is
+ * not seen the caller's own record does: its CFI says how far above its stack pointer that lies.
+ */
+static void test_record_of_caller(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	if (SNAP_OWN_ARCH != SNAP_ARCH_AARCH64)
+		skip_because("arch: written for aarch64");
+	bed_open(&bed);
+	begins_in(&bed, symbol(&bed, "in_late_low"));
+	bed.registers[FP_WORD] = stack_at;
+	bed.stack[0] = stack_at + 8 * 8; /* its frame has 6 words, the record lies 2 above */
+	bed.stack[1] = symbol(&bed, "after_late_low");
+	bed.stack[5] = symbol(&bed, "after_indirect");
+	bed.stack[8] = 0x6060;
+	bed.stack[9] = symbol(&bed, "after_indirect");
+	bed.stack[13] = symbol(&bed, "in_outermost"); /* the caller's frame has 6 as well */
+	unwind(&bed);
+	CHECK_PCS(&bed, symbol(&bed, "in_late_low"), symbol(&bed, "after_late_low"),
+		  symbol(&bed, "after_indirect"), symbol(&bed, "in_outermost"));
+	assert_int_equal(bed.unwinder->state.registers[FP], 0x6060);
 	bed_close(&bed);
 }
 
@@ -308,14 +397,14 @@ static void test_scan_is_bounded(void **unused)
 
 	(void)unused;
 	bed_open(&bed);
-	begins_in(&bed, symbol(&bed, "in_leaf"));
-	bed.stack[127] = symbol(&bed, "after_leaf");
+	begins_in(&bed, symbol(&bed, "in_second"));
+	bed.stack[127] = symbol(&bed, "after_second");
 	bed.stack[129] = symbol(&bed, "in_outermost");
 	unwind(&bed);
 	assert_int_equal(bed.pcs.count, 3);
 	assert_int_equal(bed.pcs.end, SNAP_UNWIND_SCANNED);
 	bed.stack[127] = 0;
-	bed.stack[128] = symbol(&bed, "after_leaf");
+	bed.stack[128] = symbol(&bed, "after_second");
 	unwind(&bed);
 	assert_int_equal(bed.pcs.count, 1);
 	assert_int_equal(bed.pcs.end, SNAP_UNWIND_NO_CFI);
@@ -336,8 +425,8 @@ static void test_early_end_wins(void **unused)
 
 	(void)unused;
 	bed_open(&bed);
-	begins_in(&bed, symbol(&bed, "in_leaf"));
-	bed.stack[5] = symbol(&bed, "after_leaf");
+	begins_in(&bed, symbol(&bed, "in_second"));
+	bed.stack[5] = symbol(&bed, "after_second");
 	bed.stack[7] = 0x1234567;
 	unwind(&bed);
 	assert_int_equal(bed.pcs.count, 3);
@@ -363,7 +452,7 @@ static void test_code_in_no_file(void **unused)
 	(void)unused;
 	bed_open(&bed);
 	begins_in(&bed, jit_at + 100);
-	bed.registers[RBP_WORD] = stack_at + 16;
+	bed.registers[FP_WORD] = stack_at + 16;
 	bed.stack[0] = symbol(&bed, "after_indirect");
 	bed.stack[3] = symbol(&bed, "after_memory");
 	bed.stack[5] = symbol(&bed, "in_outermost");
@@ -371,7 +460,7 @@ static void test_code_in_no_file(void **unused)
 	CHECK_PCS(&bed, jit_at + 100, symbol(&bed, "after_memory"), symbol(&bed, "in_outermost"));
 	assert_int_equal(snap_pc_trust(bed.pcs.pcs[1]), SNAP_TRUST_FRAME_POINTER);
 	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
-	bed.registers[RBP_WORD] = 77;
+	bed.registers[FP_WORD] = 77;
 	bed.stack[0] = jit_at + 64;
 	unwind(&bed);
 	CHECK_PCS(&bed, jit_at + 100, symbol(&bed, "after_memory"), symbol(&bed, "in_outermost"));
@@ -388,13 +477,21 @@ static void test_partial_threads(void **unused)
 	(void)unused;
 	bed_open(&bed);
 	bed.thread.partial = true;
-	bed.stack[5] = symbol(&bed, "after_leaf");
+	bed.stack[5] = symbol(&bed, "after_push_only");
 	bed.stack[7] = symbol(&bed, "in_outermost");
-	begins_in(&bed, symbol(&bed, "in_leaf"));
+	begins_in(&bed, symbol(&bed, "in_push_only"));
 	unwind(&bed);
 	assert_int_equal(bed.pcs.count, 3);
 	assert_int_equal(bed.pcs.end, SNAP_UNWIND_SCANNED);
 	assert_false(bed.pcs.needs_register);
+	/* Its return address may be in the link register, and what lies on the stack old. */
+	if (!CALL_PUSHES) {
+		bed.stack[5] = symbol(&bed, "after_leaf");
+		begins_in(&bed, symbol(&bed, "in_leaf"));
+		unwind(&bed);
+		assert_int_equal(bed.pcs.count, 1);
+		assert_true(bed.pcs.needs_register);
+	}
 	begins_in(&bed, symbol(&bed, "in_with_fp"));
 	unwind(&bed);
 	assert_int_equal(bed.pcs.count, 1);
@@ -425,7 +522,8 @@ static void test_hostile_stacks(void **unused)
 					: stack_at + (state >> 33) % (8 * STACK_WORDS);
 		}
 		begins_in(&bed, symbol(&bed, symbols[round % SNAP_ARRAY_SIZE(symbols)]));
-		bed.registers[RBP_WORD] = stack_at + 8 * (state >> 33 & 63);
+		bed.registers[FP_WORD] = stack_at + 8 * (state >> 33 & 63);
+		put_return(&bed, 0, bed.stack[state >> 39 & 63]);
 		unwind(&bed);
 		assert_true(bed.pcs.count > 0 && bed.pcs.count <= STACK_WORDS + 64);
 	}
@@ -438,6 +536,8 @@ int main(void)
 		cmocka_unit_test(test_known_callers),
 		cmocka_unit_test(test_known_callers_without_symbols),
 		cmocka_unit_test(test_pushed_registers),
+		cmocka_unit_test(test_late_frame_pointer),
+		cmocka_unit_test(test_record_of_caller),
 		cmocka_unit_test(test_scan_is_bounded),
 		cmocka_unit_test(test_early_end_wins),
 		cmocka_unit_test(test_code_in_no_file),

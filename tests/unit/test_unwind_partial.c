@@ -13,7 +13,7 @@ static void bed_open_partial(struct bed *bed, const char *function)
 	bed_open(bed);
 	bed->thread.partial = true;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bed->registers); i++)
-		if (i != RSP_WORD)
+		if (i != SP_WORD)
 			bed->registers[i] = stack_at + 800;
 	bed->stack[101] = inside(bed, "outermost");
 	begins_in(bed, inside(bed, function));
@@ -52,18 +52,18 @@ static void test_frame_pointer_is_needed(void **unused)
 	struct bed bed;
 
 	(void)unused;
-	bed_open_partial(&bed, "by_rbp");
+	bed_open_partial(&bed, "by_fp");
 	unwind(&bed);
 	check_needs(&bed, 1);
 	/* Nobody restored it on the way. */
 	begins_in(&bed, inside(&bed, "simple"));
-	bed.stack[2] = inside(&bed, "by_rbp");
+	bed.stack[2] = inside(&bed, "by_fp");
 	unwind(&bed);
 	check_needs(&bed, 2);
 	/* The same thread whole: it is there, and the flag is not left over. */
 	bed.thread.partial = false;
 	unwind(&bed);
-	CHECK_PCS(&bed, inside(&bed, "simple"), inside(&bed, "by_rbp"), inside(&bed, "outermost"));
+	CHECK_PCS(&bed, inside(&bed, "simple"), inside(&bed, "by_fp"), inside(&bed, "outermost"));
 	assert_false(bed.pcs.needs_register);
 	bed_close(&bed);
 }
@@ -73,15 +73,15 @@ static void test_restored_frame_pointer_is_known(void **unused)
 	struct bed bed;
 
 	(void)unused;
-	bed_open_partial(&bed, "saves_rbp");
-	bed.stack[0] = stack_at + 40; /* rbp */
-	bed.stack[1] = inside(&bed, "by_rbp");
-	bed.stack[5] = stack_at + 80; /* rbp of its caller */
-	bed.stack[6] = inside(&bed, "by_rbp");
+	bed_open_partial(&bed, "saves_fp");
+	bed.stack[0] = stack_at + 40; /* the frame pointer */
+	bed.stack[1] = inside(&bed, "by_fp");
+	bed.stack[5] = stack_at + 80; /* of its caller */
+	bed.stack[6] = inside(&bed, "by_fp");
 	bed.stack[10] = 0;
 	bed.stack[11] = jit_at + 64; /* no CFI: by a frame pointer that is zero, and no more */
 	unwind(&bed);
-	CHECK_PCS(&bed, inside(&bed, "saves_rbp"), inside(&bed, "by_rbp"), inside(&bed, "by_rbp"),
+	CHECK_PCS(&bed, inside(&bed, "saves_fp"), inside(&bed, "by_fp"), inside(&bed, "by_fp"),
 		  jit_at + 64);
 	assert_false(bed.pcs.needs_register);
 	assert_int_equal(bed.pcs.end, SNAP_UNWIND_NO_CFI);
@@ -94,12 +94,12 @@ static void test_edge_of_the_copy(void **unused)
 	struct bed bed;
 
 	(void)unused;
-	bed_open_partial(&bed, "saves_rbp");
+	bed_open_partial(&bed, "saves_fp");
 	bed.stack[0] = stack_at + 40;
-	bed.stack[1] = inside(&bed, "by_rbp");
+	bed.stack[1] = inside(&bed, "by_fp");
 	bed.stack[5] = 0;
 	bed.stack[6] = inside(&bed, "outermost");
-	bed.thread.stack_address += 8; /* the saved rbp is not in the copy */
+	bed.thread.stack_address += 8; /* the saved frame pointer is not in the copy */
 	bed.thread.stack += 8;
 	bed.thread.stack_size -= 8;
 	unwind(&bed);
@@ -108,8 +108,7 @@ static void test_edge_of_the_copy(void **unused)
 	bed.thread.stack2 = (const uint8_t *)bed.stack;
 	bed.thread.stack2_size = 8;
 	unwind(&bed);
-	CHECK_PCS(&bed, inside(&bed, "saves_rbp"), inside(&bed, "by_rbp"),
-		  inside(&bed, "outermost"));
+	CHECK_PCS(&bed, inside(&bed, "saves_fp"), inside(&bed, "by_fp"), inside(&bed, "outermost"));
 	assert_false(bed.pcs.needs_register);
 	bed_close(&bed);
 }
@@ -131,7 +130,7 @@ static void test_expressions_with_registers(void **unused)
 	struct bed bed;
 
 	(void)unused;
-	/* The return address is in rdx. */
+	/* The return address is in one. */
 	bed_open_partial(&bed, "in_register");
 	unwind(&bed);
 	check_needs(&bed, 1);
@@ -150,13 +149,13 @@ static void test_signal_frame_tells_all(void **unused)
 	(void)unused;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(returns); i++) {
 		bed_open_partial(&bed, "calls");
-		bed.stack[0] = symbol(&bed, returns[i]) + (i == 0);
-		bed.stack[1 + 120 / 8] = stack_at + 640; /* rbp */
-		bed.stack[1 + 160 / 8] = stack_at + 400; /* rsp */
-		bed.stack[1 + 168 / 8] = symbol(&bed, "by_rbp");
+		bed.stack[0] = i == 0 ? inside(&bed, returns[i]) : symbol(&bed, returns[i]);
+		bed.stack[1 + SIGNAL_FP / 8] = stack_at + 640;
+		bed.stack[1 + SIGNAL_SP / 8] = stack_at + 400;
+		bed.stack[1 + SIGNAL_PC / 8] = symbol(&bed, "by_fp");
 		bed.stack[81] = inside(&bed, "outermost");
 		unwind(&bed);
-		CHECK_PCS(&bed, inside(&bed, "calls"), bed.stack[0], symbol(&bed, "by_rbp"),
+		CHECK_PCS(&bed, inside(&bed, "calls"), bed.stack[0], symbol(&bed, "by_fp"),
 			  inside(&bed, "outermost"));
 		assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
 		assert_false(bed.pcs.needs_register);
@@ -191,10 +190,13 @@ static void test_stale_mappings(void **unused)
 	(void)unused;
 	bed_open(&bed);
 	assert_true(is_stale(&bed, 0x7f0000001000));
-	/* What can be no code, what is code, what is memory of another kind, and what is none. */
+	/*
+	 * What can be no code (an address that is signed, where there are such), what is code, what is
+	 * memory of another kind, and what is none.
+	 */
 	assert_false(is_stale(&bed, 0));
 	assert_false(is_stale(&bed, 5));
-	assert_false(is_stale(&bed, 0xffff888000000000 & ~(1ull << 63)));
+	assert_false(is_stale(&bed, inside(&bed, "outermost") | 0x7fff000000000000));
 	assert_false(is_stale(&bed, jit_at + 64));
 	assert_false(is_stale(&bed, inside(&bed, "outermost")));
 	assert_false(is_stale(&bed, stack_at + 64));

@@ -7,6 +7,8 @@
 #define TESTS_UNIT_UNWIND_BED_H
 
 #include "analyze/unwind/unwind.h"
+#include "model/arch/registers.h"
+#include "own_registers.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -21,15 +23,11 @@
 enum {
 	MAX_MAPS = 16,
 	STACK_WORDS = 8192,
-	RAX_WORD = 10,
-	RDX_WORD = 12,
-	RBP_WORD = 4,
-	RIP_WORD = 16,
-	RSP_WORD = 19
 };
 
+/* A stack is the last of all, as in real processes: above it there are no addresses. */
 static const uint64_t code_at = 0x10000000, jit_at = 0x20000000, stack_at = 0x30000000,
-		      other_stack_at = 0x40000000;
+		      other_stack_at = 0x7ffe40000000;
 
 struct bed {
 	struct snap_arena arena;
@@ -37,7 +35,7 @@ struct bed {
 	struct snap_process process;
 	struct snap_map maps[MAX_MAPS];
 	struct snap_thread thread;
-	uint64_t registers[27]; /* struct snap_x86_64_registers */
+	uint64_t registers[SNAP_OWN_REGISTERS / sizeof(uint64_t)];
 	uint64_t stack[STACK_WORDS], other_stack[64];
 	struct snap_image *image; /* the fixture, for its symbols */
 	struct snap_piece head;
@@ -106,7 +104,7 @@ static void bed_make_maps(struct bed *bed)
 				    .write = true };
 	bed->process.maps = bed->maps;
 	bed->process.map_count = map - bed->maps;
-	bed->process.arch = SNAP_ARCH_X86_64;
+	bed->process.arch = SNAP_OWN_ARCH;
 	bed->bias = code_at;
 }
 
@@ -127,7 +125,7 @@ static void bed_open(struct bed *bed)
 					    .stack_address = stack_at,
 					    .stack = (const uint8_t *)bed->stack,
 					    .stack_size = sizeof(bed->stack) };
-	bed->registers[RSP_WORD] = stack_at;
+	bed->registers[SP_WORD] = stack_at;
 	assert_null(snap_module_set_create(&finder, &bed->arena, &bed->set));
 	assert_null(snap_modules_create(bed->set, &bed->process, &bed->modules));
 	assert_null(snap_unwinder_create(bed->set, &bed->options, &bed->unwinder));
@@ -172,7 +170,7 @@ static uint64_t symbol(const struct bed *bed, const char *name)
 /* A return address inside a function: behind its first nop. */
 __attribute__((unused)) static uint64_t inside(const struct bed *bed, const char *name)
 {
-	return symbol(bed, name) + 1;
+	return symbol(bed, name) + NOP_BYTES;
 }
 
 static void unwind(struct bed *bed)
@@ -182,7 +180,16 @@ static void unwind(struct bed *bed)
 
 static void begins_in(struct bed *bed, uint64_t pc)
 {
-	bed->registers[RIP_WORD] = pc;
+	bed->registers[PC_WORD] = pc;
+}
+
+/* The return address where a call puts it: in word `at` of the stack, or in the link register. */
+__attribute__((unused)) static void put_return(struct bed *bed, size_t at, uint64_t pc)
+{
+	if (CALL_PUSHES)
+		bed->stack[at] = pc;
+	else
+		bed->registers[LINK_WORD] = pc;
 }
 
 __attribute__((unused)) static void check_pcs(const struct bed *bed, size_t count, ...)

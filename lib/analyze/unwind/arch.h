@@ -42,6 +42,7 @@ struct snap_prologue {
 	 * address, was written, so many bytes below the caller's stack pointer. 0: it was not.
 	 */
 	uint32_t record_depth;
+	uint32_t sp_depth; /* how far below that the stack pointer is */
 };
 
 struct snap_arch_ops {

@@ -169,6 +169,8 @@ static void read_prologue(const uint8_t *code, size_t size, struct snap_prologue
 	}
 	if (prologue.has_record)
 		ret->record_depth = (uint32_t)prologue.record;
+	if (prologue.sp <= MOST_FRAME)
+		ret->sp_depth = (uint32_t)prologue.sp;
 }
 
 /* ---- tables ---- */

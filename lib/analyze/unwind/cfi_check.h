@@ -6,7 +6,8 @@
  * names, whatever its number, clears it, and copies all of it for each state that is remembered: a
  * handful of bytes costs gigabytes and seconds an address. So entries that are longer than any
  * compiler makes them, and programs that name more registers than any processor has, or remember
- * more states than any compiler does, are not shown to it. Knows nothing of what programs mean.
+ * more states than any compiler does, are not shown to it; nor to libunwind, which keeps states, too.
+ * Knows nothing of what programs mean.
  */
 #ifndef SNAP_ANALYZE_UNWIND_CFI_CHECK_H
 #define SNAP_ANALYZE_UNWIND_CFI_CHECK_H

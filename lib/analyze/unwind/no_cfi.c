@@ -88,21 +88,42 @@ static bool is_call_of(struct snap_unwinder *unwinder, const struct snap_call *c
 
 /* ---- the function ---- */
 
+/* By the call before a return address, if that can be one of this function. */
+static bool learn_from_call(struct snap_unwinder *unwinder, struct callee *callee, uint64_t pc)
+{
+	struct snap_call call;
+
+	if (!read_call(unwinder, pc, &call) || !call.is_direct || call.target < callee->start ||
+	    call.target > callee->lookup)
+		return false;
+	callee->start = call.target;
+	callee->how = SNAP_START_EXACT;
+	return true;
+}
+
+/* What the link register holds while nobody has been called; false: it is not known. */
+static bool read_link(const struct snap_unwinder *unwinder, uint64_t *pc_ret)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+
+	*pc_ret = unwinder->state.registers[arch->ra] & unwinder->address_mask;
+	return arch->has_link_register && snap_pc_is_exact(unwinder->pc) &&
+	       snap_unwinder_knows(unwinder, arch->ra);
+}
+
 /*
  * Without symbols a call tells where the function begins: the one before the return address that
- * the frame pointer leads to, if it is one of this function.
+ * the frame pointer leads to, or else before that in the link register.
  */
 static void learn_start(struct snap_unwinder *unwinder, struct callee *callee)
 {
 	uint64_t fp = unwinder->state.registers[unwinder->arch->fp], pc;
-	struct snap_call call;
 
-	if (!snap_unwinder_knows(unwinder, unwinder->arch->fp) ||
-	    !read_return(unwinder, fp + sizeof(fp), &pc) || !read_call(unwinder, pc, &call) ||
-	    !call.is_direct || call.target < callee->start || call.target > callee->lookup)
+	if (snap_unwinder_knows(unwinder, unwinder->arch->fp) &&
+	    read_return(unwinder, fp + sizeof(fp), &pc) && learn_from_call(unwinder, callee, pc))
 		return;
-	callee->start = call.target;
-	callee->how = SNAP_START_EXACT;
+	if (read_link(unwinder, &pc))
+		learn_from_call(unwinder, callee, pc);
 }
 
 /* Only what was executed counts. */
@@ -296,25 +317,28 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *call
 	return end_without_cfi(unwinder);
 }
 
-/*
- * Who runs and has written no frame record may have its return address in the link register, if the
- * call before that is one of this function. False: it has not.
- */
+/* Who runs and has written no frame record may have its return address in the link register. */
+static bool may_use_link(struct snap_unwinder *unwinder, const struct callee *callee)
+{
+	return unwinder->arch->has_link_register && snap_pc_is_exact(unwinder->pc) &&
+	       (!callee->prologue.record_depth || stands_at_return(unwinder));
+}
+
+/* It has, if the call before that is one of this function. False: it has not. */
 static bool follow_link(struct snap_unwinder *unwinder, const struct callee *callee)
 {
-	const struct snap_arch_ops *arch = unwinder->arch;
-	uint64_t *registers = unwinder->state.registers;
-	uint64_t pc = registers[arch->ra] & unwinder->address_mask;
+	uint64_t sp = unwinder->state.registers[unwinder->arch->sp], pc;
 	struct snap_call call;
 
-	if (!arch->has_link_register || !snap_pc_is_exact(unwinder->pc) ||
-	    !snap_unwinder_knows(unwinder, arch->ra) ||
-	    (callee->prologue.record_depth && !stands_at_return(unwinder)) ||
+	if (!may_use_link(unwinder, callee) || !read_link(unwinder, &pc) ||
 	    !read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
 		return false;
+	/* It may have a frame all the same, until it returns. */
+	if (!stands_at_return(unwinder))
+		sp += callee->prologue.sp_depth;
 	unwinder->has_scanned = true;
 	return snap_unwinder_move(unwinder, snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
-				  registers[arch->sp]);
+				  sp);
 }
 
 /* The stack that its caller is on was not copied, or is another thread's by now. */
@@ -342,6 +366,8 @@ bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct
 	/* A stop would tell more. */
 	if (!snap_unwinder_knows(unwinder, unwinder->arch->fp) &&
 	    (has_frame_pointer || callee.how == SNAP_START_EARLIEST))
+		return snap_unwinder_end_unknown(unwinder);
+	if (!snap_unwinder_knows(unwinder, unwinder->arch->ra) && may_use_link(unwinder, &callee))
 		return snap_unwinder_end_unknown(unwinder);
 	if (has_frame_pointer) {
 		enum step step = follow_frame_pointer(unwinder, &callee);

@@ -334,8 +334,9 @@ static enum snap_row_kind find_frame(Dwarf_CFI *cfi, struct snap_cfi_programs *p
 {
 	if (!cfi)
 		return SNAP_ROW_NONE;
+	/* libunwind would find it by the search table, and by nothing else. */
 	if (!snap_cfi_program_is_bounded(programs, vaddr))
-		return SNAP_ROW_REFUSED;
+		return programs->header.table.size ? SNAP_ROW_UNUSABLE : SNAP_ROW_REFUSED;
 	return dwarf_cfi_addrframe(cfi, vaddr, ret) == 0 ? SNAP_ROW_SIMPLE : SNAP_ROW_NONE;
 }
 

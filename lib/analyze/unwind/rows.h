@@ -14,12 +14,13 @@
 #include "analyze/unwind/arch.h"
 
 enum snap_row_kind {
-	SNAP_ROW_NONE,    /* no CFI covers the address: see `code` */
-	SNAP_ROW_SIMPLE,  /* CFA = register + offset, all else at CFA + 8 * n */
-	SNAP_ROW_END,     /* the return address is undefined: the outermost frame */
-	SNAP_ROW_WIDE,    /* anything else that expressions can say: see `wide` */
-	SNAP_ROW_REFUSED, /* CFI that libdw does not understand */
-	SNAP_ROW_PUT_IN,  /* as simple; but its caller was interrupted, and has not called it */
+	SNAP_ROW_NONE,     /* no CFI covers the address: see `code` */
+	SNAP_ROW_SIMPLE,   /* CFA = register + offset, all else at CFA + 8 * n */
+	SNAP_ROW_END,      /* the return address is undefined: the outermost frame */
+	SNAP_ROW_WIDE,     /* anything else that expressions can say: see `wide` */
+	SNAP_ROW_REFUSED,  /* CFI that libdw does not understand */
+	SNAP_ROW_UNUSABLE, /* CFI that nobody may be asked about: see cfi_check.h */
+	SNAP_ROW_PUT_IN,   /* as simple; but its caller was interrupted, and has not called it */
 	SNAP_ROW_KEPT, /* no frame, the return address in cfa_register: after exact addresses only */
 	SNAP_ROW_RETURN, /* set by the unwinder: no CFI, returns from a signal handler */
 	SNAP_ROW_WILD,   /* set by the unwinder: no executable memory */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 static const char no_memory_there[] = "stack memory could not be read";
+static const char unusable[] = "unwind information is unusable";
 
 static const uint64_t LEAST_ADDRESS = 65536; /* vm.mmap_min_addr */
 
@@ -165,9 +166,14 @@ static bool move_to_interrupted(struct snap_unwinder *unwinder, uint64_t pc, uin
 	return true;
 }
 
-/* What rows refuse goes through libunwind, one frame at a time. */
+/*
+ * What rows refuse goes through libunwind, one frame at a time. Where it cannot use what it found it
+ * follows the frame pointer, and does not say so. With a link register it takes what is in that for
+ * the return address, and leaves the stack pointer as it is; a zero there is the end to it.
+ */
 static bool step_libunwind(struct snap_unwinder *unwinder)
 {
+	const struct snap_arch_ops *arch = unwinder->arch;
 	struct snap_libunwind *engine = unwinder->libunwind;
 	uint64_t *registers = unwinder->state.registers, pc, sp;
 	enum snap_trust trust = SNAP_TRUST_CFI;
@@ -183,25 +189,26 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	case SNAP_LIBUNWIND_CALLER:
 		break;
 	case SNAP_LIBUNWIND_LAST:
+		if (arch->has_link_register && registers[arch->ra] == 0)
+			return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, unusable);
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
 	case SNAP_LIBUNWIND_UNREADABLE:
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_UNREADABLE, no_memory_there);
 	case SNAP_LIBUNWIND_NO_CFI:
 	case SNAP_LIBUNWIND_FAILED:
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
-					 "unwind information is unusable");
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, unusable);
 	}
 	snap_libunwind_position(engine, &pc, &sp);
-	if (!is_signal && sp <= registers[unwinder->arch->sp])
+	if (!is_signal && arch->has_link_register && sp == registers[arch->sp])
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, unusable);
+	if (!is_signal && sp <= registers[arch->sp])
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
-	/*
-	 * Where it cannot use what it found, libunwind follows the frame pointer and does not say
-	 * so.
-	 */
-	if (sp == registers[unwinder->arch->fp] + 2 * sizeof(sp))
+	if (sp == registers[arch->fp] + 2 * sizeof(sp))
 		trust = SNAP_TRUST_FRAME_POINTER;
-	snap_libunwind_registers(engine, unwinder->arch, registers);
-	return is_signal ? move_to_interrupted(unwinder, pc, sp, registers[unwinder->arch->ra])
+	snap_libunwind_registers(engine, arch, registers);
+	/* It leaves signatures in place. */
+	pc &= unwinder->address_mask;
+	return is_signal ? move_to_interrupted(unwinder, pc, sp, registers[arch->ra])
 			 : snap_unwinder_move(unwinder, snap_pc_found_by(snap_pc_return(pc), trust),
 					      sp);
 }
@@ -359,6 +366,8 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 		return step_wide(unwinder, row);
 	case SNAP_ROW_REFUSED:
 		return step_libunwind(unwinder);
+	case SNAP_ROW_UNUSABLE:
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, unusable);
 	case SNAP_ROW_RETURN:
 		return step_signal(unwinder);
 	case SNAP_ROW_WILD:

@@ -291,7 +291,7 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 {
 	struct snap_libunwind *engine = unwinder->libunwind;
 	uint64_t sp, caller_sp, address;
-	bool is_signal;
+	bool is_signal, may_have_no_frame;
 
 	if (unwinder->thread->partial) {
 		snap_sink_add(&unwinder->sink, unwinder->pc);
@@ -309,6 +309,12 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 	while (snap_sink_add(&unwinder->sink, unwinder->pc)) {
 		if (unwinder->wants_sps)
 			note_sp(unwinder, sp);
+		if (snap_unwinder_row(unwinder, snap_pc_lookup(unwinder->pc))->kind ==
+		    SNAP_ROW_UNUSABLE) {
+			snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
+					  "unwind information is unusable");
+			return;
+		}
 		switch (snap_libunwind_step(engine, &is_signal)) {
 		case SNAP_LIBUNWIND_CALLER:
 			break;
@@ -330,7 +336,10 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 			return;
 		}
 		snap_libunwind_position(engine, &address, &caller_sp);
-		if (!is_signal && caller_sp <= sp) {
+		/* Who has called nobody yet may have no frame, as its return address is in a register. */
+		may_have_no_frame =
+			unwinder->arch->has_link_register && snap_pc_is_exact(unwinder->pc);
+		if (!is_signal && (caller_sp < sp || (caller_sp == sp && !may_have_no_frame))) {
 			snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 			return;
 		}
