@@ -232,9 +232,10 @@ static void print_remarks(const struct stacksnap_recording *recording)
 
 	snap_cli_report_end(recording);
 	if (stats->ticks_missed)
-		snap_cli_message("%llu of %llu ticks were missed: %.1f a second instead of %.1f",
+		snap_cli_message("%llu of %llu ticks were missed, %llu as no processor was free: "
+				 "%.1f a second instead of %.1f",
 				 stats->ticks_missed, stats->ticks + stats->ticks_missed,
-				 stats->hz_reached, stats->hz_asked);
+				 stats->ticks_late, stats->hz_reached, stats->hz_asked);
 }
 
 static int conclude_run(struct run *run, const struct stacksnap_recording *recording)

@@ -226,6 +226,9 @@ struct stacksnap_recording_stats {
 	unsigned long long kept, unstopped, alone;
 	/* further samples, left out as a process would have stood for longer than "max-stopped" */
 	unsigned long long left_out;
+	/* of the ticks missed: no processor was free when they were due; by choice, for want of
+	 * memory; for the rest, the look before took longer than a period */
+	unsigned long long ticks_late, ticks_left_out;
 };
 
 /* Why a recording ended. */

@@ -70,6 +70,8 @@ static struct stacksnap_recording_stats public_stats(const struct snap_recording
 		.unstopped = stats->unstopped,
 		.alone = stats->alone,
 		.left_out = stats->left_out,
+		.ticks_late = stats->ticks_late,
+		.ticks_left_out = stats->ticks_left_out,
 	};
 }
 

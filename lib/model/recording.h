@@ -113,6 +113,9 @@ struct snap_recorded_process {
 struct snap_recording_stats {
 	double hz_asked, hz_reached;
 	uint64_t ticks, ticks_missed;
+	/* Of those missed: no processor was free when they were due; by choice, for want of memory.
+	 * For the rest, the look before took longer than a period. */
+	uint64_t ticks_late, ticks_left_out;
 	int64_t duration_ns;
 	/* since the first look began, which the duration does not count; 0: as the duration */
 	int64_t elapsed_ns;

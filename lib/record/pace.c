@@ -21,9 +21,15 @@ uint64_t snap_pace_slot(const struct snap_pace *pace, int64_t elapsed_ns)
 
 static void skip(struct snap_pace *pace, uint64_t slot)
 {
+	uint64_t free_from = snap_pace_slot(pace, pace->done_ns) + 1;
+
 	if (slot <= pace->next)
 		return;
-	pace->missed += slot - pace->next;
+	if (free_from < pace->next)
+		free_from = pace->next;
+	if (slot > free_from)
+		pace->missed.late += slot - free_from;
+	pace->missed.slots += slot - pace->next;
 	pace->next = slot;
 }
 
@@ -38,7 +44,8 @@ void snap_pace_take(struct snap_pace *pace, int64_t elapsed_ns)
 void snap_pace_leave_out(struct snap_pace *pace, uint64_t slots)
 {
 	pace->next += slots;
-	pace->missed += slots;
+	pace->missed.slots += slots;
+	pace->missed.left_out += slots;
 	pace->ahead += slots;
 }
 
@@ -50,7 +57,8 @@ void snap_pace_finish(struct snap_pace *pace, int64_t elapsed_ns)
 	while (pace->ahead && pace->next > end) {
 		pace->ahead--;
 		pace->next--;
-		pace->missed--;
+		pace->missed.slots--;
+		pace->missed.left_out--;
 	}
 	skip(pace, end);
 }

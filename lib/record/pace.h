@@ -3,19 +3,27 @@
  * Pace: a grid of moments at a steady rate, and which of them were missed.
  *
  * Slot k is the time from k / hz to (k + 1) / hz seconds after the start. A tick that begins within
- * a slot is that slot's; slots in which none began are missed, and are never made up for. All by
- * numbers: knows no clock.
+ * a slot is that slot's; slots in which none began are missed, and are never made up for. Why: the
+ * tick before was not done yet when one was due, or nobody began it though it was, or it was left
+ * out by choice. All by numbers: knows no clock.
  */
 #ifndef SNAP_RECORD_PACE_H
 #define SNAP_RECORD_PACE_H
 
 #include <stdint.h>
 
+struct snap_missed {
+	uint64_t slots;          /* all */
+	uint64_t late, left_out; /* nobody began them in time; by choice; the rest: not done yet */
+};
+
 struct snap_pace {
 	unsigned hz;
 	uint64_t next; /* the first slot that is neither taken nor missed */
-	uint64_t taken, missed;
-	uint64_t ahead; /* slots before `next` that count as missed, and may not have begun */
+	uint64_t taken;
+	struct snap_missed missed;
+	int64_t done_ns; /* since the start: when the last tick was done */
+	uint64_t ahead;  /* slots before `next` that count as missed, and may not have begun */
 };
 
 /* When a slot begins, in nanoseconds since the start. */
@@ -31,6 +39,12 @@ static inline int64_t snap_pace_due(const struct snap_pace *pace)
 
 /* A tick begins, not before it is due. */
 void snap_pace_take(struct snap_pace *pace, int64_t elapsed_ns);
+/* The tick that began last is done. */
+static inline void snap_pace_done(struct snap_pace *pace, int64_t elapsed_ns)
+{
+	pace->done_ns = elapsed_ns;
+}
+
 /* So many slots more are missed, by choice. */
 void snap_pace_leave_out(struct snap_pace *pace, uint64_t slots);
 /* The run ends: slots that began before are missed. */

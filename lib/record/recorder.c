@@ -47,12 +47,12 @@ struct snap_recorder {
 	/* of the run at hand */
 	struct snap_priority priority; /* of the caller's thread, when it is not raised */
 	struct snap_pace pace;
-	int64_t first_look_ns; /* how long the first tick took, before time 0 */
-	int64_t run_ns;        /* since start_ns: when it began */
-	int64_t before_ns;     /* how long those before it took */
-	uint64_t missed;       /* ticks of those before it */
-	int64_t next_flush_ns; /* since start_ns */
-	bool condition;        /* was met at the last tick */
+	int64_t first_look_ns;     /* how long the first tick took, before time 0 */
+	int64_t run_ns;            /* since start_ns: when it began */
+	int64_t before_ns;         /* how long those before it took */
+	struct snap_missed missed; /* ticks of those before it */
+	int64_t next_flush_ns;     /* since start_ns */
+	bool condition;            /* was met at the last tick */
 	bool is_running;
 	struct snap_losses losses;
 };
@@ -342,7 +342,9 @@ static void count_time(struct snap_recorder *recorder)
 
 	stats->duration_ns = recorder->before_ns + now_ns(recorder) - recorder->run_ns;
 	stats->elapsed_ns = stats->duration_ns + recorder->first_look_ns;
-	stats->ticks_missed = recorder->missed + recorder->pace.missed;
+	stats->ticks_missed = recorder->missed.slots + recorder->pace.missed.slots;
+	stats->ticks_late = recorder->missed.late + recorder->pace.missed.late;
+	stats->ticks_left_out = recorder->missed.left_out + recorder->pace.missed.left_out;
 	stats->stacks = recorder->log->stack_count;
 	if (stats->duration_ns > 0)
 		stats->hz_reached = (double)stats->ticks * SECOND / (double)stats->duration_ns;
@@ -514,6 +516,7 @@ record(struct snap_recorder *recorder,
 	for (;;) {
 		struct snap_recorder_status status;
 
+		snap_pace_done(&recorder->pace, now_ns(recorder) - recorder->run_ns);
 		log->end = wait_for_tick(recorder);
 		if (log->end != SNAP_END_UNFINISHED)
 			return NULL;
@@ -563,7 +566,9 @@ static void end_run(struct snap_recorder *recorder)
 	snap_pace_finish(&recorder->pace, passed);
 	count_time(recorder);
 	recorder->before_ns = recorder->log->stats.duration_ns;
-	recorder->missed = recorder->log->stats.ticks_missed;
+	recorder->missed = (struct snap_missed){ recorder->log->stats.ticks_missed,
+						 recorder->log->stats.ticks_late,
+						 recorder->log->stats.ticks_left_out };
 	warn_of_losses(recorder);
 	snap_memory_limit_warn(recorder->log);
 	recorder->is_running = false;

@@ -278,6 +278,31 @@ static void print_count(uint64_t count, const char *noun, const char *end, FILE 
 	fprintf(out, "%" PRIu64 " %s%s%s", count, noun, count == 1 ? "" : "s", end);
 }
 
+/* "10 missed", and why: "(7 as no processor was free, 3 as a look took too long)". */
+static void print_missed(const struct snap_recording_stats *stats, FILE *out)
+{
+	uint64_t told = stats->ticks_late + stats->ticks_left_out;
+	const struct {
+		uint64_t ticks;
+		const char *why;
+	} reasons[] = {
+		{ stats->ticks_late, "as no processor was free" },
+		{ stats->ticks_missed > told ? stats->ticks_missed - told : 0,
+		  "as the look before took too long" },
+		{ stats->ticks_left_out, "to keep within the memory" },
+	};
+	const char *before = " (";
+
+	fprintf(out, "%" PRIu64 " missed", stats->ticks_missed);
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		if (reasons[i].ticks == 0)
+			continue;
+		fprintf(out, "%s%" PRIu64 " %s", before, reasons[i].ticks, reasons[i].why);
+		before = ", ";
+	}
+	fprintf(out, "%s\n", stats->ticks_missed ? ")" : "");
+}
+
 static void print_figures(const struct summary *summary, const struct snap_recording *recording,
 			  FILE *out)
 {
@@ -297,7 +322,7 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 		snap_figure_text(stats, SNAP_FIGURE_HZ_REACHED, second),
 		snap_figure_text(stats, SNAP_FIGURE_HZ_ASKED, third));
 	print_count(stats->ticks, "tick", ", ", out);
-	fprintf(out, "%" PRIu64 " missed\n", stats->ticks_missed);
+	print_missed(stats, out);
 	fprintf(out, "stopped %s of the time (%s)",
 		snap_figure_text(stats, SNAP_FIGURE_STOPPED_PERCENT, first),
 		snap_figure_text(stats, SNAP_FIGURE_STOPPED, second));

@@ -109,6 +109,7 @@ static inline struct snap_recording *recorded_service(void)
 		.hz_reached = 83.333,
 		.ticks = RECORDED_TICKS,
 		.ticks_missed = 2,
+		.ticks_late = 1,
 		.duration_ns = recording->duration_ns,
 		.stopped_ns = 1000000,
 		.threads = recording->track_count,

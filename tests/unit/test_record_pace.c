@@ -43,7 +43,7 @@ static void test_ticks_on_time_miss_nothing(void **state)
 		snap_pace_take(&pace, snap_pace_due(&pace) + 50000);
 	snap_pace_finish(&pace, 10 * SECOND);
 	assert_int_equal(pace.taken, 990);
-	assert_int_equal(pace.missed, 0);
+	assert_int_equal(pace.missed.slots, 0);
 }
 
 static void test_ticks_may_be_left_out(void **state)
@@ -55,11 +55,11 @@ static void test_ticks_may_be_left_out(void **state)
 	snap_pace_leave_out(&pace, 3);
 	assert_int_equal(snap_pace_due(&pace), 40 * MS);
 	snap_pace_take(&pace, 41 * MS);
-	assert_int_equal(pace.missed, 3);
+	assert_int_equal(pace.missed.slots, 3);
 	/* Those that would have come after the end are not missed. */
 	snap_pace_leave_out(&pace, 1000);
 	snap_pace_finish(&pace, 100 * MS);
-	assert_int_equal(pace.taken + pace.missed, 10);
+	assert_int_equal(pace.taken + pace.missed.slots, 10);
 }
 
 static void test_late_ticks_are_left_out_and_counted(void **state)
@@ -71,13 +71,13 @@ static void test_late_ticks_are_left_out_and_counted(void **state)
 	/* That one took 35 ms: slots 1 and 2 are over, slot 3 is not. */
 	assert_true(snap_pace_due(&pace) < 35 * MS);
 	snap_pace_take(&pace, 35 * MS);
-	assert_int_equal(pace.missed, 2);
+	assert_int_equal(pace.missed.slots, 2);
 	assert_int_equal(snap_pace_due(&pace), 40 * MS);
 	snap_pace_take(&pace, 40 * MS);
-	assert_int_equal(pace.missed, 2);
+	assert_int_equal(pace.missed.slots, 2);
 	snap_pace_finish(&pace, 100 * MS);
 	assert_int_equal(pace.taken, 3);
-	assert_int_equal(pace.missed, 7);
+	assert_int_equal(pace.missed.slots, 7);
 }
 
 static void test_an_early_end_misses_only_what_had_begun(void **state)
@@ -87,13 +87,13 @@ static void test_an_early_end_misses_only_what_had_begun(void **state)
 	(void)state;
 	snap_pace_take(&pace, 0);
 	snap_pace_finish(&pace, 99 * MS);
-	assert_int_equal(pace.missed, 0);
+	assert_int_equal(pace.missed.slots, 0);
 	snap_pace_finish(&pace, 100 * MS);
-	assert_int_equal(pace.missed, 0);
+	assert_int_equal(pace.missed.slots, 0);
 	snap_pace_finish(&pace, 101 * MS);
-	assert_int_equal(pace.missed, 1);
+	assert_int_equal(pace.missed.slots, 1);
 	snap_pace_finish(&pace, 101 * MS);
-	assert_int_equal(pace.missed, 1);
+	assert_int_equal(pace.missed.slots, 1);
 }
 
 static bool threads_at(struct snap_until_watch *watch, const struct snap_until *until, int64_t time,
@@ -193,9 +193,39 @@ static void test_processor_time_says_nothing_before_its_window_is_full(void **st
 	assert_false(snap_until_met(&watch, &until, &tick));
 }
 
+/* Slots that began while the tick before was at work; slots that nobody began though he could; by choice. */
+static void test_why_they_were_missed(void **state _unused_)
+{
+	struct snap_pace pace = { .hz = 100 };
+
+	snap_pace_take(&pace, 0);
+	snap_pace_done(&pace, 35 * MS);
+	snap_pace_take(&pace, 61 * MS);
+	assert_int_equal(pace.missed.slots, 5);
+	assert_int_equal(pace.missed.late, 2);
+	snap_pace_done(&pace, 62 * MS);
+	snap_pace_take(&pace, 90 * MS);
+	assert_int_equal(pace.missed.slots, 7);
+	assert_int_equal(pace.missed.late, 4);
+	snap_pace_leave_out(&pace, 2);
+	snap_pace_done(&pace, 91 * MS);
+	snap_pace_take(&pace, 120 * MS);
+	assert_int_equal(pace.missed.slots, 9);
+	assert_int_equal(pace.missed.late, 4);
+	assert_int_equal(pace.missed.left_out, 2);
+	/* It ends while what was left out has not come yet. */
+	snap_pace_leave_out(&pace, 5);
+	snap_pace_done(&pace, 121 * MS);
+	snap_pace_finish(&pace, 140 * MS);
+	assert_int_equal(pace.missed.left_out, 3);
+	assert_int_equal(pace.missed.late, 4);
+	assert_int_equal(pace.taken + pace.missed.slots, 14);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_why_they_were_missed),
 		cmocka_unit_test(test_every_slot_begins_within_itself),
 		cmocka_unit_test(test_ticks_on_time_miss_nothing),
 		cmocka_unit_test(test_ticks_may_be_left_out),

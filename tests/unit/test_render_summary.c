@@ -27,7 +27,8 @@ static void test_figures_come_first(void **state _unused_)
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
 	struct snap_options options = { .utf8 = true };
 	_cleanup_free_ char *text = summary_of(recording, &options);
-	const char *begin = "120.0 ms at 83.3 Hz (100 Hz asked): 10 ticks, 2 missed\n"
+	const char *begin = "120.0 ms at 83.3 Hz (100 Hz asked): 10 ticks, 2 missed "
+			    "(1 as no processor was free, 1 as the look before took too long)\n"
 			    "stopped 0.83 % of the time (1.0 ms)\n";
 
 	assert_memory_equal(text, begin, strlen(begin));
@@ -222,7 +223,7 @@ static void test_figures_as_json(void **state _unused_)
 			  "\"duration_ns\":120000000,\"stopped_ns\":1000000,"
 			  "\"stopped_percent\":0.8333,\"threads\":%zu,\"thread_samples\":%zu,"
 			  "\"stacks\":%zu,\"kept\":%zu,\"unstopped\":10,\"alone\":10,"
-			  "\"left_out\":0,\"mode\":\"wall\",\"end\":\"asked\"}\n",
+			  "\"left_out\":0,\"ticks_late\":1,\"mode\":\"wall\",\"end\":\"asked\"}\n",
 			  recording->track_count, (size_t)recording->stats.thread_samples,
 			  recording->stack_count, (size_t)recording->stats.kept);
 	assert_true(length > 0);

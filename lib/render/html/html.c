@@ -111,11 +111,9 @@ static void put_figures(struct snap_html *html, const struct snap_recording *rec
 		snap_html_put_fact(html, "This slice", text);
 	}
 	for (unsigned i = 0; i < SNAP_FIGURE_COUNT; i++) {
-		if ((i == SNAP_FIGURE_TASK_LOOKS && !recording->stats.task_looks) ||
-		    (i == SNAP_FIGURE_TASK_LOOKS_LEFT_OUT && !recording->stats.task_looks_left_out))
-			continue;
-		snap_html_put_fact(html, snap_figure_label(i),
-				   snap_figure_text(&recording->stats, i, text));
+		if (snap_figure_is_told(&recording->stats, i))
+			snap_html_put_fact(html, snap_figure_label(i),
+					   snap_figure_text(&recording->stats, i, text));
 	}
 	snap_html_put_fact(html, "Ended by", snap_recording_end_word(recording->end));
 }

@@ -25,6 +25,8 @@ static const struct {
 	[SNAP_FIGURE_UNSTOPPED] = { "unstopped", "Samples read while blocked", COUNT },
 	[SNAP_FIGURE_ALONE] = { "alone", "Samples of stopped threads", COUNT },
 	[SNAP_FIGURE_LEFT_OUT] = { "left_out", "Samples left out (--max-stopped)", COUNT },
+	[SNAP_FIGURE_TICKS_LATE] = { "ticks_late", "Ticks missed, no processor was free", COUNT },
+	[SNAP_FIGURE_TICKS_LEFT_OUT] = { "ticks_left_out", "Ticks left out (memory)", COUNT },
 	[SNAP_FIGURE_TASK_LOOKS] = { "task_looks", "Looks at tasks that wait", COUNT },
 	[SNAP_FIGURE_TASK_LOOKS_LEFT_OUT] = { "task_looks_left_out", "Looks at tasks left out",
 					      COUNT },
@@ -68,6 +70,10 @@ static int64_t value_of(const struct snap_recording_stats *stats, enum snap_figu
 		return (int64_t)stats->alone;
 	case SNAP_FIGURE_LEFT_OUT:
 		return (int64_t)stats->left_out;
+	case SNAP_FIGURE_TICKS_LATE:
+		return (int64_t)stats->ticks_late;
+	case SNAP_FIGURE_TICKS_LEFT_OUT:
+		return (int64_t)stats->ticks_left_out;
 	case SNAP_FIGURE_TASK_LOOKS:
 		return (int64_t)stats->task_looks;
 	case SNAP_FIGURE_TASK_LOOKS_LEFT_OUT:
@@ -76,6 +82,11 @@ static int64_t value_of(const struct snap_recording_stats *stats, enum snap_figu
 		break;
 	}
 	return 0;
+}
+
+bool snap_figure_is_told(const struct snap_recording_stats *stats, enum snap_figure figure)
+{
+	return figure < SNAP_FIGURE_TICKS_LATE || value_of(stats, figure) != 0;
 }
 
 const char *snap_figure_label(enum snap_figure figure)
@@ -117,10 +128,9 @@ void snap_figures_put(struct snap_json_writer *json, const struct snap_recording
 	static const int decimals[] = { [RATE] = RATE_DECIMALS, [PERCENT] = PERCENT_DECIMALS };
 
 	for (unsigned i = 0; i < SNAP_FIGURE_COUNT; i++) {
-		int64_t value = value_of(&recording->stats, i);
-
-		if (value || i < SNAP_FIGURE_TASK_LOOKS)
-			snap_json_decimal(json, figures[i].key, value, decimals[figures[i].kind]);
+		if (snap_figure_is_told(&recording->stats, i))
+			snap_json_decimal(json, figures[i].key, value_of(&recording->stats, i),
+					  decimals[figures[i].kind]);
 	}
 	snap_json_text(json, "mode", recording->cpu_only ? "cpu" : "wall");
 	snap_json_text(json, "end", snap_recording_end_word(recording->end));

@@ -27,12 +27,16 @@ enum snap_figure {
 	SNAP_FIGURE_UNSTOPPED,
 	SNAP_FIGURE_ALONE,
 	SNAP_FIGURE_LEFT_OUT,
-	/* told where there are any */
+	/* told where there were any */
+	SNAP_FIGURE_TICKS_LATE,
+	SNAP_FIGURE_TICKS_LEFT_OUT,
 	SNAP_FIGURE_TASK_LOOKS,
 	SNAP_FIGURE_TASK_LOOKS_LEFT_OUT,
 	SNAP_FIGURE_COUNT,
 };
 
+/* Some are told where there were any, the others always. */
+bool snap_figure_is_told(const struct snap_recording_stats *stats, enum snap_figure figure);
 /* "Rate reached", for people; static. */
 const char *snap_figure_label(enum snap_figure figure);
 /* "83.3 Hz", "10", "1.25 s", "0.83 %"; returns `out`. */

@@ -78,6 +78,10 @@ static void code_statistics(struct snap_log_file *file, struct snap_recording_st
 		return;
 	snap_log_code_any(file, stats->task_looks);
 	snap_log_code_any(file, stats->task_looks_left_out);
+	if (file->version < SNAP_LOG_VERSION_LATE)
+		return;
+	snap_log_code_any(file, stats->ticks_late);
+	snap_log_code_any(file, stats->ticks_left_out);
 }
 
 static void code_head(struct snap_log_file *file)
