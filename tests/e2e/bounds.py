@@ -7,8 +7,10 @@ import subprocess
 import tempfile
 import time
 
-from harness import ASAN, Case, Result, TOOL, clean_environment, note_options, processes, status_field, threads, tids_of
+from harness import ASAN, Case, PATIENCE, Result, TOOL, clean_environment, note_options, processes, status_field, threads, tids_of
 
+# An emulated machine, whose patience is 10, gets three times as long; one that is busy, not.
+SLOWNESS = max(1, PATIENCE // 3)
 OVERRUN = 0.5  # seconds beyond --timeout
 MEMORY = 200 << 20
 OUTPUT = 10 << 20
@@ -81,6 +83,7 @@ class Bounded(Case):
 
     def measure(self, *argv, seconds, status=(0, 1), good=lambda got: True):
         """The first run that ends in time (and is good); the last one that does not is the failure."""
+        seconds *= SLOWNESS
         for _ in range(TRIES):
             got = Measured(argv)
             self.check(got, status)
@@ -103,13 +106,13 @@ class Bounded(Case):
         Both limits hold; the node of the victim, and its document. `computes`: a thread of it does, which stops as soon
         as it gets a processor. Beside other tests that may be too late, which is told, and tried again.
         """
-        limits = ("-p", victim.pid, "--stop-timeout", stop, "--timeout", whole, *arguments)
+        limits = ("-p", victim.pid, "--stop-timeout", stop * SLOWNESS, "--timeout", whole * SLOWNESS, *arguments)
 
         def stopped_shortly(got):
             if computes and (any(w["code"] == "thread_not_stopped" for w in got.doc["warnings"]) or
                              any("error" in node for node in processes(got.doc).values())):
                 return False
-            return got.doc["stop_duration_ns"] <= stop * 1000000 + OVERRUN * 2e8
+            return got.doc["stop_duration_ns"] <= (stop * 1000000 + OVERRUN * 2e8) * SLOWNESS
         got = self.measure(*limits, "--json", seconds=whole / 1000 + OVERRUN, status=status, good=stopped_shortly)
         if text:
             self.measure(*limits, seconds=whole / 1000 + OVERRUN, status=status)

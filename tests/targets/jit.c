@@ -8,12 +8,20 @@
 #include <sys/mman.h>
 
 static const uint8_t code[] = {
+#ifdef __x86_64__
 	0x55,                   /* push %rbp */
 	0x48, 0x89, 0xe5,       /* mov %rsp, %rbp */
 	0x48, 0x83, 0xec, 0x20, /* sub $32, %rsp */
 	0xff, 0xd7,             /* call *%rdi */
 	0xc9,                   /* leave */
 	0xc3,                   /* ret */
+#else
+	0xfd, 0x7b, 0xbd, 0xa9, /* stp x29, x30, [sp, -48]! */
+	0xfd, 0x03, 0x00, 0x91, /* mov x29, sp */
+	0x00, 0x00, 0x3f, 0xd6, /* blr x0 */
+	0xfd, 0x7b, 0xc3, 0xa8, /* ldp x29, x30, [sp], 48 */
+	0xc0, 0x03, 0x5f, 0xd6, /* ret */
+#endif
 };
 
 static void *page;
@@ -38,6 +46,7 @@ int main(int argc, char **argv)
 		victim_cannot("mmap");
 	memcpy(page, code, sizeof(code));
 	mprotect(page, 4096, PROT_READ | PROT_EXEC);
+	__builtin___clear_cache((char *)page, (char *)page + sizeof(code));
 	memcpy(&made, &page, sizeof(made));
 	made(from_jit);
 	return 0;
