@@ -138,7 +138,9 @@ class Hard(Case):
         for _ in range(60):
             node = self.node(victim.pid, status=(0, 1))
             stack = node["stacks"][0]
-            self.assertEqual(stack["unwind"], "complete", stack)
+            # The kernel of aarch64 writes no CFI for it, and x30 is believed if a call stands before that.
+            self.assertIn(stack["unwind"], ("complete",) if os.uname().machine == "x86_64" else ("complete", "scanned"),
+                          stack)
             inside = [e for e in stack["entries"] if e.get("module") == "[vdso]"]
             if inside:
                 # Where the clock is a paravirtual one, it calls another function, which is not exported.

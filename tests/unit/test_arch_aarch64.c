@@ -130,7 +130,14 @@ static void test_prologues(void **state _unused_)
 	prologue = PROLOGUE(0xf81f0ffe, 0x910003fd);
 	assert_int_equal(prologue.record_depth, 0);
 	assert_int_equal(prologue.sp_depth, 16);
+	assert_int_equal(prologue.link_depth, 16);
 	assert_false(prologue.sets_frame_pointer);
+	/* stp x19, x30, [sp, -32]!; sub sp, sp, 48; then sub sp, sp, 48; str x30, [sp, 40] */
+	assert_int_equal(PROLOGUE(0xa9be7bf3, 0xd100c3ff).link_depth, 24);
+	assert_int_equal(PROLOGUE(0xd100c3ff, 0xf90017fe).link_depth, 8);
+	/* Where the frame pointer was written, too, it is in the record, or who knows where. */
+	assert_int_equal(PROLOGUE(0xa9bc7bfd).link_depth, 0);
+	assert_int_equal(PROLOGUE(0xf81f0ffe, 0xf81f0ffd).link_depth, 0);
 }
 
 /* adrp x16, 0x11000; ldr x17, [x16, 24]; add x16, x16, 24; br x17 */
@@ -159,6 +166,38 @@ static void test_stubs(void **state _unused_)
 	machine->read_call(code, 0x10000, &target, &none);
 	assert_int_equal(target, 0x10000 - 4 + 520);
 	assert_int_equal(none, 0);
+}
+
+static enum snap_stub stub_of(const uint32_t *code, size_t count, size_t at)
+{
+	return ops()->stub_at((const uint8_t *)code, count * sizeof(*code), at * sizeof(*code));
+}
+
+/* Each place in the two kinds, and around them. */
+static void test_places_in_stubs(void **state _unused_)
+{
+	static const uint32_t nothing = 0xaa0003e0; /* mov x0, x0 */
+	const uint32_t plt[] = {
+		nothing, 0xa9bf7bf0, stub[0], stub[1],    stub[2], stub[3], nothing,
+		stub[0], stub[1],    stub[2], 0xd503219f, stub[3], nothing, nothing,
+		nothing, nothing,    nothing, nothing,    nothing, nothing,
+	};
+	static const enum snap_stub expected[] = {
+		SNAP_STUB_NONE,   SNAP_STUB_BARE,   SNAP_STUB_PUSHED, SNAP_STUB_PUSHED,
+		SNAP_STUB_PUSHED, SNAP_STUB_PUSHED, SNAP_STUB_NONE,   SNAP_STUB_BARE,
+		SNAP_STUB_BARE,   SNAP_STUB_BARE,   SNAP_STUB_BARE,   SNAP_STUB_BARE,
+		SNAP_STUB_NONE,
+	};
+	uint32_t changed[SNAP_ARRAY_SIZE(plt)];
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(expected); i++)
+		assert_int_equal(stub_of(plt, SNAP_ARRAY_SIZE(plt), i), expected[i]);
+	/* One that does not jump is none. */
+	memcpy(changed, plt, sizeof(plt));
+	changed[11] = nothing;
+	assert_int_equal(stub_of(changed, SNAP_ARRAY_SIZE(plt), 8), SNAP_STUB_NONE);
+	for (size_t count = 0; count < 7; count++)
+		assert_int_equal(stub_of(plt + 7, count, 0), SNAP_STUB_NONE);
 }
 
 static void test_signal_return(void **state _unused_)
@@ -450,6 +489,7 @@ int main(void)
 		cmocka_unit_test(test_returns),
 		cmocka_unit_test(test_prologues),
 		cmocka_unit_test(test_stubs),
+		cmocka_unit_test(test_places_in_stubs),
 		cmocka_unit_test(test_signal_return),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_interrupted_call),

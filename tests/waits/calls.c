@@ -478,9 +478,18 @@ static NOINLINE void in_pause(struct actor *me)
 	rest("signal.pause");
 }
 
+/* Of nothing, for ever. */
+static NOINLINE void poll_nothing(struct actor *me)
+{
+	truth(me->row, "'kind':'signal'");
+	for (;;)
+		poll(NULL, 0, -1);
+}
+
 static void make_signals(const char *unused)
 {
 	(void)unused;
+	start(poll_nothing, "signal.poll", NULL, NULL);
 	start(wait_for_signal, "signal.sigwait", NULL, NULL);
 	start(wait_for_signal_timed, "signal.sigtimedwait", NULL, NULL);
 	start(suspend, "signal.sigsuspend", NULL, NULL);

@@ -208,7 +208,11 @@ __attribute__((unused)) static void until_truths(int count)
 /* Waits for ever, in a way that is known, too. */
 __attribute__((unused)) static void rest(const char *row)
 {
+#ifdef SYS_pause
 	truth(row, "'kind':'signal','call':'pause'");
+#else
+	truth(row, "'kind':'signal','call':'ppoll'");
+#endif
 	for (;;)
 		pause();
 }

@@ -42,8 +42,18 @@ struct snap_prologue {
 	 * address, was written, so many bytes below the caller's stack pointer. 0: it was not.
 	 */
 	uint32_t record_depth;
+	/* The return address was written, and the frame pointer was not, which is the caller's yet. */
+	uint32_t link_depth;
 	uint32_t sp_depth; /* how far below that the stack pointer is */
 };
+
+/* What code of which nothing else is known has on the stack. */
+enum snap_stub {
+	SNAP_STUB_NONE,   /* it is no stub of a PLT */
+	SNAP_STUB_BARE,   /* nothing: the return address is in the link register */
+	SNAP_STUB_PUSHED, /* a word, and the return address above it, right below the caller's sp */
+};
+enum { SNAP_STUB_AROUND = 24 /* bytes before and behind an address, for stub_at */ };
 
 struct snap_arch_ops {
 	unsigned dwarf_registers; /* how many DWARF register numbers are followed */
@@ -74,6 +84,8 @@ struct snap_arch_ops {
 	bool (*is_return)(const uint8_t *code);
 	/* Whether the code jumps to where a word of data says, as the stubs of a PLT do. */
 	bool (*is_jump_stub)(const uint8_t *code);
+	/* Of the place `at` in `code`; NULL: linkers write CFI for stubs. */
+	enum snap_stub (*stub_at)(const uint8_t *code, size_t size, size_t at);
 	/* Whether this is the code that returns from a signal handler. */
 	bool (*is_signal_return)(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES]);
 	/* Offsets from sp, there, of the interrupted registers by DWARF number, and of the pc. */

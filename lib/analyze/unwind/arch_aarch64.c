@@ -93,6 +93,50 @@ static bool is_jump_stub(const uint8_t *code)
 	       (instruction_at(code, at + INSTRUCTION) & 0xffc003ff) == 0xf9400211;
 }
 
+/* The one that begins at `begin`; so far it may have run. */
+static enum snap_stub stub_from(const uint8_t *code, size_t size, size_t begin, size_t at)
+{
+	enum { MOST = 28 };
+	size_t next = begin, pushed = SIZE_MAX;
+
+	if (size - begin < MOST)
+		return SNAP_STUB_NONE;
+	if (is_landing_pad(instruction_at(code, next)))
+		next += INSTRUCTION;
+	/* stp x16, x30, [sp, -16]!, of the first one alone, which calls the dynamic linker */
+	if (instruction_at(code, next) == 0xa9bf7bf0) {
+		pushed = next;
+		next += INSTRUCTION;
+	}
+	if (!is_jump_stub(code + next))
+		return SNAP_STUB_NONE;
+	next += 2 * INSTRUCTION;
+	if ((instruction_at(code, next) & 0xff8003ff) != 0x91000210)
+		return SNAP_STUB_NONE;
+	next += INSTRUCTION;
+	/* autia1716 */
+	if (instruction_at(code, next) == 0xd503219f)
+		next += INSTRUCTION;
+	if ((instruction_at(code, next) != 0xd61f0220 &&
+	     instruction_at(code, next) != 0xd71f0a30) ||
+	    at > next)
+		return SNAP_STUB_NONE;
+	return pushed < at ? SNAP_STUB_PUSHED : SNAP_STUB_BARE;
+}
+
+static enum snap_stub stub_at(const uint8_t *code, size_t size, size_t at)
+{
+	enum snap_stub found = SNAP_STUB_NONE;
+
+	/* The earliest beginning, as what it pushes may stand before what a stub begins with. */
+	for (size_t begin = at % INSTRUCTION; begin <= at; begin += INSTRUCTION) {
+		found = stub_from(code, size, begin, at);
+		if (found != SNAP_STUB_NONE)
+			break;
+	}
+	return found;
+}
+
 /* mov x8, 139 (rt_sigreturn); svc 0: of the vDSO, and of libraries that have their own. */
 static bool is_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
 {
@@ -104,8 +148,8 @@ static bool is_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
 
 /* How far below the caller's stack pointer things are, as far as the instructions were run. */
 struct prologue {
-	uint64_t sp, record;
-	bool has_record;
+	uint64_t sp, record, link;
+	bool has_record, has_link, has_frame_pointer; /* written */
 };
 
 enum { MOST_FRAME = 1 << 24 /* of one function */ };
@@ -116,12 +160,24 @@ static bool may_leave(uint32_t instruction)
 	return (instruction & 0x1c000000) == 0x14000000;
 }
 
-/* Writes x29 and x30, at `below` bytes below the caller's stack pointer. */
-static void note_record(struct prologue *prologue, uint32_t instruction, uint64_t below)
+/* Writes a register, at `below` bytes below the caller's stack pointer. */
+static void note_written(struct prologue *prologue, unsigned number, uint64_t below)
 {
-	enum { RT = 0, RT2 = 10 };
+	if (number == LR && below && below <= MOST_FRAME) {
+		prologue->link = below;
+		prologue->has_link = true;
+	}
+	prologue->has_frame_pointer = prologue->has_frame_pointer || number == FP;
+}
 
-	if ((instruction >> RT & 31) != FP || (instruction >> RT2 & 31) != LR || below > MOST_FRAME)
+/* Two of them. */
+static void note_pair(struct prologue *prologue, uint32_t instruction, uint64_t below)
+{
+	unsigned first = instruction & 31, second = instruction >> 10 & 31;
+
+	note_written(prologue, first, below);
+	note_written(prologue, second, below - 8);
+	if (first != FP || second != LR || below > MOST_FRAME)
 		return;
 	prologue->record = below;
 	prologue->has_record = true;
@@ -139,15 +195,20 @@ static void follow_instruction(struct prologue *prologue, uint32_t instruction,
 	if ((instruction & 0xffc003e0) == 0xa98003e0 || (instruction & 0xffc003e0) == 0x6d8003e0) {
 		prologue->sp -= (uint64_t)(signed_field(instruction, 15, 7) * 8);
 		if (!(instruction & 1 << 26))
-			note_record(prologue, instruction, prologue->sp);
+			note_pair(prologue, instruction, prologue->sp);
 	}
 	/* str of one register [sp, -offset]! */
-	if ((instruction & 0xffe00fe0) == 0xf8000fe0)
+	if ((instruction & 0xffe00fe0) == 0xf8000fe0) {
 		prologue->sp -= (uint64_t)signed_field(instruction, 12, 9);
-	/* stp x29, x30, [sp, offset] */
+		note_written(prologue, instruction & 31, prologue->sp);
+	}
+	/* str of one [sp, offset] */
+	if ((instruction & 0xffc003e0) == 0xf90003e0)
+		note_written(prologue, instruction & 31, prologue->sp - immediate * 8);
+	/* stp of two [sp, offset] */
 	if ((instruction & 0xffc003e0) == 0xa90003e0)
-		note_record(prologue, instruction,
-			    prologue->sp - (uint64_t)(signed_field(instruction, 15, 7) * 8));
+		note_pair(prologue, instruction,
+			  prologue->sp - (uint64_t)(signed_field(instruction, 15, 7) * 8));
 	/* add x29, sp, immediate, which is mov x29, sp without one */
 	if ((instruction & 0xffc003ff) == 0x910003fd && prologue->has_record &&
 	    prologue->sp - immediate == prologue->record)
@@ -169,6 +230,8 @@ static void read_prologue(const uint8_t *code, size_t size, struct snap_prologue
 	}
 	if (prologue.has_record)
 		ret->record_depth = (uint32_t)prologue.record;
+	if (prologue.has_link && !prologue.has_frame_pointer)
+		ret->link_depth = (uint32_t)prologue.link;
 	if (prologue.sp <= MOST_FRAME)
 		ret->sp_depth = (uint32_t)prologue.sp;
 }
@@ -262,6 +325,7 @@ const struct snap_arch_ops snap_arch_aarch64 = {
 	.read_prologue = read_prologue,
 	.is_return = is_return,
 	.is_jump_stub = is_jump_stub,
+	.stub_at = stub_at,
 	.is_signal_return = is_signal_return,
 	.signal_context = signal_context,
 	.signal_pc = AT(32),

@@ -305,23 +305,28 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *call
 		}
 		if (!read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
 			continue;
-		if (unwinder->arch->has_link_register)
+		if (callee->prologue.link_depth)
+			sp = at + callee->prologue.link_depth;
+		else if (unwinder->arch->has_link_register)
 			restore_record(unwinder, at);
 		else
 			restore_registers(unwinder, callee, at);
+		if (!callee->prologue.link_depth)
+			sp = sp_above_record(unwinder, callee, at - sizeof(at), pc);
 		unwinder->has_scanned = true;
-		return snap_unwinder_move(unwinder,
-					  snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
-					  sp_above_record(unwinder, callee, at - sizeof(at), pc));
+		return snap_unwinder_move(
+			unwinder, snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN), sp);
 	}
 	return end_without_cfi(unwinder);
 }
 
-/* Who runs and has written no frame record may have its return address in the link register. */
+/* Who runs and has not written it may have its return address in the link register. */
 static bool may_use_link(struct snap_unwinder *unwinder, const struct callee *callee)
 {
+	bool has_written = callee->prologue.record_depth || callee->prologue.link_depth;
+
 	return unwinder->arch->has_link_register && snap_pc_is_exact(unwinder->pc) &&
-	       (!callee->prologue.record_depth || stands_at_return(unwinder));
+	       (!has_written || stands_at_return(unwinder));
 }
 
 /* It has, if the call before that is one of this function. False: it has not. */

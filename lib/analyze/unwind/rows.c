@@ -385,6 +385,41 @@ static struct snap_row row_of_code(struct snap_rows *rows, uint64_t vaddr)
 	return row;
 }
 
+/* In a stub of a PLT for which the linker has written no CFI; false: it is none. */
+static bool find_stub_row(struct snap_rows *rows, uint64_t vaddr, struct snap_row *ret)
+{
+	const struct snap_arch_ops *arch = rows->arch;
+	struct snap_bytes code;
+	uint64_t start;
+
+	if (!arch->stub_at || !snap_image_code_segment(rows->image, vaddr, &start))
+		return false;
+	if (vaddr - start > SNAP_STUB_AROUND)
+		start = vaddr - SNAP_STUB_AROUND;
+	code = snap_image_at(rows->image, start);
+	if (code.size > 2 * SNAP_STUB_AROUND)
+		code.size = 2 * SNAP_STUB_AROUND;
+	if (code.size <= vaddr - start)
+		return false;
+	switch (arch->stub_at(code.data, code.size, vaddr - start)) {
+	case SNAP_STUB_NONE:
+		return false;
+	case SNAP_STUB_BARE:
+		*ret = (struct snap_row){ .kind = SNAP_ROW_KEPT,
+					  .cfa_register = (uint8_t)arch->ra };
+		return true;
+	case SNAP_STUB_PUSHED:
+		*ret = (struct snap_row){ .kind = SNAP_ROW_SIMPLE,
+					  .cfa_register = (uint8_t)arch->sp,
+					  .cfa_offset = 2 * sizeof(uint64_t),
+					  .at = { -1 },
+					  .low = -1,
+					  .high = -1 };
+		return true;
+	}
+	return false;
+}
+
 /* By the table of a Go program; false: the code is none of Go's. */
 static bool find_go_row(struct snap_rows *rows, uint64_t vaddr, struct snap_row *ret)
 {
@@ -408,6 +443,8 @@ static struct snap_row compute_row(struct snap_rows *rows, uint64_t vaddr)
 		return row;
 	if (kind == SNAP_ROW_NONE)
 		kind = find_frame(debug_frame(rows), &rows->debug_programs, vaddr, &frame);
+	if (kind == SNAP_ROW_NONE && find_stub_row(rows, vaddr, &row))
+		return row;
 	if (kind == SNAP_ROW_NONE)
 		return row_of_code(rows, vaddr);
 	if (kind != SNAP_ROW_SIMPLE)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Calls that a stop has interrupted: see waiter.h.
+ * The call that a thread is in, where a stop has interrupted it: see waiter.h.
  *
  * restart_syscall(2) hides which call goes on: a wait with a relative timeout, one of four. Its
  * arguments stay where they were. Who tells which it was, in this order: the instruction before
@@ -23,6 +23,8 @@ enum {
 	CODE_BYTES = 7,  /* of an instruction that loads something, and of syscall */
 	MOST_WORDS = 8,  /* from a return address to that of its caller */
 };
+
+static const uint32_t SVC = 0xd4000001; /* svc 0, of aarch64 */
 
 static const struct {
 	const char *name;
@@ -61,6 +63,19 @@ static bool read_argument_of_caller(const struct snap_waiter *waiter, uint64_t s
 	return false;
 }
 
+/* Of aarch64: mov x8, number, which is a number of that processor; svc 0. */
+static int number_before_svc(const struct snap_waiter *waiter, const struct snap_thread_call *call)
+{
+	uint32_t code[2];
+
+	if (!snap_modules_read(waiter->raw->modules, call->pc - sizeof(code), (uint8_t *)code,
+			       sizeof(code)) ||
+	    (code[0] & 0xffe0001f) != 0xd2800008 || code[1] != SVC)
+		return -1;
+	return restartable_number(
+		(uint64_t)snap_wait_call_common(SNAP_ARCH_AARCH64, code[0] >> 5 & 0xffff));
+}
+
 /*
  * By the instruction before syscall, of x86-64: pc is behind both. -1: something else stands there.
  * It is mov $number,%eax; but for calls that can be cancelled glibc has one place since 2.41. There
@@ -78,7 +93,11 @@ static int number_before(const struct snap_waiter *waiter, const struct snap_thr
 	uint64_t number = 0;
 	uint32_t loaded;
 
-	if (!raw->modules || raw->process->arch != SNAP_ARCH_X86_64 ||
+	if (!raw->modules)
+		return -1;
+	if (raw->process->arch == SNAP_ARCH_AARCH64)
+		return number_before_svc(waiter, call);
+	if (raw->process->arch != SNAP_ARCH_X86_64 ||
 	    !snap_modules_read(raw->modules, call->pc - sizeof(code), code, sizeof(code)) ||
 	    code[5] != 0x0f || code[6] != 0x05)
 		return -1;
@@ -122,6 +141,23 @@ static int number_of_wchan(const struct snap_thread *thread, const struct snap_t
 		return -1;
 	/* The first argument is a clock's number, or the address of a time. */
 	return call->arguments[0] < MOST_CLOCK ? CALL_CLOCK_NANOSLEEP : CALL_NANOSLEEP;
+}
+
+struct snap_thread_call snap_wait_checked_call(const struct snap_waiter *waiter)
+{
+	const struct snap_raw_process *raw = waiter->raw;
+	const struct snap_thread *thread = waiter->thread->thread;
+	struct snap_thread_call call = snap_wait_call_of(raw->process->arch, thread);
+	uint32_t code;
+
+	if (raw->process->arch != SNAP_ARCH_AARCH64 || !call.known || call.number < 0 ||
+	    thread->partial || !thread->registers || !raw->modules ||
+	    !snap_modules_read(raw->modules, call.pc - sizeof(code), (uint8_t *)&code,
+			       sizeof(code)) ||
+	    code == SVC)
+		return call;
+	call.number = -1;
+	return call;
 }
 
 struct snap_thread_call snap_wait_restarted(struct snap_wait_analysis *waits,

@@ -260,6 +260,14 @@ struct stacksnap_error *snap_wait_explain_poll(struct snap_wait_analysis *waits,
 		err = explain_select(&watch);
 	until_timer_ns = waiter->wait->remaining_ns;
 	snap_wait_set_timeout(waits, waiter);
+	/*
+	 * Of nothing and for ever: until a signal. That is pause(3) where the kernel has no such call
+	 * (sysdeps/unix/sysv/linux/pause.c of glibc).
+	 */
+	if (waiter->wait->kind == SNAP_WAIT_SLEEP && !waiter->wait->timed) {
+		waiter->wait->kind = SNAP_WAIT_SIGNAL;
+		waiter->wait->variant = "pause";
+	}
 	if (until_timer_ns >= 0 && until_timer_ns < waiter->wait->remaining_ns)
 		waiter->wait->remaining_ns = until_timer_ns;
 	return err;
