@@ -7,7 +7,7 @@ import unittest
 
 import bombs
 from bounds import Bounded
-from harness import (TARGETS, addresses, functions, need_root, proc_state, processes,
+from harness import (PATIENCE, TARGETS, addresses, functions, need_root, proc_state, processes,
                      read_file, threads, wait_until)
 
 
@@ -16,12 +16,12 @@ class Files(Bounded):
     long = True
     weight = 9
 
-    def bomb(self, name):
+    def bomb(self, name, whole=2500):
         path = os.path.join(self.scratch(), name)
         bombs.ALL[name](path)
         try:
             victim = self.victim("hostile", "code", path, 3)
-            node, got = self.held(victim, whole=2500, text=False)
+            node, got = self.held(victim, whole=whole, text=False)
             self.all_threads(node, got, 4)
             inside = [s for t, s in threads(node).values() if t["name"] == "in-code"]
             self.assertEqual({s["entries"][0]["module"] for s in inside}, {path}, got)
@@ -69,7 +69,7 @@ class Unwinding(Files):
 
     def test_a_sane_program_is_used(self):
         """What bounds the others does not bound this: the caller is found behind 2^19 entries."""
-        _, got = self.bomb("many_fdes")
+        _, got = self.bomb("many_fdes", whole=2500 * PATIENCE)
         stacks = [s for t, s in threads(next(iter(got.doc["processes"]))).values() if t["name"] == "in-code"]
         self.assertIn("code_main", functions(stacks[0]), got)
 

@@ -238,5 +238,7 @@ class Engines(Case):
             self.compare(victim, 15)
 
     def test_plt(self):
+        if os.uname().machine != "x86_64":
+            self.skipTest("arch: linkers of x86-64 alone write CFI for stubs, and libunwind knows nothing else of them")
         for mode in ("stub", "zero"):
             self.compare(self.victim("plt", mode, running=1), 2)
