@@ -184,7 +184,7 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 	for (size_t i = 0; i < raw->thread_count; i++) {
 		const struct snap_raw_thread *thread = &raw->threads[i];
 
-		if (!snap_label_member(&analysis->strings, raw->process, thread->thread,
+		if (!snap_label_member(&analysis->strings, raw, thread->thread,
 				       &raw->stacks[thread->stack], &members[i]))
 			return snap_error_no_memory();
 		members[i].wait = thread->wait;

@@ -8,6 +8,7 @@
 #include "analyze/analysis.h"
 #include "analyze/classify.h"
 #include "analyze/unwind/arch.h"
+#include "analyze/unwind/in_call.h"
 #include "base/escape.h"
 #include "model/arch/registers.h"
 
@@ -53,15 +54,16 @@ const char *snap_label_syscall(struct snap_interner *strings, enum snap_arch of,
 	return snap_intern(strings, name, strlen(name));
 }
 
-static bool fill_syscall(struct snap_interner *strings, const struct snap_process *process,
+static bool fill_syscall(struct snap_interner *strings, const struct snap_raw_process *raw,
 			 const struct snap_thread *thread, const struct snap_raw_stack *stack,
 			 struct snap_member *member)
 {
 	struct snap_known_registers known;
 
-	if (!snap_registers_of(process->arch, thread, &known) || known.call < 0)
+	if (!snap_registers_of(raw->process->arch, thread, &known) || known.call < 0 ||
+	    !snap_is_in_call(raw->process, raw->modules, thread))
 		return true;
-	member->syscall = snap_label_syscall(strings, process->arch, known.call, stack);
+	member->syscall = snap_label_syscall(strings, raw->process->arch, known.call, stack);
 	return member->syscall != NULL;
 }
 
@@ -79,7 +81,7 @@ static const char *intern_fact(struct snap_interner *strings, const char *text, 
 	return kept;
 }
 
-bool snap_label_member(struct snap_interner *strings, const struct snap_process *process,
+bool snap_label_member(struct snap_interner *strings, const struct snap_raw_process *raw,
 		       const struct snap_thread *thread, const struct snap_raw_stack *stack,
 		       struct snap_member *ret)
 {
@@ -96,5 +98,5 @@ bool snap_label_member(struct snap_interner *strings, const struct snap_process 
 		.taken = thread->taken,
 		.runs = thread->runs,
 	};
-	return ok && fill_syscall(strings, process, thread, stack, ret);
+	return ok && fill_syscall(strings, raw, thread, stack, ret);
 }

@@ -9,10 +9,11 @@
 #include "base/arena.h"
 #include "model/group_label.h"
 
+struct snap_raw_process;
 struct snap_raw_stack;
 
 /* Names of the capture are copied through the interner. False without memory. */
-bool snap_label_member(struct snap_interner *strings, const struct snap_process *process,
+bool snap_label_member(struct snap_interner *strings, const struct snap_raw_process *raw,
 		       const struct snap_thread *thread, const struct snap_raw_stack *stack,
 		       struct snap_member *ret);
 

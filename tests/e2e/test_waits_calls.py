@@ -213,7 +213,8 @@ class WithoutRights(WaitCase):
 WITHOUT_NETLINK = """#!{python}
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
-code = [(0x20, 0, 0, 0), (0x15, 0, 3, 41), (0x20, 0, 0, 16), (0x15, 0, 1, 16), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)]
+number = 41 if os.uname().machine == "x86_64" else 198
+code = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 16), (0x15, 0, 1, 16), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)]
 filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
 program = struct.pack("HxxxxxxP", len(code), ctypes.addressof(filters))
 if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
@@ -273,7 +274,13 @@ class Traced(WaitCase):
     """Threads that somebody else has stopped."""
     asan = True
 
+    def readable(self):
+        """Their stacks are read without a stop, as they are, which nobody else can ask for."""
+        if os.uname().machine != "x86_64":
+            self.skipTest("arch: the return address of a call without a frame is in a register, which needs a stop")
+
     def test_by_whom(self):
+        self.readable()
         victim = self.victim("traced", "stopped")
         victim.watched = []
         path = os.path.join(self.scratch(), "capture")
@@ -285,6 +292,7 @@ class Traced(WaitCase):
         self.assertRegex(text, rf"\btraced by {victim.pid} traced\n")
 
     def test_by_somebody_in_the_report(self):
+        self.readable()
         victim = self.victim("traced", "stopped")
         victim.watched = []
         doc = self.json("-p", victim.pid, "--no-stop", free=False, status=(0, 1))

@@ -110,7 +110,7 @@ static inline const struct snap_node *raw_group(struct raw_process *made)
 		struct snap_filter_stack look =
 			snap_filter_check_stack(&made->options, stack->frames, stack->frame_count);
 
-		assert_true(snap_label_member(&made->strings, &made->process, thread->thread, stack,
+		assert_true(snap_label_member(&made->strings, &made->raw, thread->thread, stack,
 					      &members[i]));
 		shown[i] = snap_filter_shows_thread(&made->options, &members[i], &look);
 	}

@@ -374,6 +374,7 @@ static void polls_are_counted_by_class(void **state)
 	bed_thread(process, 4, NR_POLL, 0xdead000, 2, UINT32_MAX, 0);
 	bed_thread(process, 5, NR_POLL, bed_bytes(&bed, process, &ignored, sizeof(ignored)), 1,
 		   UINT32_MAX, 0);
+	bed_thread(process, 6, NR_POLL, 0, 0, 5000, 0);
 	bed_descriptor(process, 3, SNAP_DESCRIPTOR_EVENTFD, "anon_inode:[eventfd]", 0);
 	bed_descriptor(process, 4, SNAP_DESCRIPTOR_TIMERFD, "anon_inode:[timerfd]", 0)
 		->remaining_ns = SECOND;
@@ -389,12 +390,13 @@ static void polls_are_counted_by_class(void **state)
 	assert_false(wait->fds_cut);
 	assert_true(wait->timed);
 	assert_int_equal(wait->remaining_ns, SECOND);
-	assert_false(only(&bed, 2, SNAP_WAIT_SLEEP)->timed);
+	assert_string_equal(only(&bed, 2, SNAP_WAIT_SIGNAL)->variant, "pause");
+	assert_true(only(&bed, 6, SNAP_WAIT_SLEEP)->timed);
 	wait = only(&bed, 3, SNAP_WAIT_POLL);
 	assert_int_equal(wait->fd_count, 1000000);
 	assert_true(wait->fds_cut);
 	assert_true(only(&bed, 4, SNAP_WAIT_POLL)->fds_cut);
-	only(&bed, 5, SNAP_WAIT_SLEEP);
+	only(&bed, 5, SNAP_WAIT_SIGNAL);
 	bed_deinit(&bed);
 }
 
@@ -422,8 +424,8 @@ static void selects_join_their_sets(void **state)
 	assert_int_equal(wait->fds[0], 3);
 	assert_int_equal(wait->fds[2], 64);
 	assert_int_equal(wait->remaining_ns, 3 * SECOND / 2);
-	only(&bed, 2, SNAP_WAIT_SLEEP);
-	only(&bed, 3, SNAP_WAIT_SLEEP);
+	only(&bed, 2, SNAP_WAIT_SIGNAL);
+	only(&bed, 3, SNAP_WAIT_SIGNAL);
 	assert_true(only(&bed, 4, SNAP_WAIT_SELECT)->fds_cut);
 	bed_deinit(&bed);
 }

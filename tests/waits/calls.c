@@ -621,7 +621,8 @@ static void wait_elsewhere(void *argument)
 	if (messages == 0) {
 		truth("sysv.elsewhere-set",
 		      "'kind':'sysv_semaphore','id':%d,'semaphore':2,'needed':1", set);
-		semop(set, &operation, 1);
+		for (;;)
+			semop(set, &operation, 1);
 	}
 	truth("sysv.elsewhere", "'kind':'msgqueue','id':%d,'msgtype':7,'value':%d", queue,
 	      messages);

@@ -53,7 +53,7 @@ enum snap_stub {
 	SNAP_STUB_BARE,   /* nothing: the return address is in the link register */
 	SNAP_STUB_PUSHED, /* a word, and the return address above it, right below the caller's sp */
 };
-enum { SNAP_STUB_AROUND = 24 /* bytes before and behind an address, for stub_at */ };
+enum { SNAP_STUB_AROUND = 32 /* bytes before and behind an address, for stub_at */ };
 
 struct snap_arch_ops {
 	unsigned dwarf_registers; /* how many DWARF register numbers are followed */

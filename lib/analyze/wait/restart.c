@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The call that a thread is in, where a stop has interrupted it: see waiter.h.
+ * Calls that a stop has interrupted: see waiter.h.
  *
  * restart_syscall(2) hides which call goes on: a wait with a relative timeout, one of four. Its
  * arguments stay where they were. Who tells which it was, in this order: the instruction before
@@ -10,6 +10,7 @@
 #include "analyze/wait/waiter.h"
 
 #include "analyze/label.h"
+#include "analyze/unwind/in_call.h"
 
 #include <string.h>
 
@@ -23,8 +24,6 @@ enum {
 	CODE_BYTES = 7,  /* of an instruction that loads something, and of syscall */
 	MOST_WORDS = 8,  /* from a return address to that of its caller */
 };
-
-static const uint32_t SVC = 0xd4000001; /* svc 0, of aarch64 */
 
 static const struct {
 	const char *name;
@@ -70,7 +69,7 @@ static int number_before_svc(const struct snap_waiter *waiter, const struct snap
 
 	if (!snap_modules_read(waiter->raw->modules, call->pc - sizeof(code), (uint8_t *)code,
 			       sizeof(code)) ||
-	    (code[0] & 0xffe0001f) != 0xd2800008 || code[1] != SVC)
+	    (code[0] & 0xffe0001f) != 0xd2800008 || code[1] != SNAP_AARCH64_SVC)
 		return -1;
 	return restartable_number(
 		(uint64_t)snap_wait_call_common(SNAP_ARCH_AARCH64, code[0] >> 5 & 0xffff));
@@ -141,23 +140,6 @@ static int number_of_wchan(const struct snap_thread *thread, const struct snap_t
 		return -1;
 	/* The first argument is a clock's number, or the address of a time. */
 	return call->arguments[0] < MOST_CLOCK ? CALL_CLOCK_NANOSLEEP : CALL_NANOSLEEP;
-}
-
-struct snap_thread_call snap_wait_checked_call(const struct snap_waiter *waiter)
-{
-	const struct snap_raw_process *raw = waiter->raw;
-	const struct snap_thread *thread = waiter->thread->thread;
-	struct snap_thread_call call = snap_wait_call_of(raw->process->arch, thread);
-	uint32_t code;
-
-	if (raw->process->arch != SNAP_ARCH_AARCH64 || !call.known || call.number < 0 ||
-	    thread->partial || !thread->registers || !raw->modules ||
-	    !snap_modules_read(raw->modules, call.pc - sizeof(code), (uint8_t *)&code,
-			       sizeof(code)) ||
-	    code == SVC)
-		return call;
-	call.number = -1;
-	return call;
 }
 
 struct snap_thread_call snap_wait_restarted(struct snap_wait_analysis *waits,

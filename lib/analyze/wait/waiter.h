@@ -146,13 +146,6 @@ struct snap_wait_party snap_wait_party_of(const struct snap_waiter *waiter);
 /* ---- restart.c ---- */
 
 /*
- * The call that its thread is in, by what the capture has. On aarch64 registers do not say whether it
- * is in one; the instruction before its pc does, if that was a stop's, and a thread that waits for a
- * page is in none.
- */
-struct snap_thread_call snap_wait_checked_call(const struct snap_waiter *waiter);
-
-/*
  * The call that restart_syscall(2) goes on with, whose arguments are still in their registers; the
  * call itself where it is another one, or cannot be told. The thread's stack has its names; of the
  * waiter nothing is read that says which call it is in.

@@ -3,6 +3,7 @@
 #include "analyze/wait/futex.h"
 
 #include "analyze/label.h"
+#include "analyze/unwind/in_call.h"
 #include "base/bsearch.h"
 
 static int compare_pids(const void *left, const void *right, void *processes)
@@ -39,9 +40,11 @@ static struct snap_waiter new_waiter(struct snap_wait_analysis *waits, size_t pr
 		.process = process,
 		.any_set = (size_t)SNAP_NO_SET,
 	};
-	struct snap_thread_call call =
-		snap_wait_restarted(waits, &waiter, snap_wait_checked_call(&waiter));
+	struct snap_thread_call call = snap_wait_call_of(raw->process->arch, thread->thread);
 
+	if (!snap_is_in_call(raw->process, raw->modules, thread->thread))
+		call.number = -1;
+	call = snap_wait_restarted(waits, &waiter, call);
 	waiter.call = call;
 	waiter.number = snap_wait_call_common(raw->process->arch, call.known ? call.number : -1);
 	waiter.row = snap_wait_call_row(raw->process->arch, call.known ? call.number : -1);

@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "capture/wait/resolver.h"
+#include "model/arch/registers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,7 @@ enum {
 struct question {
 	pid_t pid, tid;
 	bool call, wchan; /* what is asked */
+	int32_t ended;    /* the call that the stop has ended, -1: none */
 	bool known, running;
 	struct snap_syscall_line place;
 	char function[WCHAN_TEXT];
@@ -151,9 +153,23 @@ static bool wants_wchan(const struct snap_process *process, const struct snap_th
 	case SNAP_CALL_SYNC:
 	case SNAP_CALL_FSTAT:
 		return true;
+	/* On aarch64 the call may have ended long ago: see analyze/unwind/in_call.h. */
+	case SNAP_CALL_OTHER:
+		return process->arch == SNAP_ARCH_AARCH64 && !thread->partial;
 	default:
 		return false;
 	}
+}
+
+/* The number of the call that the stop has ended; -1: none. */
+static int32_t ended_call(const struct snap_process *process, const struct snap_thread *thread)
+{
+	struct snap_known_registers known;
+
+	return !thread->partial && snap_registers_of(process->arch, thread, &known) &&
+			       known.interrupted
+		       ? known.call
+		       : -1;
 }
 
 static size_t count_silent(const struct snap_capture *capture, size_t most)
@@ -178,6 +194,9 @@ bool snap_wait_has_silent_threads(const struct snap_capture *capture)
 static void take_call(struct snap_thread *thread, const struct question *question)
 {
 	if (!question->known || question->place.running)
+		return;
+	/* Most programs ask again for what a stop has ended; another call is of a later moment. */
+	if (question->ended >= 0 && question->place.number != question->ended)
 		return;
 	thread->call = (struct snap_thread_call){
 		.known = true,
@@ -235,6 +254,7 @@ struct stacksnap_error *snap_wait_ask_threads(struct snap_wait_resolver *resolve
 			struct question question = { .pid = process->pid,
 						     .tid = thread->tid,
 						     .call = has_no_call(process, thread),
+						     .ended = ended_call(process, thread),
 						     .wchan = wants_wchan(process, thread) };
 
 			question.wchan |= question.call && !thread->wchan && thread->state == 'S';

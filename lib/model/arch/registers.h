@@ -47,7 +47,8 @@ struct snap_known_registers {
 	uint64_t thread_pointer; /* 0: unknown */
 	/*
 	 * The system call that the thread is in, -1: none, and its arguments. On aarch64 no register
-	 * tells whether it is in one: there a thread that sleeps is.
+	 * tells whether it is in one: there a thread that sleeps, or of which nobody
+	 * knows whether it did, may be (see analyze/unwind/in_call.h).
 	 */
 	int32_t call;
 	uint64_t call_pc; /* where procfs has it then: behind the instruction that made the call */
