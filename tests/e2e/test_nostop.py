@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import BUILD, Case, addresses, proc_state, processes, settle, threads, tids_of, wait_until
+from harness import BUILD, Case, PATIENCE, addresses, proc_state, processes, settle, threads, tids_of, wait_until
 
 KINDS = ("futex", "sleep", "epoll", "pipe", "poll", "sem")
 
@@ -224,7 +224,8 @@ class Runtimes(Case):
     def test_python(self):
         python = shutil.which("python3", path="/usr/bin") or self.skip("python3")
         victim = self.program(["nice", "-n", "15", python, "-c", PYTHON], running=1)
-        doc = self.json("-p", victim.pid, "--no-stop", "-n", 3000, "--runtime-budget", 10000)
+        doc = self.json("-p", victim.pid, "--no-stop", "-n", 3000, "--runtime-budget", 10000,
+                        "--stop-timeout", 1000 * PATIENCE, "--timeout", 11000 * PATIENCE)
         node = processes(doc)[victim.pid]
         self.assertEqual([r["name"] for r in node["runtimes"]], ["cpython"])
         depths = []
