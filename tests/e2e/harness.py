@@ -10,6 +10,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -99,6 +100,30 @@ def need_namespaces(*flags, **who):
     need("unshare")
     if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL, check=False, **who).returncode:
         raise unittest.SkipTest("kernel: unshare is not permitted")
+
+
+REFUSING = """#!{python}
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+code = [(0x20, 0, 0, 0), (0x15, 0, 3, {number}), (0x20, 0, 0, 16), (0x15, 0, 1, {argument}),
+        (0x06, 0, 0, 0x00050000 | {error}), (0x06, 0, 0, 0x7fff0000)]
+filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+program = struct.pack("HxxxxxxP", len(code), ctypes.addressof(filters))
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
+    sys.exit(99)
+os.execv({tool!r}, [{tool!r}, *sys.argv[1:]])
+"""
+
+
+def refusing_tool(folder, call, argument, error):
+    """A program that is the tool where a system call with that first argument is refused, as a container's filter may."""
+    number = {"socket": (41, 198), "prctl": (157, 167)}[call][os.uname().machine != "x86_64"]
+    path = os.path.join(folder, "tool")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(REFUSING.format(python=sys.executable, tool=TOOL, number=number, argument=int(argument),
+                                   error=int(error)))
+    os.chmod(path, 0o755)
+    return path
 
 
 def need_root():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The sandbox around the process that reads files, seen from outside while the tool runs: what it may
 still do, what its end costs, and that no role ever writes to a target."""
+import errno
 import os
 import re
 import signal
@@ -9,7 +10,10 @@ import time
 
 from bounds import TRIES
 from harness import (ASAN, Case, DEADLINE, PATIENCE, ROOT, SANITIZER, TOOL, Result, Timeout, clean_environment, need, need_root,
-                     note_options, proc_state, processes, read_file, status_field, threads, tids_of)
+                     note_options, proc_state, processes, read_file, refusing_tool, status_field, threads,
+                     tids_of)
+
+PR_SET_DUMPABLE = 4
 
 # What is asked for and refused on the way, by libraries that go on without it.
 ASKED_IN_VAIN = {
@@ -273,15 +277,9 @@ class Sandbox(Case):
 
     def test_where_it_cannot_be_entered(self):
         """A step fails: nothing is read, and the message names the step and the way out."""
-        need("strace")
         victim = self.victim("chain")
-        trace = os.path.join(self.scratch(), "trace")
-        command = ["strace", "-f", "-o", trace, "-e", "trace=prctl", "-e", "signal=none",
-                   "-e", "inject=prctl:error=EACCES", TOOL, "--json", "-p", str(victim.pid)]
-        done = subprocess.run(command, env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=DEADLINE, check=False)
-        got = Result(command, done.returncode, done.stdout, done.stderr.decode(errors="replace"))
-        self.check(got, 2)
+        tool = refusing_tool(self.scratch(), "prctl", PR_SET_DUMPABLE, errno.EACCES)
+        got = self.run_tool("--json", "-p", victim.pid, tool=tool, status=2)
         self.assertIn("cannot make the process non-dumpable", got.err)
         self.assertIn("--no-sandbox", got.err)
         self.assertEqual(got.doc["processes"], [])

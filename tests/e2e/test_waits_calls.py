@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What threads wait for in calls that are not locks of their process: descriptors, other processes,
 time, signals, memory. See waits.py."""
+import errno
 import os
 import shutil
-import sys
+import socket
 import unittest
 
 import bombs
-from harness import TOOL, need, need_namespaces, need_root, read_file, wait_until, walk
+from harness import TOOL, need, need_namespaces, need_root, read_file, refusing_tool, wait_until, walk
 from waits import WaitCase, program, truths_of, waits_of
 
 
@@ -209,28 +210,11 @@ class WithoutRights(WaitCase):
         self.assertNotIn("deadlocks", doc)
 
 
-# Refuses socket(AF_NETLINK), as a container's filter may, and becomes the tool.
-WITHOUT_NETLINK = """#!{python}
-import ctypes, os, struct, sys
-libc = ctypes.CDLL(None, use_errno=True)
-number = 41 if os.uname().machine == "x86_64" else 198
-code = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 16), (0x15, 0, 1, 16), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)]
-filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
-program = struct.pack("HxxxxxxP", len(code), ctypes.addressof(filters))
-if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
-    sys.exit(99)
-os.execv({tool!r}, [{tool!r}, *sys.argv[1:]])
-"""
-
-
 class WithoutSockDiag(WaitCase):
     """A machine where nobody may ask the kernel for sockets: what its tables have is told, and that more is not."""
 
     def test_tcp(self):
-        path = os.path.join(self.scratch(), "tool")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(WITHOUT_NETLINK.format(python=sys.executable, tool=TOOL))
-        os.chmod(path, 0o755)
+        path = refusing_tool(self.scratch(), "socket", socket.AF_NETLINK, errno.EPERM)
         victim = self.run_program("peers", "tcp", "unix")
         truths = truths_of(victim)
         whole, doc = self.look(victim), self.look(victim, tool=path)
