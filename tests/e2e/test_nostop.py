@@ -8,6 +8,7 @@ import subprocess
 import sys
 import unittest
 
+from bounds import TRIES
 from harness import BUILD, Case, PATIENCE, addresses, proc_state, processes, settle, threads, tids_of, wait_until
 
 def as_stopped(addresses_read, addresses_stopped):
@@ -15,6 +16,8 @@ def as_stopped(addresses_read, addresses_stopped):
     back = os.uname().machine == "aarch64" and addresses_read[:1] == [addresses_stopped[0] + 4]
     return [addresses_read[0] - 4, *addresses_read[1:]] if back else addresses_read
 
+
+EMULATED = 10  # the patience of tests/vm/kernel.sh
 
 KINDS = ("futex", "sleep", "epoll", "pipe", "poll", "sem")
 
@@ -231,10 +234,17 @@ class Runtimes(Case):
     def test_python(self):
         python = shutil.which("python3", path="/usr/bin") or self.skip("python3")
         victim = self.program(["nice", "-n", "15", python, "-c", PYTHON], running=1)
-        doc = self.json("-p", victim.pid, "--no-stop", "-n", 3000, "--runtime-budget", 10000,
-                        "--stop-timeout", 1000 * PATIENCE, "--timeout", 11000 * PATIENCE)
-        node = processes(doc)[victim.pid]
-        self.assertEqual([r["name"] for r in node["runtimes"]], ["cpython"])
+        for _ in range(TRIES):
+            doc = self.json("-p", victim.pid, "--no-stop", "-n", 3000, "--runtime-budget", 10000,
+                            "--stop-timeout", 1000 * PATIENCE, "--timeout", 11000 * PATIENCE)
+            node = processes(doc)[victim.pid]
+            self.assertEqual([r["name"] for r in node["runtimes"]], ["cpython"])
+            if node["runtimes"][0].get("cut") != "time":
+                break
+        else:
+            # What is copied of a thread has 2 to 4 ms (stop/plan/of_thread.h), whatever it is told.
+            if PATIENCE >= EMULATED:
+                self.skipTest("kernel: an emulated machine does not copy a thousand frames in that time")
         depths = []
         for tid, (thread, stack) in threads(node).items():
             own = [e.get("function") for e in stack["entries"] if e.get("language") == "python"]
