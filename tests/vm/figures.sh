@@ -46,7 +46,7 @@ rate() {
 		"$(jq -c '{hz_reached, stopped_percent, ticks, ticks_missed}' "$folder/stats")"
 	cat "$folder/says"
 	((status < 2)) && jq -e '.stopped_percent <= 3' "$folder/stats" >/dev/null &&
-		{ jq -e '.hz_reached >= 98' "$folder/stats" >/dev/null || grep -q 'missed' "$folder/says"; }
+		{ jq -e '.hz_reached >= 98' "$folder/stats" >/dev/null || grep -q 'missed (' "$folder/says"; }
 }
 
 uname -rv
