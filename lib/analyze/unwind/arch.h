@@ -88,6 +88,11 @@ struct snap_arch_ops {
 	enum snap_stub (*stub_at)(const uint8_t *code, size_t size, size_t at);
 	/* Whether this is the code that returns from a signal handler. */
 	bool (*is_signal_return)(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES]);
+	/*
+	 * Whether the four bytes are the instruction that makes a system call; NULL: registers say
+	 * whether a thread is in one.
+	 */
+	bool (*is_system_call)(const uint8_t *code);
 	/* Offsets from sp, there, of the interrupted registers by DWARF number, and of the pc. */
 	const uint16_t *signal_context;
 	uint16_t signal_pc;

@@ -96,7 +96,7 @@ static bool is_jump_stub(const uint8_t *code)
 /* The one that begins at `begin`; so far it may have run. */
 static enum snap_stub stub_from(const uint8_t *code, size_t size, size_t begin, size_t at)
 {
-	enum { MOST = 28 };
+	enum { MOST = 7 * INSTRUCTION /* with all that a stub may have besides */ };
 	size_t next = begin, pushed = SIZE_MAX;
 
 	if (size - begin < MOST)
@@ -126,22 +126,26 @@ static enum snap_stub stub_from(const uint8_t *code, size_t size, size_t begin, 
 
 static enum snap_stub stub_at(const uint8_t *code, size_t size, size_t at)
 {
-	enum snap_stub found = SNAP_STUB_NONE;
-
 	/* The earliest beginning, as what it pushes may stand before what a stub begins with. */
 	for (size_t begin = at % INSTRUCTION; begin <= at; begin += INSTRUCTION) {
-		found = stub_from(code, size, begin, at);
+		enum snap_stub found = stub_from(code, size, begin, at);
+
 		if (found != SNAP_STUB_NONE)
-			break;
+			return found;
 	}
-	return found;
+	return SNAP_STUB_NONE;
+}
+
+/* svc 0 */
+static bool is_system_call(const uint8_t *code)
+{
+	return instruction_at(code, 0) == 0xd4000001;
 }
 
 /* mov x8, 139 (rt_sigreturn); svc 0: of the vDSO, and of libraries that have their own. */
 static bool is_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
 {
-	return instruction_at(code, 0) == 0xd2801168 &&
-	       instruction_at(code, INSTRUCTION) == 0xd4000001;
+	return instruction_at(code, 0) == 0xd2801168 && is_system_call(code + INSTRUCTION);
 }
 
 /* ---- the first instructions of a function ---- */
@@ -327,6 +331,7 @@ const struct snap_arch_ops snap_arch_aarch64 = {
 	.is_jump_stub = is_jump_stub,
 	.stub_at = stub_at,
 	.is_signal_return = is_signal_return,
+	.is_system_call = is_system_call,
 	.signal_context = signal_context,
 	.signal_pc = AT(32),
 };

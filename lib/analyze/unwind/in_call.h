@@ -10,8 +10,6 @@
 #include "analyze/elf/module.h"
 #include "model/capture.h"
 
-#define SNAP_AARCH64_SVC 0xd4000001u /* svc 0 */
-
 /* True where it is not known better. `modules`: of its process; NULL: none of its threads was copied. */
 bool snap_is_in_call(const struct snap_process *process, struct snap_modules *modules,
 		     const struct snap_thread *thread);

@@ -131,5 +131,7 @@ bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
 bool snap_unwinder_end_missing(struct snap_unwinder *unwinder, uint64_t address);
 /* The same of a partial thread, because a register is not known. */
 bool snap_unwinder_end_unknown(struct snap_unwinder *unwinder);
+/* The same, because CFI is there and says nothing that can be used. */
+bool snap_unwinder_end_unusable(struct snap_unwinder *unwinder);
 
 #endif

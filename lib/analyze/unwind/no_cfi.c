@@ -290,6 +290,19 @@ static void restore_registers(struct snap_unwinder *unwinder, const struct calle
 	}
 }
 
+/* Restores what the function saved beside its return address, at `at`; the caller's stack pointer. */
+static uint64_t leave_frame(struct snap_unwinder *unwinder, const struct callee *callee,
+			    uint64_t at, uint64_t pc)
+{
+	if (callee->prologue.link_depth)
+		return at + callee->prologue.link_depth;
+	if (unwinder->arch->has_link_register)
+		restore_record(unwinder, at);
+	else
+		restore_registers(unwinder, callee, at);
+	return sp_above_record(unwinder, callee, at - sizeof(at), pc);
+}
+
 /* By the first word of the stack that can be the return address. */
 static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *callee)
 {
@@ -305,17 +318,10 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *call
 		}
 		if (!read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
 			continue;
-		if (callee->prologue.link_depth)
-			sp = at + callee->prologue.link_depth;
-		else if (unwinder->arch->has_link_register)
-			restore_record(unwinder, at);
-		else
-			restore_registers(unwinder, callee, at);
-		if (!callee->prologue.link_depth)
-			sp = sp_above_record(unwinder, callee, at - sizeof(at), pc);
 		unwinder->has_scanned = true;
-		return snap_unwinder_move(
-			unwinder, snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN), sp);
+		return snap_unwinder_move(unwinder,
+					  snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
+					  leave_frame(unwinder, callee, at, pc));
 	}
 	return end_without_cfi(unwinder);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 static const char no_memory_there[] = "stack memory could not be read";
-static const char unusable[] = "unwind information is unusable";
 
 static const uint64_t LEAST_ADDRESS = 65536; /* vm.mmap_min_addr */
 
@@ -98,6 +97,11 @@ bool snap_unwinder_end_unknown(struct snap_unwinder *unwinder)
 {
 	unwinder->needs_register = true;
 	return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, SNAP_NEEDS_REGISTER);
+}
+
+bool snap_unwinder_end_unusable(struct snap_unwinder *unwinder)
+{
+	return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, "unwind information is unusable");
 }
 
 static bool knows_all_saved(const struct snap_unwinder *unwinder)
@@ -190,17 +194,17 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 		break;
 	case SNAP_LIBUNWIND_LAST:
 		if (arch->has_link_register && registers[arch->ra] == 0)
-			return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, unusable);
+			return snap_unwinder_end_unusable(unwinder);
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
 	case SNAP_LIBUNWIND_UNREADABLE:
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_UNREADABLE, no_memory_there);
 	case SNAP_LIBUNWIND_NO_CFI:
 	case SNAP_LIBUNWIND_FAILED:
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, unusable);
+		return snap_unwinder_end_unusable(unwinder);
 	}
 	snap_libunwind_position(engine, &pc, &sp);
 	if (!is_signal && arch->has_link_register && sp == registers[arch->sp])
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, unusable);
+		return snap_unwinder_end_unusable(unwinder);
 	if (!is_signal && sp <= registers[arch->sp])
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	if (sp == registers[arch->fp] + 2 * sizeof(sp))
@@ -367,7 +371,7 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 	case SNAP_ROW_REFUSED:
 		return step_libunwind(unwinder);
 	case SNAP_ROW_UNUSABLE:
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, unusable);
+		return snap_unwinder_end_unusable(unwinder);
 	case SNAP_ROW_RETURN:
 		return step_signal(unwinder);
 	case SNAP_ROW_WILD:

@@ -311,8 +311,7 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 			note_sp(unwinder, sp);
 		if (snap_unwinder_row(unwinder, snap_pc_lookup(unwinder->pc))->kind ==
 		    SNAP_ROW_UNUSABLE) {
-			snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
-					  "unwind information is unusable");
+			snap_unwinder_end_unusable(unwinder);
 			return;
 		}
 		switch (snap_libunwind_step(engine, &is_signal)) {
@@ -331,8 +330,7 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 					  "stack memory could not be read");
 			return;
 		case SNAP_LIBUNWIND_FAILED:
-			snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
-					  "unwind information is unusable");
+			snap_unwinder_end_unusable(unwinder);
 			return;
 		}
 		snap_libunwind_position(engine, &address, &caller_sp);

@@ -10,7 +10,7 @@
 #include "analyze/wait/waiter.h"
 
 #include "analyze/label.h"
-#include "analyze/unwind/in_call.h"
+#include "analyze/unwind/arch.h"
 
 #include <string.h>
 
@@ -69,7 +69,8 @@ static int number_before_svc(const struct snap_waiter *waiter, const struct snap
 
 	if (!snap_modules_read(waiter->raw->modules, call->pc - sizeof(code), (uint8_t *)code,
 			       sizeof(code)) ||
-	    (code[0] & 0xffe0001f) != 0xd2800008 || code[1] != SNAP_AARCH64_SVC)
+	    (code[0] & 0xffe0001f) != 0xd2800008 ||
+	    !snap_arch_aarch64.is_system_call((const uint8_t *)&code[1]))
 		return -1;
 	return restartable_number(
 		(uint64_t)snap_wait_call_common(SNAP_ARCH_AARCH64, code[0] >> 5 & 0xffff));
