@@ -31,14 +31,8 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# expect WORD COMMAND…: it succeeds, and prints the word.
-expect() {
-	local word=$1 out
-	shift
-	out=$("$@" 2>&1) || { printf '%s\n' "$out" >&2; say "failed: $*"; exit 1; }
-	[[ $out == *"$word"* ]] || { printf '%s\n' "$out" >&2; say "no '$word' in what it printed: $*"; exit 1; }
-	printf 'ok %s\n' "$*"
-}
+# shellcheck source=tests/package/expect.sh
+. "$here/expect.sh"
 
 inside() {
 	chroot "$root" "$@"

@@ -9,14 +9,8 @@ sleep 100000 &
 target=$!
 trap 'kill "$target"' EXIT
 
-# expect WORD COMMAND…: it succeeds, and prints the word.
-expect() {
-	local word=$1 out
-	shift
-	out=$("$@" 2>&1) || { printf '%s\nfailed: %s\n' "$out" "$*"; exit 1; }
-	[[ $out == *"$word"* ]] || { printf '%s\nno "%s": %s\n' "$out" "$word" "$*"; exit 1; }
-	printf 'ok %s\n' "$*"
-}
+# shellcheck source=tests/package/expect.sh
+. tests/package/expect.sh
 
 uname -rvm
 dpkg --force-depends -i "$folder"/*.deb >/dev/null 2>&1
