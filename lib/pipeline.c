@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The flow, from options to bytes. Whoever has read this file has read the architecture.
+ * The flow, from options to bytes. A reader of this file has read the architecture.
  *
  *     take        collector: capture ── bytes ──▶ parser: analyze ── bytes ──▶ snapshot
  *     list        collector: list the processes ─▶ parser: analyze ──────────▶ snapshot
@@ -44,7 +44,7 @@ static int64_t deadline_of(const struct snap_options *options)
 
 /* ---- in the collector ---- */
 
-/* Who is asked where nothing is stopped. */
+/* The role that is asked where nothing is stopped. */
 struct asked {
 	struct snap_judge *judge;
 	struct snap_scout *scout;
@@ -255,7 +255,7 @@ struct stacksnap_error *snap_pipeline_load_core(int fd, const struct snap_option
 	struct snap_collector_start start = { .make = load_core, .context = &file };
 	struct stacksnap_error *err;
 
-	/* As long as it takes: only who asks for a limit has one. */
+	/* As long as it takes: there is a limit only if the caller sets one. */
 	err = snap_core_unpack_in_sandbox(fd, options,
 					  options->timeout_given ? deadline_of(options) : 0,
 					  &unpacked, &file.cut);
@@ -281,7 +281,7 @@ struct stacksnap_error *snap_pipeline_analyze(struct snap_collector *collector,
 	int64_t deadline_ns = snap_collector_deadline_ns(collector);
 
 	snap_priority_raise(&before);
-	/* A capture from a file was nobody's hurry until now. */
+	/* A capture from a file was not urgent until now. */
 	if (!deadline_ns)
 		deadline_ns = deadline_of(options);
 	return snap_analyze_in_sandbox(collector, NULL, options, deadline_ns, ret);
@@ -362,7 +362,7 @@ struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_o
 	struct snap_broker broker;
 	struct stacksnap_error *err;
 
-	/* Of hours, perhaps, and nobody stands still for it: not with priority. */
+	/* It may be hours long, and no target is stopped for it: not with priority. */
 	err = snap_log_read(fd, &log);
 	if (err)
 		return err;

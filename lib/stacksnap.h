@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * libstacksnap: from a process id to a grouped, symbolized tree of stacks, or to where the threads
- * of that tree spent their time.
+ * libstacksnap: from a process id to a grouped, symbolized tree of stacks, or to the places where
+ * its threads spent their time.
  *
  *     options --take--> capture --analyze--> snapshot --render--> bytes
  *     options --recorder--> recording --render--> bytes
@@ -93,7 +93,7 @@ void stacksnap_options_set_cancel(struct stacksnap_options *options, const volat
  * flag. */
 unsigned stacksnap_options_timeout_ms(const struct stacksnap_options *options);
 
-/* Called with one line of text while a download runs, NULL at its end; NULL: nobody (default). */
+/* Called with one line of text while a download runs, NULL at its end; NULL: no calls (default). */
 void stacksnap_options_set_progress(struct stacksnap_options *options,
 				    void (*progress)(void *context, const char *text),
 				    void *context);
@@ -110,8 +110,8 @@ struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture
 					       const struct stacksnap_options *options, int fd);
 struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret);
 /*
- * A capture of a core file (core(5)), as the kernel and gdb's gcore write them: ELF of 64 bits, also
- * packed. FORMAT: it is none, or the library was built without what unpacks it.
+ * A capture of a core file (core(5)), as the kernel and gdb's gcore write them: ELF of 64 bits,
+ * also packed. FORMAT: it is none, or the library was built without what unpacks it.
  */
 struct stacksnap_error *stacksnap_core_load(int fd, const struct stacksnap_options *options,
 					    struct stacksnap_capture **ret);
@@ -129,12 +129,12 @@ struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *capt
 
 /*
  * Take and analyze in one call, which is faster. With "again" it does so twice, and the result is
- * the second one, in which the threads that are stuck since the first are marked. The child process that took the capture ends by
- * itself meanwhile; stacksnap_snapshot_destroy() waits for that.
+ * the second one, in which the threads that are stuck since the first are marked. The child process
+ * that took the capture ends by itself meanwhile; stacksnap_snapshot_destroy() waits for its end.
  */
 struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
 				       struct stacksnap_snapshot **ret);
-/* The tree of processes alone: nobody is stopped and there are no stacks. */
+/* The tree of processes alone: no process is stopped and there are no stacks. */
 struct stacksnap_error *stacksnap_list(const struct stacksnap_options *options,
 				       struct stacksnap_snapshot **ret);
 /*
@@ -177,7 +177,7 @@ enum stacksnap_outcome stacksnap_snapshot_outcome(const struct stacksnap_snapsho
 
 /*
  * Warning number `index` in the order in which they came; false past the last. The texts are
- * escaped and borrowed from the snapshot. pid_ret, tid_ret may be NULL; 0 stands for none.
+ * escaped and borrowed from the snapshot. pid_ret, tid_ret may be NULL; 0 means none.
  */
 int stacksnap_snapshot_warning(const struct stacksnap_snapshot *snapshot, size_t index,
 			       const char **code_ret, const char **message_ret, pid_t *pid_ret,
@@ -224,7 +224,7 @@ struct stacksnap_recording_stats {
 	unsigned long long stacks;         /* distinct */
 	/* of the samples: the thread had not run, was copied while it was blocked, was stopped */
 	unsigned long long kept, unstopped, alone;
-	/* further samples, left out as a process would have stood for longer than "max-stopped" */
+	/* further samples, left out because a process would have been stopped for longer than "max-stopped" */
 	unsigned long long left_out;
 	/* of the ticks missed: no processor was free when they were due; by choice, for want of
 	 * memory; for the rest, the look before took longer than a period */
@@ -254,7 +254,7 @@ struct stacksnap_recorder_status {
 };
 
 /*
- * Finds the targets; nobody is touched yet. NOT_FOUND, PERMISSION, OTHER: none of them can be
+ * Finds the targets; no target is touched yet. NOT_FOUND, PERMISSION, OTHER: none of them can be
  * recorded, and the message says why. Of the options count "hz", "duration", "ring", "until",
  * "mode" and those of captures; the recorder keeps a pointer to them, so they outlive it.
  */
@@ -282,7 +282,7 @@ stacksnap_recorder_run(struct stacksnap_recorder *recorder,
 		       void *context);
 
 /*
- * Ends the run after the tick at hand. From any thread or signal handler. When no run is going on:
+ * Ends the run after the current tick. From any thread or signal handler. When no run is going on:
  * _slice() and _finish() look for names no longer than a second from then on, until the next run.
  */
 void stacksnap_recorder_stop(struct stacksnap_recorder *recorder);
@@ -309,7 +309,7 @@ struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_record
 						   const struct stacksnap_options *options,
 						   const char *format, FILE *out);
 
-/* Figures and end of the whole run, whatever slice of it is at hand; the recording's. */
+/* Figures and end of the whole run, whichever slice the recording is; owned by the recording. */
 const struct stacksnap_recording_stats *
 stacksnap_recording_get_stats(const struct stacksnap_recording *recording);
 enum stacksnap_recording_end
@@ -376,8 +376,8 @@ const struct stacksnap_group *stacksnap_groups_get(const struct stacksnap_groups
 						   size_t index);
 /*
  * Function number `frame` of a group's stack, the innermost is 0; NULL past the last, or without
- * memory. *place_ret (may be NULL): its file and line, else its module; NULL: not known. Both as the
- * texts of a group.
+ * memory. *place_ret (may be NULL): its file and line, else its module; NULL: not known. Both as
+ * the texts of a group.
  */
 const char *stacksnap_groups_frame(struct stacksnap_groups *groups, size_t index, size_t frame,
 				   const char **place_ret);
@@ -386,8 +386,8 @@ const char *stacksnap_groups_frame(struct stacksnap_groups *groups, size_t index
 
 /*
  * Looks at the targets again and again, and tells what is wrong with them: the options "watch",
- * "every" and "once" say what and how often. Nobody is stopped who has not moved. The options must
- * outlive it. NOT_FOUND, PERMISSION, INVALID: no targets were named.
+ * "every" and "once" say what and how often. A thread that has not moved is not stopped. The
+ * options must outlive it. NOT_FOUND, PERMISSION, INVALID: no targets were named.
  */
 struct stacksnap_error *stacksnap_watcher_create(const struct stacksnap_options *options,
 						 struct stacksnap_watcher **ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the files of the public API share: how its names stand for the inner ones. */
+/* What the files of the public API share: how its names map to the inner ones. */
 #ifndef SNAP_API_API_H
 #define SNAP_API_API_H
 

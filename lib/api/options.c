@@ -111,7 +111,7 @@ static const struct snap_choice perf_maps[] = {
 	{ "never", SNAP_PERF_MAP_NEVER },
 	{ NULL, 0 },
 };
-/* The library knows no terminal: who has one decides what "auto" means, before calling. */
+/* The library knows no terminal: the caller decides what "auto" means before the call. */
 static const struct snap_choice colors[] = {
 	{ "auto", false }, { "always", true }, { "never", false }, { NULL, 0 }
 };

@@ -246,7 +246,7 @@ static bool parse_offset(const char *text, int64_t *ret)
 	return true;
 }
 
-/* RFC 3339, section 5.6; a space may stand for the T. */
+/* RFC 3339, section 5.6; a space may replace the T. */
 static bool parse_date(const char *text, int64_t *ret)
 {
 	int year, month, day, hour, minute, second;

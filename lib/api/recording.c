@@ -235,13 +235,13 @@ static bool ended_well(enum snap_recording_end end)
 	return false;
 }
 
-/* Whether somebody was there to be recorded; filters and --mode cpu may show nobody all the same.
+/* Whether there was a process to record; filters and --mode cpu may still show none.
  */
 static bool was_read(const struct snap_recording *recording)
 {
 	if (recording->stats.thread_samples)
 		return true;
-	/* With --mode cpu, or by filters, nobody may be left to show, and that is all right. */
+	/* With --mode cpu, or by filters, no thread may be left to show, and that is no error. */
 	if (recording->process_count == 0)
 		return ended_well(recording->end);
 	for (size_t i = 0; i < recording->process_count; i++)

@@ -155,7 +155,7 @@ struct stacksnap_error *snap_set_list(struct snap_options *options,
 	return NULL;
 }
 
-/* "auto" and "none" stand alone; who names runtimes has each process asked. */
+/* "auto" and "none" stand alone; naming runtimes explicitly searches every process for them. */
 struct stacksnap_error *snap_set_runtimes(struct snap_options *options,
 					  const struct snap_setting *setting, const char *value)
 {

@@ -31,10 +31,10 @@ enum {
 	SNAP_RUNTIMES_NONE = 1 << 17,
 };
 
-/* Of a --timeout that nobody gave, over the stop timeout. */
+/* Added to the stop timeout where no --timeout is given. */
 enum { SNAP_TIMEOUT_EXTRA_MS = 10000 };
 
-/* Whom: processes. */
+/* Targets: processes. */
 snap_setter snap_set_pid, snap_set_name, snap_set_target;
 /* Fields of one kind, at setting->offset. */
 snap_setter snap_set_flag, snap_set_value, snap_set_choice, snap_set_either, snap_set_list,
@@ -48,7 +48,7 @@ snap_setter snap_set_max_frames, snap_set_max_stack, snap_set_runtime_memory, sn
 /* Recordings and watches. */
 snap_setter snap_set_hz, snap_set_task_hz, snap_set_until, snap_set_watch;
 
-/* The keys that --task-tree=auto stands for. */
+/* The keys that --task-tree=auto means. */
 void snap_set_default_tree_keys(struct snap_options *options);
 
 #endif

@@ -207,7 +207,7 @@ API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *
 	return wrap(inner, &options->values, false, ret);
 }
 
-/* `before`: threads that are stuck since then are marked; NULL: nobody asks. */
+/* `before`: threads that are stuck since then are marked; NULL: not asked for. */
 static struct stacksnap_error *take_one(const struct snap_options *options,
 					const struct snap_snapshot *before,
 					struct stacksnap_snapshot **ret)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The files of engines, read one after the other; see containers.h. Formats as of Docker 20 to 28 (config.v2.json: ID, Name
- * with a slash before it), containers/storage of podman and CRI-O (containers.json: an array of id and names), and the
- * annotations that containerd's CRI plugin and nerdctl write into the config.json of OCI.
+ * The files of engines, read one after the other; see containers.h. Formats as of Docker 20 to 28
+ * (config.v2.json: ID, Name with a slash before it), containers/storage of podman and CRI-O
+ * (containers.json: an array of id and names), and the annotations that containerd's CRI plugin and
+ * nerdctl write into the config.json of OCI.
  */
 #include "containers/containers.h"
 
@@ -54,7 +55,7 @@ static void found(struct search *search, const char *id)
 	memcpy(ids->list[ids->count++].text, id, sizeof(ids->list->text));
 }
 
-/* -1: there is none, or somebody else may have written it. */
+/* -1: there is none, or another user may have written it. */
 static int open_trusted(int folder, const char *path)
 {
 	_cleanup_fd_ int fd = openat(folder, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

@@ -2,9 +2,9 @@
 /*
  * Containers: which containers have a name, as the files of container engines on this host tell.
  *
- * A control group holds the id of a container alone; its name stands in files that the engine keeps for itself. They are
- * believed where they are regular files of root or of the caller that nobody else may write. Asks no engine, knows of no
- * process, and does not say whether a container runs.
+ * A control group has the id of a container only; its name is in files that the engine keeps for
+ * itself. They are believed if they are regular files of root or of the caller, and no other user
+ * may write them. This asks no engine, knows no process, and does not say whether a container runs.
  */
 #ifndef SNAP_CONTAINERS_CONTAINERS_H
 #define SNAP_CONTAINERS_CONTAINERS_H
@@ -25,9 +25,9 @@ struct snap_container_places {
 struct snap_container_places snap_container_places(char *room, size_t size);
 
 /*
- * Adds the ids of all containers that are called `name`: by docker, podman, CRI-O or nerdctl; or by Kubernetes, as the name
- * of the container, or POD/CONTAINER. What cannot be read, or is not what it should be, tells no name. At most 4096 files
- * of 4 MiB are read for each engine. Errors: NO_MEMORY.
+ * Adds the ids of all containers that are called `name`: by docker, podman, CRI-O or nerdctl; or by
+ * Kubernetes, as the name of the container, or POD/CONTAINER. A file that cannot be read or is
+ * malformed gives no name. At most 4096 files of 4 MiB are read for each engine. Errors: NO_MEMORY.
  */
 struct stacksnap_error *snap_containers_find_in(const struct snap_container_places *places,
 						const char *name,

@@ -128,7 +128,7 @@ static bool has_head(const struct snap_process *process, const struct snap_map *
 /*
  * Whether this is the file that the process has mapped: device and inode are those of the mapping's
  * own entry. Where that cannot be asked, those in maps; overlayfs and btrfs show others there than
- * to stat(2), so there whoever asked compares with what was copied of the memory.
+ * to stat(2), so there the caller compares it with the copied memory.
  */
 static bool is_mapped(const struct snap_live *live, const struct snap_file_request *request,
 		      const struct snap_map *map, const struct stat *info)
@@ -153,7 +153,7 @@ void snap_files_watch(struct snap_files *files, const struct snap_files_watch *w
 	files->watch = *watch;
 }
 
-/* As it is told of one that has been waited for: to whoever asked there is none, for a reason. */
+/* The same error as for a file that was waited for: for the caller there is none, with a reason. */
 static struct stacksnap_error *silent(void)
 {
 	return snap_error_format(SNAP_ERROR_NOT_FOUND, "the file could not be opened in time");
@@ -188,7 +188,7 @@ struct stacksnap_error *snap_files_open_contents(const struct snap_files *files,
 	return snap_reopen_regular(path_fd, ret);
 }
 
-/* ---- who may ---- */
+/* ---- what may be opened ---- */
 
 /* Of a place that a target named: why it is not opened, NULL: it may be. */
 static const char *objection(const struct snap_files *files, const struct snap_candidate *place,
@@ -206,7 +206,7 @@ static const char *objection(const struct snap_files *files, const struct snap_c
 		return "belongs to another user than the process";
 	if (!is_ours && !snap_rights_allow(&who, &info))
 		return "may not be read by the process's user";
-	/* What took the place of a deleted one may be a copy: whoever asked can tell. */
+	/* The file that replaced a deleted one may be a copy: the caller can check. */
 	if (map && live && place->kind != SNAP_CANDIDATE_ENTRY && !map->deleted &&
 	    !is_mapped(live, request, map, &info))
 		return "is not the file that is mapped";
@@ -296,7 +296,7 @@ static struct stacksnap_error *try_place(struct snap_files *files,
 	return snap_download_find(&files->download, files->options, request, fd_ret);
 }
 
-/* He who could not read his own map leaves us without it. */
+/* A user without the right to read the perf map leaves us without it, too. */
 static struct stacksnap_error *find_perf_map(struct snap_files *files,
 					     const struct snap_process *process, int *fd_ret)
 {

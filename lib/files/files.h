@@ -6,8 +6,8 @@
  * debuglink in --debug-dir, the process's root and this host; perf maps under their trust rules;
  * downloads by debuginfod when asked for. Opens only regular files, O_PATH first, and what a target
  * named only as the target's user could: it is for threads that may change their rights for that.
- * An open may sleep for as long as a file system likes. Knows nothing of ELF or DWARF: whoever
- * asked checks what is inside.
+ * An open may sleep for as long as a file system likes. Knows nothing of ELF or DWARF: the caller
+ * checks what is inside.
  */
 #ifndef SNAP_FILES_FILES_H
 #define SNAP_FILES_FILES_H
@@ -30,7 +30,7 @@ void snap_files_destroy(struct snap_files *files);
  */
 struct snap_files_watch {
 	bool (*begin_process)(void *context, pid_t pid);   /* a path in its root */
-	bool (*begin_device)(void *context, dev_t device); /* a file of that device */
+	bool (*begin_device)(void *context, dev_t device); /* a file of this device */
 	void *context;
 };
 /* Keeps a copy. */
@@ -42,7 +42,7 @@ struct snap_file_finder snap_files_finder(struct snap_files *files);
 /*
  * For a capture that is going to be saved: copies into it the perf maps and every module that has
  * no path on this host (deleted, in another mount namespace), at most 64 MiB each, 256 MiB in all.
- * `begin` is told of each file before it is touched, and may leave it out; NULL: nobody is.
+ * `begin` is called for each file before it is touched, and may leave it out; NULL: no call.
  */
 struct snap_embed_watch {
 	bool (*begin)(void *context, const struct snap_file_request *request);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The kernel writes no path that goes up; a capture that somebody made could. */
+/* The kernel writes no path that goes up; a forged capture could. */
 bool snap_path_goes_up(const char *path)
 {
 	for (const char *p = path; (p = strstr(p, "/..")); p++)

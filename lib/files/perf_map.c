@@ -2,9 +2,9 @@
 /*
  * The perf map of a process, /tmp/perf-PID.map in its own root: whether it can be trusted.
  *
- * Anybody can write into /tmp. So: no symbolic link, a regular file with one name, of the target's
- * user or root, not huge; and with more rights than that user (root, or file capabilities) only
- * when asked for (--perf-map=always). What the file says is read elsewhere.
+ * Every user can write into /tmp. So: no symbolic link, a regular file with one name, of the
+ * target's user or root, not huge; and with more rights than that user (root, or file capabilities)
+ * only when asked for (--perf-map=always). What the file says is read elsewhere.
  */
 #include "base/reopen.h"
 #include "files/search.h"

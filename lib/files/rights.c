@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * As whom files are opened: see rights.h.
+ * The credentials with which files are opened: see rights.h.
  *
  * All by system calls: the functions of the C library change the rights of every thread.
  */
@@ -99,7 +99,7 @@ static void put_capabilities_aside(const struct snap_rights *rights)
 	take_capabilities(left);
 }
 
-/* Another user for files is another user for the kernel, who forgets what our end is tied to. */
+/* The kernel treats another file-system user as another user, and clears PDEATHSIG. */
 static bool change_user(const struct snap_credentials *who)
 {
 	int signal = 0;
@@ -122,7 +122,7 @@ bool snap_rights_become(struct snap_rights *rights, const struct snap_credential
 	if (rights->uid == 0 && is_root(who))
 		return true;
 	rights->is_other = true;
-	/* A user's own processes, who may not change his groups. */
+	/* A user's own processes: a user may not change groups. */
 	if (rights->uid != 0 && rights->uid == who->uid) {
 		put_capabilities_aside(rights);
 		return true;

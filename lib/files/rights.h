@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Rights: as whom files are opened.
+ * Rights: the credentials with which files are opened.
  *
  * What a target named is opened as the target's user, by the kernel's own rules, so nothing is read
  * for him that he could not read himself. Where we may not become him, our own rights count, and
@@ -34,8 +34,9 @@ void snap_rights_deinit(struct snap_rights *rights);
 struct snap_credentials snap_rights_of(const struct snap_process *process);
 
 /*
- * From here on the thread opens files as `who`, until snap_rights_return(). False: we may not
- * become him; then our own rights count, without CAP_DAC_*, and snap_rights_allow() is to be asked.
+ * From here on the thread opens files as `who`, until snap_rights_return(). False: we may not take
+ * on this user; then our own rights count, without CAP_DAC_*, and snap_rights_allow() is to be
+ * asked.
  */
 bool snap_rights_become(struct snap_rights *rights, const struct snap_credentials *who);
 /* Our own, without CAP_DAC_* unless we are root. */

@@ -19,7 +19,7 @@ enum snap_candidate_kind {
 	SNAP_CANDIDATE_ROOT,     /* a path below root_fd: symbolic links stay inside */
 	SNAP_CANDIDATE_NEAR,     /* the same, in a directory that belongs to the target */
 	SNAP_CANDIDATE_ENTRY,    /* an entry of the process's procfs directory */
-	SNAP_CANDIDATE_FD,       /* what the descriptor `fd` stands for */
+	SNAP_CANDIDATE_FD,       /* the file behind the descriptor `fd` */
 	SNAP_CANDIDATE_BYTES,    /* an embedded copy */
 	SNAP_CANDIDATE_DOWNLOAD, /* by debuginfod */
 };
@@ -41,7 +41,7 @@ struct snap_files {
 	const struct snap_capture *capture;
 	struct snap_download *download; /* NULL until the first download */
 	struct snap_rights rights;
-	struct snap_files_watch watch; /* all NULL: nobody is asked */
+	struct snap_files_watch watch; /* all NULL: no calls */
 	int host_root;                 /* O_PATH on "/", -1 unknown */
 	struct snap_live host; /* of a process of which nothing is open: this host's root is its */
 };
@@ -57,7 +57,7 @@ bool snap_candidate_get(const struct snap_files *files, const struct snap_file_r
 struct stacksnap_error *snap_candidate_open(const struct snap_candidate *candidate, bool follow,
 					    int *ret) _must_check_;
 
-/* The same without a question to a file system: what the kernel has at hand. False: it has not. */
+/* The same without a question to a file system: with what the kernel has cached. False: it has not. */
 bool snap_candidate_open_known(const struct snap_candidate *candidate, bool follow, int *ret);
 
 /* The process's own entry for the file of a mapping, below files_fd or proc_fd. */
@@ -70,7 +70,7 @@ const struct snap_live *snap_files_live(const struct snap_files *files,
 /* name.c: whether a name out of a file is a plain file name; whether a path holds "..". */
 bool snap_name_is_plain(const char *name);
 bool snap_path_goes_up(const char *path);
-/* The other path that a text of maps can stand for; false: there is none. */
+/* The other path that a text of maps can mean; false: there is none. */
 bool snap_path_with_newlines(const char *path, char out[PATH_MAX]);
 
 /*
@@ -80,8 +80,8 @@ bool snap_path_with_newlines(const char *path, char out[PATH_MAX]);
 bool snap_files_is_foreign(const struct snap_process *process);
 
 /*
- * Opens a place of a process as a mere name, and then what it stands for, if whoever watches has
- * nothing against it. NOT_FOUND: nothing there, or he has, which the error says.
+ * Opens a place of a process as a mere name (O_PATH), and then the file, unless the watcher
+ * objects. NOT_FOUND: no file, or the watcher objects, which the error says.
  */
 struct stacksnap_error *snap_files_open_name(const struct snap_files *files,
 					     const struct snap_candidate *place,

@@ -271,7 +271,7 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 	if (!entry)
 		return;
 	process->user = NULL;
-	/* An error of that is told when there is somebody to hear it. */
+	/* An error is kept and reported by the next call that returns one. */
 	if (!sink->failure)
 		sink->failure = snap_tasks_end(sink->log, &entry->tasks);
 	if (entry->number != UINT32_MAX)
@@ -346,8 +346,9 @@ static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thr
 /* ---- samples ---- */
 
 /*
- * Within a tick, when it stands as it does: whether it ran since the one before. A stop of ours makes
- * it run, too: what it did besides between that and this tick is not known, and taken for nothing.
+ * Within a tick, when it stands as it does: whether it ran since the one before. A stop of ours
+ * makes it run, too: what it did besides between that and this tick is not known, and taken for
+ * nothing.
  */
 static void tell_run(struct snap_log_sink *sink, const struct snap_log_sink_process *process,
 		     struct snap_log_sink_thread *entry, const struct snap_sampled_thread *thread)
@@ -505,7 +506,7 @@ static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
 	return snap_log_stack(sink->log, space, &stack, ret);
 }
 
-/* What it waits with, in `change`; the words of that. */
+/* What it waits with, in `change`; its futex bytes. */
 static struct stacksnap_error *find_object(struct snap_log_sink *sink,
 					   const struct snap_sampled_thread *thread,
 					   const struct snap_thread *copy,
@@ -591,7 +592,7 @@ struct stacksnap_error *snap_log_sink_look_at_sockets(struct snap_log_sink *sink
 
 /* ---- tasks ---- */
 
-/* Whose turn it is; NULL: nobody's. */
+/* The process whose turn it is; NULL: none. */
 static struct snap_log_sink_process *find_due(struct snap_log_sink *sink, int64_t now)
 {
 	struct snap_log_sink_process *first = NULL;

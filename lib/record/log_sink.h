@@ -26,7 +26,7 @@ struct snap_log_sink_process {
 	/* in the log; UINT32_MAX: there was no room for it, or for its space */
 	uint32_t number, space;
 	bool warned;
-	bool unmapped; /* there was no room for what it maps now: its stacks cannot be told */
+	bool unmapped; /* there was no room for what it maps now: its stacks cannot be unwound */
 	struct snap_planned planned;
 	struct snap_task_list tasks;
 	struct snap_hold_source held; /* what its threads wait for */
@@ -56,7 +56,7 @@ struct snap_log_sink {
 	struct snap_hold_watch holders;
 	struct snap_socket_looks sockets;
 	struct snap_end_looks ends;
-	struct snap_taken_object taken; /* of the sample at hand */
+	struct snap_taken_object taken; /* of the current sample */
 	struct snap_log_sink_process *processes;
 	struct snap_log_sink_thread *threads;
 	size_t thread_count, thread_capacity;
@@ -79,13 +79,13 @@ struct snap_sampler_sink snap_log_sink_callbacks(struct snap_log_sink *sink);
 
 /*
  * Within a tick, behind the sampler's: looks at the tasks of one process that is due. *stopped_ret:
- * how long it stood still; 0: nobody did. Errors as of snap_tasks_look().
+ * how long it stood still; 0: no process did. Errors as of snap_tasks_look().
  */
 struct stacksnap_error *snap_log_sink_look_at_tasks(struct snap_log_sink *sink,
 						    struct snap_sampler *sampler,
 						    int64_t *stopped_ret) _must_check_;
 
-/* Within a tick, behind the sampler's: who has what threads wait for, without having run. */
+/* Within a tick, behind the sampler's: which threads hold what others wait for, without having run. */
 struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
 						 struct snap_sampler *sampler) _must_check_;
 

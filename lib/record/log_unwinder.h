@@ -2,8 +2,8 @@
 /*
  * The unwinder of a log: unwinds threads of its address spaces, one here, one there.
  *
- * A parser does it (roles/unwinder/unwinder.h), which is told of a space when its first thread
- * comes; here are the files that it asks for. All that it holds is a cache over the log's spaces:
+ * A parser does it (roles/unwinder/unwinder.h), which gets an address space with its first thread;
+ * this file serves the files that it asks for. All that it holds is a cache over the log's spaces:
  * it can be dropped at any time between two stacks, and is when the log moves. Knows nothing of
  * threads' names or of ticks.
  */
@@ -28,7 +28,7 @@ static inline void snap_log_unwinder_destroyp(struct snap_log_unwinder **unwinde
 	snap_log_unwinder_destroy(*unwinder);
 }
 
-/* Who finds the files of the log's unwinder; valid as long as `unwinder`. */
+/* Finds the files of the log's unwinder; valid as long as `unwinder`. */
 const struct snap_broker *snap_log_unwinder_broker(const struct snap_log_unwinder *unwinder);
 
 /* See snap_remote_unwinder_heed(). */
@@ -44,14 +44,14 @@ const struct snap_remote_managed *
 snap_log_unwinder_managed(const struct snap_log_unwinder *unwinder);
 
 /*
- * The tasks of a space's process, which is `whole` with its threads and memory; NULL in *ret: there is
- * no answer. NO_MEMORY, OS, CANCELLED.
+ * The tasks of a space's process, which is `whole` with its threads and memory; NULL in *ret: there
+ * is no answer. NO_MEMORY, OS, CANCELLED.
  */
 struct stacksnap_error *snap_log_list_tasks(struct snap_log_unwinder *unwinder, uint32_t space,
 					    const struct snap_process *whole,
 					    const struct snap_remote_tasks **ret) _must_check_;
 
-/* Nobody runs in it any more, or its mappings are others: they are looked at anew. */
+/* No thread runs in it any more, or its mappings changed: they are read anew. */
 void snap_log_unwinder_leave(struct snap_log_unwinder *unwinder, uint32_t space);
 /* Spaces may have gone from the log: everything is made anew. */
 void snap_log_unwinder_reset(struct snap_log_unwinder *unwinder);

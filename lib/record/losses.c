@@ -47,7 +47,7 @@ static void warn_of_budget(struct snap_losses *losses, const struct snap_options
 					options->max_stopped / 1e4));
 }
 
-/* Those that there was no time for to the end: who is late only comes later. */
+/* Processes for which there was no time until the end; a late one only comes later. */
 static void warn_of_waiting(struct snap_losses *losses, struct snap_capture *capture)
 {
 	if (losses->waiting == losses->told_waiting || !losses->waiting)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Losses: what a recording says of that which is not in it, each in a warning that is renewed as
- * more is lost. (What its memory had no room for is memory_limit.h's.) Knows nothing of why.
+ * Losses: what a recording says about samples that are missing, each in a warning that is renewed
+ * as more is lost. (What its memory had no room for is memory_limit.h's.) Knows nothing of why.
  */
 #ifndef SNAP_RECORD_LOSSES_H
 #define SNAP_RECORD_LOSSES_H

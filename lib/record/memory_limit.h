@@ -2,7 +2,7 @@
 /*
  * Memory limit: what a recording says when its log has reached --max-memory.
  *
- * What is left out, and when, is decided by the log (store/log/limit.c) and by who fills it.
+ * What is left out, and when, is decided by the log (store/log/limit.c) and by its writer.
  */
 #ifndef SNAP_RECORD_MEMORY_LIMIT_H
 #define SNAP_RECORD_MEMORY_LIMIT_H

@@ -3,9 +3,9 @@
  * Pace: a grid of moments at a steady rate, and which of them were missed.
  *
  * Slot k is the time from k / hz to (k + 1) / hz seconds after the start. A tick that begins within
- * a slot is that slot's; slots in which none began are missed, and are never made up for. Why: the
- * tick before was not done yet when one was due, or nobody began it though it was, or it was left
- * out by choice. All by numbers: knows no clock.
+ * a slot is that slot's; slots in which none began are missed, and are never made up for. Reasons:
+ * the tick before was not done yet when one was due; it was done, but the recorder did not run in
+ * time; or the tick was left out by choice. All by numbers: knows no clock.
  */
 #ifndef SNAP_RECORD_PACE_H
 #define SNAP_RECORD_PACE_H
@@ -14,7 +14,7 @@
 
 struct snap_missed {
 	uint64_t slots;          /* all */
-	uint64_t late, left_out; /* nobody began them in time; by choice; the rest: not done yet */
+	uint64_t late, left_out; /* not begun in time; by choice; the rest: not done yet */
 };
 
 struct snap_pace {

@@ -9,11 +9,11 @@
 
 enum { SHARE = 10 /* of the time one part in so many at most */ };
 
-static const int64_t FIRST_WAIT_NS = 50000000;      /* who is younger may leave at once */
+static const int64_t FIRST_WAIT_NS = 50000000;      /* a younger process may leave at once */
 static const int64_t LONGEST_WAIT_NS = 60000000000; /* between two times for one process */
 static const int64_t FIRST_LOOK_NS = 500000000;     /* for all processes that are there then */
 static const int64_t ADVANCE_NS = 1000000000;       /* beyond its share */
-static const int64_t IDLE_NS = 5000000000;          /* then nobody is kept that could be asked */
+static const int64_t IDLE_NS = 5000000000;          /* then the scout is ended */
 
 void snap_plans_init(struct snap_plans *plans, const struct snap_options *options,
 		     const struct snap_log *log)
@@ -40,7 +40,7 @@ static void remove_waiting(struct snap_plans *plans, struct snap_planned *planne
 	planned->waits = false;
 }
 
-/* Each time it waits longer: who maps files all the time is not asked about all the time. */
+/* Each time it waits longer: a process that maps files all the time is not asked about all the time. */
 static void append_waiting(struct snap_plans *plans, struct snap_planned *planned)
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
@@ -121,7 +121,7 @@ static void ask_for_tasks(struct snap_plans *plans, struct snap_planned *planned
 	plans->asked_for_tasks = true;
 }
 
-/* An answer; nobody is asked about any more, or for the next one. */
+/* Takes an answer; afterwards no process is being asked about, or the next one is. */
 static void take_answer(struct snap_plans *plans, struct snap_planned *planned,
 			const struct snap_memory_plan *plan)
 {
@@ -138,7 +138,7 @@ static void take_answer(struct snap_plans *plans, struct snap_planned *planned,
 		ask_for_tasks(plans, planned);
 }
 
-/* *done_ret: nobody is asked about any more. */
+/* *done_ret: no process is being asked about any more. */
 static struct stacksnap_error *await_answer(struct snap_plans *plans, int64_t until_ns,
 					    bool *done_ret)
 {
@@ -170,7 +170,7 @@ void snap_plans_pause(struct snap_plans *plans)
 	append_waiting(plans, planned);
 }
 
-/* Whose turn it is; NULL: nobody's, or others had their time. */
+/* The process whose turn it is; NULL: none, or others used up the time. */
 static struct snap_planned *next_waiting(const struct snap_plans *plans, int64_t now)
 {
 	if (!plans->first || plans->spent_ns > (now - plans->begin_ns) / SHARE + ADVANCE_NS)

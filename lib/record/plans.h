@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Plans of a recording: which memory of managed runtimes is copied with each sample of a thread, and
- * which with a look at the tasks of a process that wait.
+ * Plans of a recording: which memory of managed runtimes is copied with each sample of a thread,
+ * and which with a look at the tasks of a process that wait.
  *
  * A scout (roles/scout/scout.h) is asked about processes that look as if they had a runtime, one
- * after the other, between the ticks and for little of the time: who has just come and leaves soon
- * is not asked about, and a child that has what its parent has mapped has its parent's plan. Until
- * there is an answer a process has no plan. Knows nothing of what plans say.
+ * after the other, between the ticks and for little of the time: a process that has just started
+ * and may end soon is not asked about, and a child with its parent's mappings has its parent's
+ * plan. Until there is an answer a process has no plan. Knows nothing of what plans say.
  */
 #ifndef SNAP_RECORD_PLANS_H
 #define SNAP_RECORD_PLANS_H
@@ -36,7 +36,7 @@ struct snap_plans {
 	struct snap_scout *scout; /* made when it is first needed; NULL: it is not, or cannot be */
 	bool failed;
 	struct snap_planned *first, *last; /* those that wait */
-	struct snap_planned *asked;        /* the scout is asked about it; NULL: nobody */
+	struct snap_planned *asked;        /* the scout is asked about it; NULL: none */
 	bool asked_for_tasks;              /* for the second of its plans */
 	int64_t begin_ns;                  /* when the first process came */
 	int64_t spent_ns, idle_ns;

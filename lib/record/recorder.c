@@ -41,10 +41,10 @@ struct snap_recorder {
 	struct snap_until_watch watch;
 	struct snap_log_writer *writer;
 	int fd;
-	_Atomic int64_t stop_ns; /* CLOCK_MONOTONIC: when it was told to stop; 0: it was not */
+	_Atomic int64_t stop_ns; /* CLOCK_MONOTONIC: when it was asked to stop; 0: it was not */
 	bool begun;              /* a run has begun: the log's time counts */
 	int64_t start_ns;        /* CLOCK_MONOTONIC of the log's time 0 */
-	/* of the run at hand */
+	/* of this run */
 	struct snap_priority priority; /* of the caller's thread, when it is not raised */
 	struct snap_pace pace;
 	int64_t first_look_ns;     /* how long the first tick took, before time 0 */
@@ -170,8 +170,8 @@ struct stacksnap_error *snap_recorder_write_to(struct snap_recorder *recorder, i
 }
 
 /*
- * A recording that is late has all its names; how long that takes depends on the programs. Without
- * a wish of the caller's it is a long time; a second where it is told to stop.
+ * A recording that is late has all its names; how long that takes depends on the programs. Unless
+ * the caller sets a limit it is a long time; a second once it is asked to stop.
  */
 static struct stacksnap_error *name_frames(struct snap_recorder *recorder,
 					   const struct snap_options *options, bool for_file)
@@ -219,7 +219,7 @@ struct stacksnap_error *snap_recorder_finish(struct snap_recorder *recorder)
 	err = flush_file(recorder);
 	if (err)
 		return err;
-	/* Whoever cancelled the run wants its file all the same. */
+	/* A cancelled run still writes its file. */
 	options.cancel = NULL;
 	naming = name_frames(recorder, &options, true);
 	writer = snap_take_ptr(recorder->writer);
@@ -267,7 +267,7 @@ struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
 		err = name_frames(recorder, options, false);
 	if (err)
 		return err;
-	/* In the middle of a run it is complete as far as it goes: somebody asked for it here. */
+	/* In the middle of a run it is complete up to now: the caller asked for it here. */
 	if (recorder->is_running && end == SNAP_END_UNFINISHED)
 		log->end = recorder->condition ? SNAP_END_CONDITION : SNAP_END_ASKED;
 	err = snap_analyze_log(log, options, ret);

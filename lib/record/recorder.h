@@ -4,7 +4,7 @@
  *
  *     sampler --copies--> unwinder --stacks--> log --> a file as it grows, a ring, a recording
  *
- * Unwinds at once, so that no copy is kept; names wait until somebody wants to see them. Ticks
+ * Unwinds at once, so that no copy is kept; names are looked up when the recording is shown. Ticks
  * that cannot be kept are left out and counted. Knows nothing of terminals, signals or formats.
  */
 #ifndef SNAP_RECORD_RECORDER_H
@@ -25,7 +25,7 @@ struct snap_recorder_status {
 };
 
 /*
- * Finds the targets; nobody is touched. The options must outlive the recorder. Errors as of
+ * Finds the targets; no target is touched. The options must outlive the recorder. Errors as of
  * snap_sampler_create(); NOT_FOUND, PERMISSION or OTHER when none of them can be recorded, with the
  * sentence that a snapshot would say.
  */
@@ -58,8 +58,9 @@ struct stacksnap_error *snap_recorder_run(struct snap_recorder *recorder,
 					  void *context) _must_check_;
 
 /*
- * Ends the run after the tick at hand, or within a third of a second if that takes long; async-signal-safe, from any thread. Where there is no run:
- * whoever names frames now, or next, does so within a second, and a warning tells what is missing.
+ * Ends the run after the current tick, or within a third of a second if it takes long;
+ * async-signal-safe, from any thread. Without a run: naming of frames, now or next, ends within a
+ * second, and a warning says what is missing.
  */
 void snap_recorder_stop(struct snap_recorder *recorder);
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-	STOPPED_PART = 100, /* of the time a process stands for its tasks one part at most … */
+	STOPPED_PART = 100, /* of its time a process is stopped for its tasks one part at most … */
 	TAKEN_PART = 10,    /* … and looks, with all that is done for them, take one part */
 };
 
@@ -218,7 +218,7 @@ static struct stacksnap_error *take_task(struct look *look, const struct snap_re
 	return stand(look, known, task);
 }
 
-/* Those that were not found: they have ended; or, where not all could be seen, nobody knows. */
+/* Those that were not found: they have ended; or, where not all could be seen, that is unknown. */
 static struct stacksnap_error *leave_others(struct look *look, bool is_cut)
 {
 	struct snap_log *log = look->looks->log;

@@ -5,7 +5,7 @@
  * ticks, one process at a tick. A task stands in the log as its last look says until the next one;
  * while a thread runs it, that thread's samples show it.
  *
- * The share of the time that a process stands for that is bounded: the longer a look has taken, the
+ * The share of time for which a process is stopped is bounded: the longer a look has taken, the
  * later the next one. Knows nothing of runtimes.
  */
 #ifndef SNAP_RECORD_TASKS_H
@@ -30,7 +30,7 @@ struct snap_task_list {
 	uint32_t looks;
 	int64_t last_ns; /* CLOCK_MONOTONIC: when the last one began; 0: there was none */
 	int64_t due_ns;  /* the next one does not come before */
-	int64_t cost_ns; /* how long it stood for the last one */
+	int64_t cost_ns; /* how long it was stopped for the last one */
 	int64_t idle_ns; /* until the next one, of a process without tasks; 0: it had some */
 };
 
@@ -39,7 +39,7 @@ struct snap_task_looks {
 	const struct snap_options *options;
 	struct snap_log *log;
 	struct snap_log_unwinder *unwinder;
-	int64_t walk_ns; /* nobody is due before */
+	int64_t walk_ns; /* no process is due before */
 	uint64_t cut;    /* looks that could not see all tasks */
 };
 
@@ -56,8 +56,8 @@ int64_t snap_tasks_next(const struct snap_options *options, int64_t begin_ns, in
 			int64_t stopped_ns);
 
 /*
- * Within a tick: looks at the tasks of a process that is due, and changes the log. *stopped_ret: how
- * long it stood still. CANCELLED, NO_MEMORY, and errors of the log.
+ * Within a tick: looks at the tasks of a process that is due, and changes the log. *stopped_ret:
+ * how long it stood still. CANCELLED, NO_MEMORY, and errors of the log.
  */
 struct stacksnap_error *snap_tasks_look(struct snap_task_looks *looks, struct snap_sampler *sampler,
 					const struct snap_task_owner *owner,

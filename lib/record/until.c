@@ -39,7 +39,7 @@ static void remember(struct snap_until_watch *watch, const struct snap_until_tic
 
 /*
  * How much of a processor all threads used within the window, in percent; negative: the window is
- * not full yet, or nobody knows.
+ * not full yet, or it is unknown.
  */
 static double cpu_percent(struct snap_until_watch *watch, const struct snap_until_tick *tick)
 {

@@ -88,7 +88,7 @@ struct stacksnap_error *snap_alarms_see(struct snap_alarms *alarms,
 	if (!alarms->rules->of[sighting->alert.kind].on)
 		return NULL;
 	if (!alarm) {
-		/* More than anybody reads: those that are there come first. */
+		/* More than a person reads: the alarms that exist already come first. */
 		if (alarms->count >= MOST_ALARMS)
 			return NULL;
 		alarm = calloc(1, sizeof(*alarm));

@@ -3,8 +3,8 @@
  * Alarms: what holds just now, and for how long; each is raised once and over once.
  *
  * Conditions report what they see, look after look, under a key that is the same as long as it is
- * the same thing. Here is kept when it was seen first, whether it was told, and what is said of it
- * when it is over. Knows nothing of how a condition is found.
+ * the same thing. An alarm keeps when it was seen first, whether it was reported, and the text for
+ * its end. It does not know how a condition is found.
  */
 #ifndef SNAP_WATCH_ALARM_H
 #define SNAP_WATCH_ALARM_H
@@ -21,7 +21,7 @@ struct snap_alarms {
 	struct snap_alarm **list;
 	size_t count, capacity;
 	uint64_t round;
-	/* Told of each alert; false: that is enough, nothing more is told. */
+	/* Called with each alert; false ends it: no further alert is reported. */
 	bool (*tell)(void *context, const struct snap_alert *alert);
 	void *context;
 	bool enough;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who holds up others, and does so still.
+ * Threads that hold up others, and still do.
  *
- * A snapshot says who did at its moment. At a busy lock that is somebody at any moment, and somebody
- * else each time: threads come and go, and nobody is held up for long. So between two snapshots a
- * blocker counts only as long as it cannot have let go: it has not run, or nobody of those that wait
- * has, as whoever releases a lock wakes one of them.
+ * A snapshot names the blockers of its instant. A busy lock has one at any instant, and another
+ * each time: threads come and go, and no thread is held up for long. So between two snapshots a
+ * blocker counts only as long as it cannot have let go: it has not run, or none of its waiters has,
+ * because releasing a lock wakes one of them.
  */
 #include "base/cleanup.h"
 #include "watch/known.h"
@@ -18,7 +18,7 @@ enum { MOST_LINKS = 64 /* of a chain of owners that are followed */ };
 struct queue {
 	int64_t *ages; /* of those that stand */
 	size_t standing;
-	bool has_moved;               /* somebody went on, and not merely to look again */
+	bool has_moved;               /* a waiter went on, and not merely to check again */
 	const struct snap_wait *held; /* of the first that waits for the blocker itself */
 };
 
@@ -35,7 +35,7 @@ static bool is_held_by(const struct snap_wait *wait, const struct snap_blocker *
 	return wait->has_owner && wait->owner.pid == blocker->pid;
 }
 
-/* It waits for the blocker, or for somebody who does. */
+/* It waits for the blocker, or for a thread that does. */
 static bool is_behind(const struct snap_view *view, const struct snap_view_thread *seen,
 		      const struct snap_blocker *blocker)
 {
@@ -95,7 +95,7 @@ static int64_t blocked_for(struct queue *queue, size_t least)
 	return queue->ages[least - 1];
 }
 
-/* Whoever will never come does not run either. */
+/* A thread that never returns does not run either. */
 static bool has_run(const struct snap_conditions *conditions, const struct snap_glance_index *index,
 		    const struct snap_blocker *blocker)
 {

@@ -73,7 +73,7 @@ int64_t snap_conditions_age(const struct snap_conditions *conditions,
 				snap_conditions_looks_again(wait)))
 		return -1;
 	since = thread->blocked_ns ? thread->blocked_ns : thread->shown->ran_ns;
-	/* Each run is progress, even if it comes back to where it was, but for who only looks. */
+	/* Each run is progress, even one that ends where it began, unless the thread only polls. */
 	if (!snap_conditions_looks_again(wait) && thread->shown->ran_ns > since)
 		since = thread->shown->ran_ns;
 	by_wait = wait->since_ns < 0 ? 0 : wait->since_ns + now - view->taken_ns;
@@ -152,7 +152,7 @@ static struct stacksnap_error *check_deadlocks(const struct snap_conditions *con
 	return err;
 }
 
-/* Waits in which nobody waits for work, by their kind; the functions of the stack decide as well. */
+/* Waits that are never waits for work, by their kind; the functions of the stack decide as well. */
 static bool can_be_stuck(const struct snap_wait *wait)
 {
 	switch (wait->kind) {
@@ -177,7 +177,7 @@ static bool can_be_stuck(const struct snap_wait *wait)
 	case SNAP_WAIT_FIFO:
 	case SNAP_WAIT_UNIX:
 	case SNAP_WAIT_TCP:
-		/* Whoever reads may wait for work; whoever writes or connects does not. */
+		/* A reader may wait for work; a writer or a connecting thread does not. */
 		return wait->mode == SNAP_WAIT_WRITE ||
 		       (wait->variant && strcmp(wait->variant, "connect") == 0);
 	default:
@@ -195,7 +195,7 @@ static uint64_t object_of(pid_t pid, const struct snap_wait *wait)
 	return snap_hash_text(wait->remote, snap_hash_text(wait->path, hash));
 }
 
-/* All who are stuck at one thing, told by the first of them. */
+/* All threads that are stuck at one object; the first of them is reported. */
 struct stuck {
 	uint64_t key;
 	size_t first; /* in view->threads */
@@ -309,7 +309,7 @@ static bool has_silent_peer(const struct snap_wait *wait)
 	return wait->kind == SNAP_WAIT_TCP && (wait->send_queue > 0 || is_connecting(wait));
 }
 
-/* How long nobody has answered: of a connect as long as the call lasts, of a queue nobody knows. */
+/* How long no answer has come: for a connect as long as the call lasts, for a queue it is unknown. */
 static int64_t silent_ns(const struct snap_conditions *conditions,
 			 const struct snap_glance_index *index, const struct snap_view_thread *seen)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Conditions: what of the alerts holds, by a glance, the pools and the last snapshot; and whether
- * another snapshot is needed to tell. Knows neither when that may be taken, nor who is told.
+ * another snapshot is needed to tell. Knows neither when that may be taken, nor where alerts go.
  */
 #ifndef SNAP_WATCH_CONDITIONS_H
 #define SNAP_WATCH_CONDITIONS_H
@@ -24,8 +24,8 @@ struct stacksnap_error *
 snap_conditions_check(const struct snap_conditions *conditions) _must_check_;
 
 /*
- * Whether a snapshot would tell more than the last one: somebody waits elsewhere by now and goes on
- * doing so, something must be seen once more, or has to be followed.
+ * Whether a snapshot would tell more than the last one: a thread waits elsewhere by now and keeps
+ * waiting, or something must be seen once more or followed.
  */
 bool snap_conditions_need_view(const struct snap_conditions *conditions);
 

@@ -19,7 +19,7 @@ struct snap_glance_process {
 	char name[SNAP_MAX_COMM];
 };
 
-/* Where a thread is blocked; all zero: it is not, or nobody knows. */
+/* Where a thread is blocked; all zero: it is not, or that is unknown. */
 struct snap_glance_place {
 	int64_t number;      /* of the call; -1: in none */
 	uint64_t pc, object; /* the call's first argument */
@@ -62,8 +62,8 @@ struct stacksnap_error *snap_glance_look(struct snap_glance *glance) _must_check
 
 /*
  * Whether a thread stands where it stood at a moment: it has not run since `left_ns`, which is that
- * moment or a later one, and has been nowhere else since; or, where it wakes up to look again, it came
- * back to the same place with the same stack, and used next to nothing.
+ * moment or a later one, and has been nowhere else since; or, where it wakes up to look again, it
+ * came back to the same place with the same stack, and used next to nothing.
  */
 bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_ns, int64_t left_ns,
 			bool looks_again);

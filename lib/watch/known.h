@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What conditions know of a thread, for the files that check them alone (conditions.c, blockers.c): what
- * a glance sees of it now, beside the wait that the last snapshot has of it. Knows nothing of when
- * something that holds is told; alarms do.
+ * What conditions know of a thread, for the files that check them alone (conditions.c, blockers.c):
+ * what a glance sees of it now, beside the wait that the last snapshot has of it. It does not know
+ * when a condition that holds is reported; alarms do.
  */
 #ifndef SNAP_WATCH_KNOWN_H
 #define SNAP_WATCH_KNOWN_H
@@ -21,14 +21,14 @@ const struct snap_glance_thread *snap_glance_find(const struct snap_glance_index
 						  pid_t tid);
 
 /*
- * Whether who waits so wakes up by itself, only to look and wait on: by a timeout, or as one does for
- * the interpreter's lock of Python and monitors of Java, though no timeout ends these.
+ * Whether a thread in such a wait wakes up by itself, only to check and wait on: by a timeout, or
+ * as threads do for Python's interpreter lock and Java's monitors, though no timeout ends these.
  */
 bool snap_conditions_looks_again(const struct snap_wait *wait);
 
 /*
  * For how long a thread has been in the wait that the view has of it, as far as is known; -1: it is
- * in another one by now, or nobody knows.
+ * in another one by now, or that is unknown.
  */
 int64_t snap_conditions_age(const struct snap_conditions *conditions,
 			    const struct snap_glance_thread *thread,
@@ -37,7 +37,7 @@ int64_t snap_conditions_age(const struct snap_conditions *conditions,
 /* The process of the view with a pid; NULL: it has no threads there. */
 const struct snap_node *snap_conditions_node(const struct snap_view *view, pid_t pid);
 
-/* blockers.c: who holds up others. NO_MEMORY. */
+/* blockers.c: which threads hold up others. NO_MEMORY. */
 struct stacksnap_error *
 snap_conditions_check_blockers(const struct snap_conditions *conditions,
 			       const struct snap_glance_index *index) _must_check_;

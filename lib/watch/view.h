@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * View: the last snapshot that a watch has taken, with its threads by number. Owns the snapshot.
- * Knows nothing of how it was taken, nor of what may be wrong with who is in it.
+ * Knows nothing of how it was taken, nor what may be wrong with the threads in it.
  */
 #ifndef SNAP_WATCH_VIEW_H
 #define SNAP_WATCH_VIEW_H
@@ -30,8 +30,8 @@ void snap_view_deinit(struct snap_view *view);
 struct stacksnap_error *snap_view_set(struct snap_view *view, struct snap_snapshot *snapshot,
 				      int64_t taken_ns) _must_check_;
 /*
- * Until when a thread may have run without having gone on since the snapshot: whoever was stopped
- * for it ran when it was let go, which the next look sees.
+ * Until when a thread may have run without having gone on since the snapshot: a thread that was
+ * stopped for it ran when it was released, which the next poll sees.
  */
 int64_t snap_view_left_ns(const struct snap_view *view, const struct snap_member *member);
 /* A thread of it; NULL: it has none with these numbers. */

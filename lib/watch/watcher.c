@@ -112,7 +112,7 @@ static struct stacksnap_error *check(struct snap_watcher *watcher,
 
 static bool may_take_view(const struct snap_watcher *watcher)
 {
-	/* Somebody waits for the answer, and there is one more of these at most each. */
+	/* The caller waits for the answer, and each of these allows one more at most. */
 	return watcher->options->watch_once || !watcher->view.snapshot ||
 	       snap_alarms_lack_evidence(&watcher->alarms) ||
 	       watcher->glance.now_ns >= watcher->next_view_ns;

@@ -2,10 +2,10 @@
 /*
  * Watcher: looks at the targets again and again, and tells what is wrong with them.
  *
- * A look stops nobody and costs a read a thread (glance.h). Only where that shows something new is
- * a snapshot taken, without a stop, by the caller's function, and not before a hundred times what
- * the last one cost have passed; so a watch can be left on. Knows nothing of how a snapshot is made
- * nor of how an alert is printed.
+ * A poll stops no thread and costs one read per thread (glance.h). Only where that shows something
+ * new is a snapshot taken, without a stop, by the caller's function, and not before a hundred times
+ * what the last one cost have passed; so a watch can be left on. Knows nothing of how a snapshot is
+ * made nor of how an alert is printed.
  */
 #ifndef SNAP_WATCH_WATCHER_H
 #define SNAP_WATCH_WATCHER_H
@@ -25,16 +25,16 @@ struct snap_watcher_calls {
 	void *context;
 };
 
-/* The options must outlive it. Errors of discovery: nobody is there, nobody may be read. */
+/* The options must outlive it. Errors of discovery: no target exists, or none may be read. */
 struct stacksnap_error *snap_watcher_create(const struct snap_options *options,
 					    const struct snap_watcher_calls *calls,
 					    struct snap_watcher **ret) _must_check_;
 void snap_watcher_destroy(struct snap_watcher *watcher);
 
 /*
- * Watches until it is told to end, `tell` says so, or the targets are gone; with options->watch_once
- * for the two looks that a deadlock takes to be sure. `raised_ret`: alerts that were raised in
- * all. NO_MEMORY; PERMISSION: none of the targets may be read any more.
+ * Watches until it is asked to end, `tell` returns false, or the targets are gone; with
+ * options->watch_once for the two looks that a deadlock takes to be sure. `raised_ret`: alerts that
+ * were raised in all. NO_MEMORY; PERMISSION: none of the targets may be read any more.
  */
 struct stacksnap_error *snap_watcher_run(struct snap_watcher *watcher,
 					 size_t *raised_ret) _must_check_;

@@ -35,7 +35,7 @@ enum {
 
 _Static_assert((int)MOST_ASKED <= (int)SNAP_MAX_FILE_ENDS, "as many as a scan takes");
 
-/* An object with which somebody waits, for what others have. */
+/* An object that a thread waits with, and of which other processes have the other end. */
 struct snap_waited_end {
 	uint32_t object, waiters;
 };

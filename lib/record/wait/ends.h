@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who has the other ends of pipes and sockets that sampled threads wait with, and who has the files
- * locked: the processes of the recording, over time.
+ * Which processes of the recording have the other ends of pipes and sockets that sampled threads
+ * wait with, and which have files locked, over time.
  *
- * The tables of descriptors tell that, which may take long, and may sleep. So a child reads them
- * beside the ticks, again and again while somebody waits, in a hundredth of the time. What came of a
- * look is told to the log with the tick in which it is taken. Knows nothing of who waits.
+ * The tables of descriptors say so; reading them may take long, and may sleep. So a child reads
+ * them beside the ticks, again and again while a thread waits, in a hundredth of the time. The
+ * result of a look is added to the log with the tick in which it arrives. Knows nothing of the
+ * waiters.
  */
 #ifndef SNAP_RECORD_WAIT_ENDS_H
 #define SNAP_RECORD_WAIT_ENDS_H
@@ -18,7 +19,7 @@ struct snap_end_look;
 
 struct snap_end_looks {
 	struct snap_log *log;
-	struct snap_waited_end *ends; /* with which somebody waits, or has since the last look */
+	struct snap_waited_end *ends; /* with which a thread waits, or has since the last look */
 	size_t count, capacity;
 	uint32_t *places; /* by object: index + 1 in ends; 0: not there */
 	size_t place_count, place_capacity;

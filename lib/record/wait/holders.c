@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who has what threads wait for: see holders.h. Times are counted in ticks. */
+/* Which threads hold what others wait for: see holders.h. Times are counted in ticks. */
 #include "record/wait/holders.h"
 
 #include "base/bsearch.h"
@@ -27,7 +27,7 @@ struct snap_watched_futex {
 	struct snap_hold_source *source;
 	uint64_t address;
 	uint64_t due;  /* the tick from which on it may be read */
-	uint64_t left; /* the last tick in which somebody ceased to wait */
+	uint64_t left; /* the last tick in which a waiter ceased to wait */
 	uint32_t object, waiters;
 	uint32_t wait; /* ticks to the next look, if nothing has changed */
 };
@@ -95,7 +95,7 @@ static struct stacksnap_error *add_waiter(struct snap_hold_watch *holders,
 		futex->waiters++;
 		return NULL;
 	}
-	/* On the stack of who waits it is nobody's; other calls have no words that change. */
+	/* A word on the waiter's own stack has no holder; other calls have no words that change. */
 	if (!of->is_futex || of->call.sp)
 		return NULL;
 	if (!snap_reserve_array_zeroed(holders->places, holders->place_capacity, object + 1) ||
@@ -113,7 +113,7 @@ static struct stacksnap_error *add_waiter(struct snap_hold_watch *holders,
 	return NULL;
 }
 
-/* Somebody ceased to wait, and may have got it. */
+/* A thread ceased to wait, and may have got the lock. */
 static void remove_waiter(struct snap_hold_watch *holders, uint32_t object)
 {
 	struct snap_watched_futex *futex = find(holders, object);
@@ -126,7 +126,7 @@ static void remove_waiter(struct snap_hold_watch *holders, uint32_t object)
 		drop(holders, futex);
 }
 
-/* The log is told; whether it is another than it was. */
+/* Adds it to the log; *changed_ret: it differs from the last one. */
 static struct stacksnap_error *tell(struct snap_hold_watch *holders, uint32_t object,
 				    const struct snap_memory_image *words, bool *changed_ret)
 {
@@ -142,7 +142,7 @@ static struct stacksnap_error *tell(struct snap_hold_watch *holders, uint32_t ob
 	return NULL;
 }
 
-/* A waiter was sampled: if that has brought the words, and nobody else has run, they are right. */
+/* A waiter was sampled: if the sample has the words, and no other thread has run, they are right. */
 static struct stacksnap_error *take_sample(struct snap_hold_watch *holders, uint32_t object,
 					   const struct snap_memory_image *words)
 {
@@ -323,7 +323,7 @@ static struct stacksnap_error *read_batch(struct snap_hold_watch *holders,
 
 	holders->calls++;
 	holders->reads += count;
-	/* Another program, or somebody who keeps us waiting: nothing is known for a while. */
+	/* Another program, or a process that keeps us waiting: nothing is known for a while. */
 	if (snap_sampler_read_words(sampler, source->process, batch->pieces, pieces)) {
 		source->rest_tick = holders->tick + ticks_of(holders, REST_SECONDS);
 		return NULL;

@@ -2,10 +2,11 @@
 /*
  * Holders: the words of futexes that sampled threads wait for, kept up to date while they wait.
  *
- * Who sleeps is not sampled again, but whom it sleeps for changes. So after a tick the words of some
- * futexes are read, in a small share of the time: the most waited-for first, each again soon after
- * one of its waiters has run, and seldom where nothing happens: who lets go of a lock wakes somebody.
- * What a word means is found at the end. Knows no locks, and of threads only how many wait.
+ * A sleeping thread is not sampled again, but the holder of its lock changes. So after a tick the
+ * words of some futexes are read, in a small share of the time: the most waited-for first, each
+ * again soon after one of its waiters has run, and seldom where nothing happens, because releasing
+ * a lock wakes a waiter. What a word means is found at the end. Knows no locks, and of threads only
+ * how many wait.
  */
 #ifndef SNAP_RECORD_WAIT_HOLDERS_H
 #define SNAP_RECORD_WAIT_HOLDERS_H

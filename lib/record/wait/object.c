@@ -203,7 +203,7 @@ static void add_vector(const struct source *source, struct snap_taken_object *ta
 	add_piece(taken, address, got);
 }
 
-/* Padding, and the pid that nobody sets (fcntl(2)), are whatever was there before. */
+/* Padding, and the pid that callers need not set (fcntl(2)), hold old bytes. */
 static void add_lock(const struct source *source, struct snap_taken_object *taken)
 {
 	uint64_t address = taken->object.call.arguments[2];
@@ -247,8 +247,8 @@ static void add_array(const struct source *source, struct snap_taken_object *tak
 /* ---- arguments ---- */
 
 /*
- * A futex word's value, of which analysis asks whether it is small, has the highest bit or bit 0, is
- * that of a mutex with a ceiling, or the number of a thread whose end is waited for.
+ * A futex word's value, of which analysis asks whether it is small, has the highest bit or bit 0,
+ * is that of a mutex with a ceiling, or the number of a thread whose end is waited for.
  */
 static uint64_t plain_value(uint32_t value, bool is_private)
 {
@@ -427,7 +427,7 @@ static void add_words(const struct source *source, struct snap_taken_object *tak
 	}
 }
 
-/* The word lies on the stack of who waits: then it is nobody's but its own. */
+/* The word lies on the waiter's own stack: then no other thread has it. */
 static bool is_on_own_stack(const struct snap_process *process, uint64_t sp, uint64_t address)
 {
 	const struct snap_map *map =
@@ -489,7 +489,7 @@ bool snap_object_take(const struct snap_sampled_thread *thread, const struct sna
 		.call = { .known = true, .number = call.number },
 		.is_futex = is_futex(row, call.arguments),
 	};
-	/* Whoever is stopped waits for who stopped it, but a lock stays what it wants. */
+	/* A stopped thread waits for its tracer, but a lock stays what it wants. */
 	if ((copy->state == 'T' || copy->state == 't') && !ret->object.is_futex)
 		return false;
 	keep_arguments(row, call.number, call.arguments, ret->object.call.arguments);

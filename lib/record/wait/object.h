@@ -2,9 +2,9 @@
 /*
  * Objects: what a sampled thread waits with, as logs keep it (struct snap_log_object).
  *
- * Who waits for the same thing has an equal object, so all is left out that differs from one wait
- * to the next and does not say for what: timeouts, buffers, lengths, events that have come. Knows
- * neither locks nor names, and keeps nothing.
+ * Threads that wait for the same thing have equal objects, so an object leaves out all that differs
+ * from one wait to the next and does not identify it: timeouts, buffers, lengths, events that have
+ * come. Knows neither locks nor names, and keeps nothing.
  */
 #ifndef SNAP_RECORD_WAIT_OBJECT_H
 #define SNAP_RECORD_WAIT_OBJECT_H
@@ -44,7 +44,7 @@ struct snap_futex_words {
 };
 
 void snap_futex_words_init(struct snap_futex_words *words, uint64_t address);
-/* What can be told of a futex whose ranges were read so: borrowed. False: the word is not there. */
+/* The bytes around a futex whose ranges were read so: borrowed. False: the word is missing. */
 bool snap_futex_words_piece(const struct snap_futex_words *words, struct snap_memory_piece *ret);
 
 #endif

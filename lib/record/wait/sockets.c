@@ -27,10 +27,10 @@ static const enum snap_socket_family families[] = {
 	SNAP_SOCKET_TCP4, SNAP_SOCKET_TCP6, SNAP_SOCKET_UNIX, SNAP_SOCKET_UDP4, SNAP_SOCKET_UDP6,
 };
 
-/* A socket that somebody waited with. */
+/* A socket that a thread waited with. */
 struct snap_wanted_socket {
 	uint64_t network, inode;
-	pid_t pid; /* of whom */
+	pid_t pid; /* its process */
 };
 
 /* In memory that the child sees, too. */
@@ -193,8 +193,8 @@ static uint64_t key_of_peer(const struct snap_socket *socket)
 }
 
 /*
- * The name of a connection over a unix socket is mostly the other end's; and who has that end is
- * waited for.
+ * The name of a connection over a unix socket is mostly the other end's; and the process that has
+ * this end is waited for.
  */
 static bool take_peer(struct snap_socket_look *look, const struct snap_socket *socket)
 {

@@ -2,9 +2,9 @@
 /*
  * What is known of the sockets that sampled threads wait with: addresses, states, names.
  *
- * The kernel tells that of all sockets of a network namespace at once, which may take long. So a
- * child asks it beside the ticks: after the first one, and when a thread waited with another socket,
- * at most once a second and in a hundredth of the time. Knows nothing of who waits.
+ * The kernel lists all sockets of a network namespace at once, which may take long. So a child asks
+ * it beside the ticks: after the first one, and when a thread waited with another socket, at most
+ * once a second and in a hundredth of the time. Knows nothing of the waiters.
  */
 #ifndef SNAP_RECORD_WAIT_SOCKETS_H
 #define SNAP_RECORD_WAIT_SOCKETS_H
@@ -43,8 +43,8 @@ snap_socket_looks_note(struct snap_socket_looks *looks, struct snap_socket_owner
 		       const struct snap_descriptor *descriptors, size_t count) _must_check_;
 
 /*
- * Takes what a look has found, and begins one that is due. At the end (`is_last`) waits a moment for
- * both.
+ * Takes what a look has found, and begins one that is due. At the end (`is_last`) waits a moment
+ * for both.
  */
 struct stacksnap_error *snap_socket_looks_work(struct snap_socket_looks *looks,
 					       bool is_last) _must_check_;
