@@ -86,7 +86,7 @@ static void add_wait(struct snap_buffer *text, const struct snap_options *option
 	free(line);
 }
 
-/* Who holds up others stands in a function of its own; its group may be called after where it began. */
+/* A blocker stands in a function of its own; its group may be named after where it began. */
 static void add_place(struct snap_buffer *text, const struct snap_options *options,
 		      const struct snap_alert *alert)
 {

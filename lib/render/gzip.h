@@ -3,8 +3,8 @@
  * Gzip as a stream, for formats whose readers take or want it compressed.
  *
  * The header has no name, no time and no system, so that the same input gives the same bytes.
- * Errors are kept and told by snap_gzip_finish(). Knows nothing of what it compresses, and leaves
- * errors of the FILE to whoever opened it.
+ * Errors are kept and returned by snap_gzip_finish(). Knows nothing of what it compresses, and leaves
+ * errors of the FILE to its owner.
  */
 #ifndef SNAP_RENDER_GZIP_H
 #define SNAP_RENDER_GZIP_H

@@ -3,7 +3,7 @@
  * Recording files, .snaprec, of what has names already: a slice of a recording, or a snapshot.
  *
  * The way back from names to a log, whose frames are those of the recording with the names that
- * they have; store/recording/file.h writes it. What can be told from names again (ids, descriptions
+ * they have; store/recording/file.h writes it. What can be computed from names again (ids, descriptions
  * of stacks) is not kept. Knows nothing of the format.
  */
 #include "base/buffer.h"
@@ -171,7 +171,7 @@ static bool add_frame(struct converter *converter, const struct snap_frame *fram
 }
 
 /*
- * The log's number of a frame, which is told apart by where it lies in memory, and by its space;
+ * The log's number of a frame, which is identified by its address, and by its space;
  * what is `exact` is no return address. False without memory.
  */
 static bool find_frame(struct converter *converter, const struct snap_frame *frame, uint32_t space,
@@ -194,7 +194,7 @@ static bool find_frame(struct converter *converter, const struct snap_frame *fra
 	return true;
 }
 
-/* Ends are told by their texts, which have all. */
+/* Ends are identified by their texts, which are complete. */
 static bool find_reason(struct snap_log *log, const char *detail, uint32_t *ret)
 {
 	const char *reason;
@@ -317,7 +317,7 @@ static bool find_call(struct snap_log *log, const struct snap_run *run, int16_t 
 	return true;
 }
 
-/* Tasks are told by their own states, and wait for their own reasons. */
+/* Tasks have states of their own, and wait for reasons of their own. */
 static struct stacksnap_error *convert_event(struct converter *converter, const struct event *event)
 {
 	struct snap_log_change change = { .thread = event->thread,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The way back from what runs of a recording wait for, and who had it, to objects and holds of a
+ * The way back from what runs of a recording wait for, and its holders, to objects and holds of a
  * log. A wait is known by its words alone: so its object has no call, and memory that says nothing
- * but who has it. With that comes when threads ran that waited. See snaprec.c.
+ * but its holder. It also converts the times at which waiting threads ran. See snaprec.c.
  */
 #ifndef SNAP_RENDER_SNAPREC_WAITS_H
 #define SNAP_RENDER_SNAPREC_WAITS_H
@@ -26,7 +26,7 @@ void snap_snaprec_waits_deinit(struct snap_snaprec_waits *waits);
 struct stacksnap_error *snap_snaprec_add_waits(struct snap_snaprec_waits *waits,
 					       const struct snap_recording *recording,
 					       struct snap_log *log) _must_check_;
-/* Within a tick: who has what from it on. */
+/* Within a tick: the holders from it on. */
 struct stacksnap_error *snap_snaprec_add_holds(struct snap_snaprec_waits *waits,
 					       const struct snap_recording *recording,
 					       struct snap_log *log, size_t tick) _must_check_;

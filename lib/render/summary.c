@@ -33,7 +33,7 @@ struct summary {
 	struct snap_interner names; /* in the profile's arena */
 	struct row *rows;
 	size_t row_count;
-	uint64_t samples; /* of the slice at hand */
+	uint64_t samples; /* of this slice */
 	uint64_t states[SNAP_STATE_COUNT];
 };
 
@@ -49,7 +49,7 @@ static const char *intern_name(struct summary *summary, const char *text)
 	return text ? snap_intern(&summary->names, text, strlen(text)) : NULL;
 }
 
-/* What stands for frames that were left out has no entry. */
+/* The line for frames that were left out has no entry. */
 static const char *leaf_name(struct summary *summary, const struct snap_line *line)
 {
 	if (!line->entry)
@@ -104,7 +104,7 @@ static int by_name(const void *left, const void *right)
 	return (a->leaf > b->leaf) - (a->leaf < b->leaf);
 }
 
-/* What a reader asks about first: who runs, who waits for a disk, who sleeps. */
+/* What a reader asks about first: running threads, threads in disk wait, sleeping threads. */
 static int state_rank(enum snap_state state)
 {
 	switch (state) {

@@ -271,7 +271,7 @@ static void test_waits_hold_together(void **state _unused_)
 		{ endless_words, "invalid address of words" },
 		{ own_stack_of_no_futex, "invalid flags of an object" },
 		{ unknown_descriptor, "unknown kind of a descriptor" },
-		{ hold_of_a_poll, "hold of what nobody has" },
+		{ hold_of_a_poll, "hold without an owner" },
 		{ two_holds, "two holds of an object" },
 		{ hold_without_words, "invalid reference to words" },
 		{ one_socket_twice, "invalid reference to a socket" },

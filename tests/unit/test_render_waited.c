@@ -81,7 +81,7 @@ static void check_holder(const struct snap_waited_row *row, size_t number, const
 	assert_int_equal(holder->threads, 1);
 }
 
-/* Two wait at each tick: the one for 40 ticks, the other for 50, nobody known for ten. */
+/* Two wait at each tick: the one for 40 ticks, the other for 50, no known holder for ten. */
 static void test_holders(void **state _unused_)
 {
 	struct waited_bed bed;
@@ -93,11 +93,11 @@ static void test_holders(void **state _unused_)
 	assert_int_equal(waited.owed.rows[0].holder_count, 2);
 	check_holder(&waited.owed.rows[0], 0, "audit", 102, "worker-2", 1000);
 	check_holder(&waited.owed.rows[0], 1, "charge_order", 101, "worker-1", 800);
-	assert_int_equal(waited.owed.rows[0].nobody_ns, 200 * MS);
+	assert_int_equal(waited.owed.rows[0].unknown_ns, 200 * MS);
 	/* Of a thread that is not in the recording its number is all. */
 	assert_int_equal(waited.owed.rows[2].holder_count, 1);
 	check_holder(&waited.owed.rows[2], 0, NULL, 999, NULL, 500);
-	assert_int_equal(waited.owed.rows[2].nobody_ns, 0);
+	assert_int_equal(waited.owed.rows[2].unknown_ns, 0);
 	/* One that has exited has it for ever. */
 	assert_int_equal(waited.owed.rows[3].holder_count, 1);
 	check_holder(&waited.owed.rows[3], 0, NULL, 77, NULL, 400);
@@ -152,7 +152,7 @@ static void test_missed_ticks(void **state _unused_)
 	assert_int_equal(waited.owed.rows[0].holder_count, 2);
 	check_holder(&waited.owed.rows[0], 0, "audit", 102, "worker-2", 1000);
 	check_holder(&waited.owed.rows[0], 1, "charge_order", 101, "worker-1", 1000);
-	assert_int_equal(waited.owed.rows[0].nobody_ns, 200 * MS);
+	assert_int_equal(waited.owed.rows[0].unknown_ns, 200 * MS);
 	check_row(&waited.owed.rows[1], "tcp -> 10.0.0.9:5432 (3 connections)", 1300, 1100, 2);
 	/* 106 waited for something else behind it. */
 	assert_int_equal(waited.missed_ns, 100 * MS);
@@ -338,7 +338,7 @@ static void test_holds_that_lie(void **state _unused_)
 	assert_int_equal(waited.owed.rows[0].holder_count, 1);
 	assert_int_equal(waited.owed.rows[0].holders[0].threads, 2);
 	assert_int_equal(waited.owed.rows[0].holders[0].ns, 1600 * MS);
-	assert_int_equal(waited.owed.rows[0].nobody_ns, 400 * MS);
+	assert_int_equal(waited.owed.rows[0].unknown_ns, 400 * MS);
 	snap_waited_deinit(&waited);
 }
 

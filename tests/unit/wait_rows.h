@@ -127,7 +127,7 @@ static inline void add_mutexes(struct wait_rows *rows)
 
 	wait = add_row(
 		rows, SNAP_WAIT_MUTEX, false,
-		"waits for mutex 0x5581a0, whose owner, thread 29747, has exited: nobody can "
+		"waits for mutex 0x5581a0, whose owner, thread 29747, has exited: no thread can "
 		"release it",
 		NULL);
 	wait->address = 0x5581a0;
@@ -136,7 +136,7 @@ static inline void add_mutexes(struct wait_rows *rows)
 
 	wait = add_row(rows, SNAP_WAIT_MUTEX, false,
 		       "waits for mutex log_lock, held by thread 29744 of the parent when this "
-		       "process was forked: nobody can release it",
+		       "process was forked: no thread can release it",
 		       NULL);
 	wait->symbol = "log_lock";
 	wait->address = 0x5581c0;
@@ -381,7 +381,8 @@ static inline void add_pipes(struct wait_rows *rows)
 	wait->path = "/run/log";
 
 	wait = add_row(rows, SNAP_WAIT_FIFO_OPEN, false,
-		       "open of FIFO /run/ctl: nobody has opened it for writing", "FIFO /run/ctl");
+		       "open of FIFO /run/ctl: no process has opened it for writing",
+		       "FIFO /run/ctl");
 	wait->mode = SNAP_WAIT_READ;
 	wait->call = "open";
 	wait->path = "/run/ctl";

@@ -17,7 +17,7 @@ static void add_absent(struct snap_buffer *text, const struct snap_blocker *bloc
 	case SNAP_OWNER_AT_FORK:
 		snap_buffer_printf(text,
 				   "thread %d of the parent, which held a lock when process %d was "
-				   "forked: nobody can release it",
+				   "forked: no thread can release it",
 				   blocker->tid, blocker->pid);
 		break;
 	case SNAP_OWNER_REFUSED:
@@ -30,7 +30,8 @@ static void add_absent(struct snap_buffer *text, const struct snap_blocker *bloc
 		snap_buffer_printf(text, "thread %d", blocker->tid);
 		if (blocker->pid)
 			snap_buffer_printf(text, " of process %d", blocker->pid);
-		snap_buffer_add_text(text, ", which has exited: nobody can release what it held");
+		snap_buffer_add_text(text,
+				     ", which has exited: no thread can release what it held");
 	}
 }
 

@@ -478,13 +478,13 @@ static void add_owner(struct snap_buffer *text, const struct snap_wait *wait, bo
 	switch (wait->owner_lack) {
 	case SNAP_OWNER_EXITED:
 		snap_buffer_printf(text,
-				   ", whose owner, thread %d, has exited: nobody can release it",
+				   ", whose owner, thread %d, has exited: no thread can release it",
 				   wait->owner.tid);
 		return;
 	case SNAP_OWNER_AT_FORK:
 		snap_buffer_printf(text,
 				   ", held by thread %d of the parent when this process was "
-				   "forked: nobody can release it",
+				   "forked: no thread can release it",
 				   wait->owner.tid);
 		return;
 	case SNAP_OWNER_DIED:
@@ -663,8 +663,8 @@ static void add_details(struct snap_buffer *text, const struct snap_wait *wait)
 		break;
 	case SNAP_WAIT_FIFO_OPEN:
 		snap_buffer_add_text(text, wait->mode == SNAP_WAIT_WRITE
-						   ? ": nobody has opened it for reading"
-						   : ": nobody has opened it for writing");
+						   ? ": no process has opened it for reading"
+						   : ": no process has opened it for writing");
 		break;
 	case SNAP_WAIT_UNIX ... SNAP_WAIT_SOCKET:
 		add_socket(text, wait);

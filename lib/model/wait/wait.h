@@ -90,7 +90,7 @@ enum snap_owner_lack {
 	SNAP_OWNER_KNOWN,      /* `owner` says who */
 	SNAP_OWNER_NOT_KEPT,   /* such an object keeps none: condition, semaphore, musl */
 	SNAP_OWNER_CHANGING,   /* tid 0: being taken or released */
-	SNAP_OWNER_EXITED,     /* thread owner.tid: nobody can release it */
+	SNAP_OWNER_EXITED,     /* thread owner.tid: no thread can release it */
 	SNAP_OWNER_AT_FORK,    /* thread owner.tid of the parent, when this process was forked */
 	SNAP_OWNER_DIED,       /* a robust mutex whose owner died */
 	SNAP_OWNER_UNREADABLE, /* the words could not be read, or changed */

@@ -2,7 +2,7 @@
 /*
  * Chrome trace events, for Perfetto and Catapult's viewer.
  *
- * Written event by event: what is kept is names, and one number a run of the thread at hand.
+ * Written event by event: what is kept is names, and one number per run of the current thread.
  * Readers know one name a pid, so a program that execs has its last one, with an instant at each
  * exec.
  *
@@ -34,7 +34,7 @@ struct step {
 	size_t common; /* frames that go on from the step before */
 };
 
-/* Frames of a step's stack with the one that stands for the state. */
+/* Frames of a step's stack with the one that shows the state. */
 static size_t depth_of(const struct snap_chrome *chrome, const struct step *step)
 {
 	return step->lines->count + (chrome->options->state_frames != SNAP_STATE_FRAMES_NO);

@@ -30,7 +30,7 @@ static inline int64_t snap_chrome_us(int64_t ns)
 	return ns / 1000;
 }
 
-/* Begins an event of that kind, which the caller ends. tid 0: it belongs to the process. */
+/* Begins an event of this kind, which the caller ends. tid 0: it belongs to the process. */
 static inline void snap_chrome_begin(struct snap_chrome *chrome, const char *kind, pid_t pid,
 				     pid_t tid)
 {
@@ -48,7 +48,7 @@ static inline void snap_chrome_begin(struct snap_chrome *chrome, const char *kin
 struct stacksnap_error *snap_chrome_put_states(struct snap_chrome *chrome, size_t process,
 					       const struct snap_track *tracks,
 					       size_t count) _must_check_;
-/* An instant whenever what the thread waits for, or who has that, is another one. NO_MEMORY. */
+/* An instant whenever the thread waits for something else, or the holder changes. NO_MEMORY. */
 struct stacksnap_error *snap_chrome_put_waits(struct snap_chrome *chrome,
 					      const struct snap_track *track) _must_check_;
 /* As a counter of the first process. */

@@ -109,7 +109,7 @@ static bool add_sample(struct snap_firefox_threads *threads, struct snap_firefox
 }
 
 /*
- * What a running thread used since the sample before: all of that time if it ran then, too, else
+ * What a running thread used since the sample before: all of this time if it ran then, too, else
  * one period of it.
  */
 static int64_t cpu_us(const struct snap_firefox_threads *threads, const struct snap_run *run,
@@ -338,7 +338,7 @@ static size_t stop_count(const struct snap_firefox_threads *threads, bool stops)
 	return count;
 }
 
-/* What the thread waited for, and who had it. */
+/* What the thread waited for, and the holder. */
 static void put_wait_data(struct snap_json_writer *json, const struct snap_wait_mark *mark)
 {
 	_cleanup_free_ char *by = NULL;
@@ -541,7 +541,7 @@ static void put_life(struct snap_json_writer *json, const struct snap_recording 
 		     last && last->last + 1 < recording->tick_count, last ? last->last : 0);
 }
 
-/* Tasks of one name are told apart by their ids. */
+/* Tasks of one name differ by their ids. */
 static void put_thread_name(struct snap_json_writer *json, const struct snap_track *track)
 {
 	_cleanup_free_ char *name = NULL;

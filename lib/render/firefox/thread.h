@@ -29,7 +29,7 @@ struct snap_firefox_threads {
 	bool all;                             /* a sample for each tick, else two a run */
 	size_t state_names[SNAP_STATE_COUNT]; /* in strings */
 	size_t stop_name;
-	struct snap_firefox_sample *samples; /* of the thread at hand */
+	struct snap_firefox_sample *samples; /* of the current thread */
 	size_t sample_count, sample_capacity;
 	struct snap_run *spans; /* runs of one state, for markers */
 	size_t span_count, span_capacity;
@@ -39,7 +39,7 @@ struct snap_firefox_threads {
 	size_t wait_name;
 	size_t *open; /* of them, those of the stretch before, in the order of its labels */
 	size_t open_count, open_capacity;
-	size_t *still; /* the same of the stretch at hand */
+	size_t *still; /* the same of the current stretch */
 	size_t still_count, still_capacity;
 };
 

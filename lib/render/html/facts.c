@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What an HTML page tells of a report as a whole: when and where it was taken, what is missing and
- * why, who holds up whom. See parts.h. Knows no stacks.
+ * What an HTML page says about a report as a whole: when and where it was taken, what is missing
+ * and why, which threads hold up others. See parts.h. Knows no stacks.
  */
 #include "render/html/parts.h"
 #include "render/view/when.h"
@@ -104,7 +104,7 @@ void snap_html_put_missing(struct snap_html *html, const struct snap_missing *mi
 	snap_json_end(json, ']');
 }
 
-/* ---- who holds up whom ---- */
+/* ---- threads that hold up others ---- */
 
 static void put_made(struct snap_html *html, const char *key, char *text)
 {

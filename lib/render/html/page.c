@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An HTML page around a report: one file that asks nobody for anything. See parts.h.
+ * An HTML page around a report: a single self-contained file that makes no network requests. See parts.h.
  *
  * Nothing that came from a target is markup. It stands in two places: in the text form, where each
  * sign that means something in HTML is written as a character reference, and in the data, a script
@@ -68,12 +68,12 @@ static void write_data(void *context, const char *bytes, size_t size)
 struct stacksnap_error *snap_html_init(struct snap_html *html, const struct snap_options *options,
 				       FILE *out)
 {
-	/* A row that no stack has: they begin with a call by nobody, which is 0. */
+	/* A row that no stack has: they begin with a call without a caller, which is 0. */
 	static const uint32_t nothing[] = { UINT32_MAX, UINT32_MAX };
 
 	*html = (struct snap_html){ .out = out, .options = options };
 	html->json = snap_json_writer_create_to(write_data, out, SNAP_JSON_COMPACT);
-	/* 0 stands for none in both. */
+	/* 0 means none in both. */
 	if (!html->json || snap_pool_add(&html->texts, "", 0) != 0 ||
 	    snap_pool_add(&html->stacks, nothing, sizeof(nothing)) != 0)
 		return snap_error_no_memory();

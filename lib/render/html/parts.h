@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The parts of an HTML page: its tables, and what is told of processes, waits and time. For the
+ * The parts of an HTML page: its tables, and its lines about processes, waits and time. For the
  * files of this folder only.
  *
  * What a page knows is one JSON object, compact, whose keys are between these files and the page's
@@ -40,7 +40,7 @@ void snap_html_deinit(struct snap_html *html);
 size_t snap_html_text(struct snap_html *html, const char *text);
 /* The same of a text that was made for this, which is freed; NULL: there was no memory. */
 size_t snap_html_made(struct snap_html *html, char *text);
-/* What a thread waits for, in words; 0: nothing that is told. */
+/* What a thread waits for, in words; 0: nothing that is shown. */
 size_t snap_html_wait(struct snap_html *html, const struct snap_wait *wait);
 
 /* A stack, innermost frame first; after frame `gap_frame` `gap_count` were left out. */
@@ -54,7 +54,7 @@ void snap_html_put_labels(struct snap_html *html, const char *key, const struct 
 /* Stack, end and labels of a group. */
 void snap_html_put_group(struct snap_html *html, const struct snap_stack *stack);
 
-/* "kind", and "states" and "ends": words for the numbers that stand for them. */
+/* "kind", and "states" and "ends": words for their numbers. */
 void snap_html_put_kind(struct snap_html *html, const char *kind);
 void snap_html_begin_facts(struct snap_html *html);
 /* One row of the facts at the top: our own word, and a text. */

@@ -16,7 +16,7 @@ enum frame_flag {
 	FRAME_SYSTEM = 1 << 1,
 	FRAME_KERNEL = 1 << 2,
 	FRAME_GUESSED = 1 << 3, /* found without call frame information */
-	FRAME_GAP = 1 << 4,     /* stands for frames that were left out */
+	FRAME_GAP = 1 << 4,     /* in place of frames that were left out */
 };
 
 /* Rows are compared as bytes: they have no holes. */

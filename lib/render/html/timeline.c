@@ -246,7 +246,7 @@ static void put_waited_part(struct snap_html *html, const char *key,
 		snap_json_number(json, "longest_us", row->longest_ns / 1000);
 		snap_json_number(json, "threads", (int64_t)row->threads);
 		if (row->keeps_owner)
-			snap_json_number_if(json, "nobody_us", row->nobody_ns / 1000);
+			snap_json_number_if(json, "unknown_us", row->unknown_ns / 1000);
 		snap_json_begin(json, "holders", '[');
 		for (size_t k = 0; k < row->holder_count; k++)
 			put_holder(html, &row->holders[k]);

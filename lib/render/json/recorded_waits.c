@@ -41,7 +41,7 @@ static void put_holders(struct snap_json_writer *json, const struct snap_waited_
 		snap_json_end(json, ']');
 	}
 	snap_json_number_if(json, "other_ns", row->other_ns);
-	snap_json_number_if(json, "unknown_ns", row->nobody_ns);
+	snap_json_number_if(json, "unknown_ns", row->unknown_ns);
 }
 
 static void put_row(struct snap_json_writer *json, const struct snap_recording *recording,
@@ -110,7 +110,7 @@ static int by_wait(const void *left, const void *right)
 	return snap_compare(a->wait, b->wait);
 }
 
-/* Those that somebody waited for, in the recording's order; malloc'ed, NULL without memory. */
+/* Those that some thread waited for, in the recording's order; malloc'ed, NULL without memory. */
 static struct ranked *choose_waits(const struct snap_recording *recording, size_t *count_ret)
 {
 	struct ranked *ranked = calloc(recording->wait_count + 1, sizeof(*ranked));

@@ -22,7 +22,7 @@ static void put_head(struct snap_json_document *document, const struct snap_reco
 	snap_json_true_if(json, "slice", recording->is_slice);
 	if (recording->is_slice && recording->tick_count)
 		snap_json_number(json, "from_ns", recording->ticks[0].time_ns);
-	/* Of the whole run, whatever slice is at hand. */
+	/* Of the whole run, whichever slice this is. */
 	snap_json_begin(json, "recording", '{');
 	snap_figures_put(json, recording);
 	snap_json_end(json, '}');

@@ -154,7 +154,7 @@ static void put_times(struct snap_json_writer *json, const struct snap_wait *wai
 	snap_json_text(json, "confidence", snap_wait_confidence_word(wait->confidence));
 }
 
-/* ---- who it is for ---- */
+/* ---- the holder and the other end ---- */
 
 static void put_rest(struct snap_json_writer *json, const struct snap_wait *wait)
 {

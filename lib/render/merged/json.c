@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What was merged as a JSON document: see merged.h. It holds all that merging it again takes: who
- * has a group as numbers of hosts, bodies as they are.
+ * What was merged as a JSON document: see merged.h. It holds all that merging it again takes: the
+ * hosts of a group as numbers, bodies as they are.
  */
 #include "render/merged/merged.h"
 

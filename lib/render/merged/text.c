@@ -132,7 +132,7 @@ static void put_builds(struct text *text, const struct snap_merged_module *modul
 		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, id);
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, " on %zu host%s", modules[i].host_count,
 				 plural(modules[i].host_count));
-		/* Who has what most have needs no name. */
+		/* Hosts that have what most have need no name. */
 		if (i == most)
 			continue;
 		snap_line_add(lines, SNAP_STYLE_PLAIN, " (");

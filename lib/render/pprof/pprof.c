@@ -4,7 +4,7 @@
  *
  * A snapshot counts threads; a recording counts samples and their time on the wall clock. One
  * sample of the format is what a process's threads of one name have in common: stack, state, system
- * call, wait channel, what they wait for and, in a recording, in which function somebody had that
+ * call, wait channel, what they wait for and, in a recording, in which function the holder was
  * meanwhile; the thread only on request, because profiles are meant to add up. These are
  * labels, each with one value of one kind. Knows nothing of how stacks become tables: that is
  * tables.c.
@@ -159,7 +159,7 @@ static void put_labels(struct writer *writer, const struct snap_tally_row *row)
 	put_text_label(writer, "wait", row->object);
 	put_text_label(writer, "holder", row->holder);
 	put_text_label(writer, "unit", node->unit);
-	/* Those of a program are told apart from ours already. */
+	/* Those of a program have other keys than ours already. */
 	for (size_t i = 0; i < stack->label_count; i++)
 		put_text_label(writer, stack->labels[i].key, stack->labels[i].value);
 }

@@ -7,7 +7,7 @@
  * file_offset`, the offset in the file. So there is one mapping for each file and difference of
  * address and offset, which is what a segment has, and it covers the pages of the addresses that
  * occur: a part of the real mapping, with the same sums. Where the offset in the file is not known
- * (a snapshot read from JSON has none), the address of the program header stands for it; for most
+ * (a snapshot read from JSON has none), the address of the program header takes its place; for most
  * files they are the same.
  *
  * Addresses. Of callers it is the return address - 1, of innermost frames and those below a signal
@@ -16,7 +16,7 @@
  * the stack tells.
  *
  * Names. A frame without a name gets no line if its whole mapping has none: then has_functions is
- * false, and whoever has the file can symbolize. Else it is called "module+0xoffset", because
+ * false, and a reader with the file can symbolize. Else it is called "module+0xoffset", because
  * readers do not look into a mapping again that has functions already.
  */
 #include "render/pprof/tables.h"
@@ -93,7 +93,7 @@ static bool lies_in_file(const struct snap_frame *frame)
 	return frame->module && (frame->file_offset || frame->has_offset);
 }
 
-/* Its offset in the file, or what stands for it. */
+/* Its offset in the file, or what takes its place. */
 static uint64_t file_offset(const struct snap_frame *frame)
 {
 	return frame->file_offset ? frame->file_offset : frame->offset;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Frames that stand for what threads wait for, with --group-by wait. Knows nothing of samples.
+ * Frames that show what threads wait for, with --group-by wait. Knows nothing of samples.
  */
 #ifndef SNAP_RENDER_SPEEDSCOPE_WAITS_H
 #define SNAP_RENDER_SPEEDSCOPE_WAITS_H

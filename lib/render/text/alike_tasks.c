@@ -96,7 +96,7 @@ static bool find_firsts(const struct snap_node *node, bool apart, size_t *firsts
 		size_t parent = depth ? open[depth - 1] : SIZE_MAX;
 
 		firsts[i] = i;
-		open[depth] = i; /* the last one of that depth */
+		open[depth] = i; /* the last one of this depth */
 		if (apart || !logical->id || logical->type == SNAP_LOGICAL_TASK ||
 		    has_children(node, i))
 			continue;

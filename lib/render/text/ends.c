@@ -82,7 +82,7 @@ static void add_stack(struct snap_ends *ends, const struct snap_stack *from)
 	add_members(stack, from);
 }
 
-/* What all have in common of that by which a state is told. */
+/* What all have in common of the labels that name a state. */
 static void add_labels(struct snap_ends *ends, const struct snap_call_end *from, size_t count)
 {
 	static const char *const keys[SNAP_ARRAY_SIZE(ends->labels)] = { "state", "wait", "syscall",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The stacks that end at one node of a call tree, as one stack, whose state and members can be told
- * as those of any. Knows nothing of lines.
+ * The stacks that end at one node of a call tree, as one stack, whose state and members print like
+ * those of any. Knows nothing of lines.
  */
 #ifndef SNAP_RENDER_TEXT_ENDS_H
 #define SNAP_RENDER_TEXT_ENDS_H

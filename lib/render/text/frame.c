@@ -98,7 +98,7 @@ char *snap_shown_location(struct snap_sheet *lines, const struct snap_shown_by *
 	const char *module = module_of(frame, entry);
 	_cleanup_free_ char *source = make_source(lines, by, frame, entry, has_line),
 			    *second = NULL;
-	/* Of a recording that somebody else wrote, it can be any text. */
+	/* In a forged recording it can be any text. */
 	_cleanup_free_ char *id = NULL;
 	bool has_id = options->show_build_id && frame->build_id;
 	char offset[32] = "", *location;

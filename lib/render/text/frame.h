@@ -34,7 +34,7 @@ struct snap_shown_frame *snap_shown_frame_create(struct snap_sheet *lines,
 void snap_shown_frame_destroy(void *frame);
 
 /*
- * The same of one entry, malloc'ed: its name, and where it is, of which the line may not be told.
+ * The same of one entry, malloc'ed: its name, and where it is; the line may be left out.
  * NULL without memory.
  */
 char *snap_shown_name(struct snap_sheet *lines, const struct snap_shown_by *by,

@@ -60,9 +60,9 @@ struct snap_sheet {
 	struct snap_buffer text; /* the left part so far */
 	size_t columns;          /* of it */
 	struct snap_buffer escaped;
-	char nothing[1];                /* stands for a text that there was no memory for */
+	char nothing[1];                /* in place of a text for which there was no memory */
 	size_t depth;                   /* of rails */
-	bool rails[SNAP_DEEPEST_RAILS]; /* whether the line of that level goes on */
+	bool rails[SNAP_DEEPEST_RAILS]; /* whether the line of this level goes on */
 };
 
 void snap_sheet_init(struct snap_sheet *lines, const struct snap_options *options, FILE *out);
@@ -81,12 +81,12 @@ void snap_line_add(struct snap_sheet *lines, enum snap_style style, const char *
 void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const char *format, ...)
 	_printf_(3, 4);
 void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, const char *text);
-/* The names of a list that were told already; zero at first. */
+/* The names of a list that were printed already; zero at first. */
 struct snap_line_names {
 	const char *names[3];
 	size_t count;
 };
-/* One more name, if it is a new one. False: there are more than are told. */
+/* One more name, if it is a new one. False: there are more than are printed. */
 bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *told, const char *name);
 void snap_line_pad(struct snap_sheet *lines, size_t columns);
 /*

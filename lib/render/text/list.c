@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * `stacksnap list`: the tree of processes as text, nobody stopped. A line a process: who, whose,
- * what, and why it could not be read. Knows nothing of stacks.
+ * `stacksnap list`: the tree of processes as text; no process is stopped. One line per process:
+ * name, user, command, and why it could not be read. Knows nothing of stacks.
  */
 #include "render/render.h"
 #include "render/text/node.h"

@@ -123,7 +123,7 @@ static void add_description(struct snap_sheet *lines, const struct snap_node *no
 	snap_line_add(lines, SNAP_STYLE_PLAIN, description);
 }
 
-/* "postgres: checkpointer": the name need not stand in front of that. */
+/* "postgres: checkpointer": the name need not precede it. */
 static bool has_own_title(const struct snap_node *node)
 {
 	size_t length = node->name ? strlen(node->name) : 0;
@@ -303,7 +303,7 @@ static void info_runtimes(struct info *info, const struct snap_node *node)
 	}
 }
 
-/* Who and since when; of a child only what is different from its parent. */
+/* User and since when; of a child only what is different from its parent. */
 static void info_facts(struct info *info, const struct snap_options *options, int64_t now_ns,
 		       const struct snap_node *node, const struct snap_node *parent)
 {

@@ -17,7 +17,7 @@ void snap_text_head(struct snap_sheet *lines, const struct snap_options *options
 void snap_text_node_name(struct snap_sheet *lines, const struct snap_node *node);
 /* The same and what it is; ends the line. */
 void snap_text_node_title(struct snap_sheet *lines, const struct snap_node *node);
-/* Who, since when, how many threads, what went wrong; of a child what its parent has not. */
+/* User, since when, how many threads, what went wrong; of a child only what differs from its parent. */
 void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *options,
 			  const struct snap_snapshot *snapshot, const struct snap_node *node,
 			  const struct snap_node *parent);

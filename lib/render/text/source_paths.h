@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Source paths as text shows them: without the folders that all paths of a module have in common, as
- * a build directory is; a language's own code apart. Frames are added first, then asked about. Knows nothing of trees.
+ * Source paths as text shows them: without the folders that all paths of a module have in common,
+ * as a build directory is; a language's own code apart. Frames are added first, then asked about.
+ * Knows nothing of trees.
  */
 #ifndef SNAP_RENDER_TEXT_SOURCE_PATHS_H
 #define SNAP_RENDER_TEXT_SOURCE_PATHS_H

@@ -47,7 +47,7 @@ static inline bool snap_text_tree_is_wide(const struct snap_options *options)
  */
 void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			   const struct snap_text_owner *owner);
-/* Of that line who they are and in which state alone: "worker-*   sleeping in futex". */
+/* The part of the line with names and state alone: "worker-*   sleeping in futex". */
 void snap_text_stack_who(struct snap_text_stacks *stacks, const struct snap_stack *stack);
 /* Parts of it: "sleeping in futex"; the threads on the right, which end the line. */
 void snap_text_stack_state(struct snap_text_stacks *stacks, const struct snap_stack *stack);

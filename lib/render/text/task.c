@@ -108,8 +108,8 @@ static const char *id_at(const struct ids *ids, size_t number)
 }
 
 /*
- * What is behind the run of consecutive numbers that begins with the first one. Tasks of different
- * processes may have the same id, which is told once.
+ * The end of the run of consecutive numbers that begins with the first one. Tasks of different
+ * processes may have the same id, which is printed once.
  */
 static size_t end_of_run(const struct ids *ids, size_t first)
 {

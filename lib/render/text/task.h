@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Tasks and logical processes as text: the parts of a line that differ from those of threads.
- * Knows nothing of trees; who begins and ends lines is stack.c and tree.c.
+ * Knows nothing of trees; stack.c and tree.c begin and end lines.
  */
 #ifndef SNAP_RENDER_TEXT_TASK_H
 #define SNAP_RENDER_TEXT_TASK_H

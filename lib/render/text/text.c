@@ -58,7 +58,7 @@ static void enter_stacks(struct text *text, const struct snap_stack *stacks, siz
 						  : NARROWEST;
 }
 
-/* Stacks of a recording that hardly count are told in one line: how many are not. */
+/* Stacks of a recording that hardly count share one line. Returns how many have lines of their own. */
 static size_t worth_showing(const struct text *text, const struct snap_stack *stacks, size_t all)
 {
 	enum { SMALLEST_SHARE = 1000 };

@@ -169,9 +169,9 @@ static void put_deadlocks(struct top *top)
 	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 }
 
-/* ---- who holds up others, and what ---- */
+/* ---- threads that hold up others, and locks that do ---- */
 
-/* One waiter of a lock is told below its group; one whose lock never comes is told here, too. */
+/* A lock with one waiter is shown below the waiter's group; one that never comes is shown here, too. */
 static bool is_worth_telling(const struct snap_blocker *blocker)
 {
 	return blocker->blocked >= MANY || blocker->lack != SNAP_OWNER_KNOWN ||
@@ -216,12 +216,12 @@ static void put_contended(struct top *top)
 		snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 }
 
-/* What is not known, and why: for who asked for more. */
+/* What is not known, and why: if the caller asked for more. */
 static void put_lacks(struct top *top)
 {
 	const char *comma = "";
 
-	/* Who asks for deadlocks alone must not take a search that was cut for a good sign. */
+	/* With deadlocks alone, a search that was cut must not look like a good sign. */
 	if (!top->waits->lacks || !(top->options->verbose || top->options->deadlocks_only ||
 				    top->options->explain == SNAP_EXPLAIN_ALL))
 		return;
@@ -236,7 +236,7 @@ static void put_lacks(struct top *top)
 	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 }
 
-/* --again: who is where it was, and has not run. Told below its groups, too. */
+/* --again: threads that have not run and are where they were. Shown below their groups, too. */
 static void put_stuck(struct top *top, const struct snap_snapshot *snapshot)
 {
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
@@ -259,7 +259,7 @@ static void put_stuck(struct top *top, const struct snap_snapshot *snapshot)
 				 "%zu thread%s blocked in the same stack, not run for %s", count,
 				 plural(count), length);
 	else
-		snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "nobody: all threads ran within %s",
+		snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "none: all threads ran within %s",
 				 length);
 	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 	top->lines->failed |= walk.failed;

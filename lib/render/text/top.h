@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The top of the text report: deadlocks, who holds up others, what is contended. Knows no tree and
+ * The top of the text report: deadlocks, threads that hold up others, contended locks. Knows no tree and
  * no stacks; the words are those of model/wait/.
  */
 #ifndef SNAP_RENDER_TEXT_TOP_H

@@ -12,8 +12,8 @@
 
 enum {
 	LEAST_ROOM = 24,       /* columns for functions, however deep they stand */
-	FEWEST_FOLDED = 3,     /* functions of the system in a row that are not told one by one */
-	SMALLEST_SHARE = 1000, /* of the samples of a recording: less is told together */
+	FEWEST_FOLDED = 3,     /* functions of the system in a row that are not listed one by one */
+	SMALLEST_SHARE = 1000, /* of the samples of a recording: smaller ones are summed up */
 };
 
 /* Siblings whose lines are being written. */
@@ -28,8 +28,8 @@ struct writing {
 	const struct snap_call_tree *tree;
 	struct level *levels;
 	size_t depth, capacity;
-	size_t end_at; /* the first end that has not been told */
-	/* of the line at hand */
+	size_t end_at; /* the first end that has not been printed */
+	/* of the current line */
 	size_t indent, limit; /* where functions begin, and where they end at last */
 	bool begun;           /* with a function */
 };
@@ -107,7 +107,7 @@ static bool is_hidden(const struct writing *writing, size_t first, size_t last, 
 	       is_system(&nodes[reverse ? at + 1 : at - 1]);
 }
 
-/* How many functions from `at` on, up to `last`, are told in one word; at least 1. */
+/* How many functions from `at` on, up to `last`, share one line; at least 1. */
 static size_t count_folded(const struct writing *writing, size_t at, size_t last)
 {
 	const struct snap_call_node *nodes = writing->tree->nodes;
@@ -220,7 +220,7 @@ static void put_wide(struct writing *writing, size_t first, size_t count)
 	writing->begun = true;
 }
 
-/* ---- who stands there ---- */
+/* ---- the threads that stand there ---- */
 
 /* "2 sleeping, 1 RUNNING", the states of threads that are not in the same one. */
 static void put_states(struct writing *writing, const struct snap_stack *stack)
@@ -332,7 +332,7 @@ static void put_wide_ends(struct writing *writing, const struct snap_call_end *e
 
 /* ---- runs ---- */
 
-/* The last function from `first` on that all go through and nobody stands in, but in the last. */
+/* The last function from `first` on that all pass through and in which no thread stands, except the last. */
 static size_t end_of_run(const struct snap_call_tree *tree, size_t first)
 {
 	const struct snap_call_node *nodes = tree->nodes;
@@ -403,7 +403,7 @@ static bool push_level(struct writing *writing, size_t first, size_t end)
 	return true;
 }
 
-/* How many siblings from `at` on hardly count, if they are told in one line; else 0. */
+/* How many siblings from `at` on hardly count, if one line sums them up; else 0. */
 static size_t count_small(const struct writing *writing, size_t at, uint64_t *sum_ret)
 {
 	const struct snap_call_node *nodes = writing->tree->nodes;

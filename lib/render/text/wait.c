@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-	MOST_LINES = 8, /* of a stack: different things that are told one by one */
+	MOST_LINES = 8, /* of a stack: different things that are listed one by one */
 	MOST_TIDS = 5,
 };
 

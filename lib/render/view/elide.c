@@ -341,7 +341,7 @@ void snap_elide_end(char *text, size_t most, const char *dots)
 
 	if (snap_text_width(text) <= most || most <= dots_width || length < dots_length)
 		return;
-	/* The dots may be more bytes than what they stand for; whole characters make room. */
+	/* The dots may be more bytes than what they replace; whole characters make room. */
 	for (; text[at]; at += step, width += columns) {
 		step = snap_text_character(text + at, &columns);
 		if (width + columns > most - dots_width || at + step + dots_length > length)

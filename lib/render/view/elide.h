@@ -12,7 +12,7 @@
 
 /*
  * Length in bytes of the character at `p`, and its columns. The text is valid UTF-8. An escape
- * counts as one character, so that nobody cuts it in two.
+ * counts as one character, so that it is never cut in two.
  */
 size_t snap_text_character(const char *p, size_t *columns);
 /* Columns of a terminal that a text takes. */

@@ -35,7 +35,7 @@ enum snap_figure {
 	SNAP_FIGURE_COUNT,
 };
 
-/* Some are told where there were any, the others always. */
+/* Some are printed if they are not zero, the others always. */
 bool snap_figure_is_told(const struct snap_recording_stats *stats, enum snap_figure figure);
 /* "Rate reached", for people; static. */
 const char *snap_figure_label(enum snap_figure figure);

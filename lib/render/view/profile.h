@@ -15,7 +15,7 @@
 
 /* One function of a stack. */
 struct snap_line {
-	const struct snap_frame *frame; /* NULL: stands for frames that were left out */
+	const struct snap_frame *frame; /* NULL: in place of frames that were left out */
 	const struct snap_entry *entry; /* NULL likewise */
 	const char *name;               /* escaped, never empty; equal names, equal pointers */
 };
@@ -64,18 +64,18 @@ const char *snap_profile_name(struct snap_profile *profile, const struct snap_fr
 const char *snap_profile_brief_name(struct snap_profile *profile, const struct snap_frame *frame,
 				    size_t entry);
 
-/* What stands for a stack without frames: "(not stopped)"; static. */
+/* What is shown for a stack without frames: "(not stopped)"; static. */
 const char *snap_profile_why_empty(enum snap_unwind_end end);
 
 /* A text of the target, escaped: itself if it is clean, else in the profile's arena. */
 const char *snap_profile_escaped(struct snap_profile *profile, const char *text);
 
-/* "orderd[1234]", "worker-3/1240", "go/412" of a task; escaped, in the profile's arena; NULL without memory. */
+/* "orderd[1234]", "worker-3/1240", "go/412" of a task; escaped, in the profile's arena. NULL: no memory. */
 const char *snap_profile_process(struct snap_profile *profile, size_t process);
 const char *snap_profile_thread(struct snap_profile *profile, const struct snap_track *track);
 
 /*
- * The frame that stands for what a thread waits for, with `--group-by wait`: "wait=mutex ledger_lock",
+ * The frame that shows what a thread waits for, with `--group-by wait`: "wait=mutex ledger_lock",
  * escaped; `object`: raw. NULL without memory.
  */
 const char *snap_profile_wait(struct snap_profile *profile, const char *object);
@@ -90,7 +90,7 @@ struct snap_labels_of snap_profile_labels(const struct snap_recording *recording
 					  const struct snap_track *track,
 					  const struct snap_run *run);
 
-/* The frame that stands for a state: "[running]", "[sleeping]"; static. */
+/* The frame that shows a state: "[running]", "[sleeping]"; static. */
 const char *snap_profile_state(enum snap_state state);
 
 #endif

@@ -36,7 +36,7 @@ struct snap_span {
 struct snap_spans {
 	const struct snap_timeline *timeline;
 	const struct snap_track *track;
-	size_t run;    /* the one that is at hand */
+	size_t run;    /* the current one */
 	uint32_t tick; /* of it, where the next span begins at the earliest */
 	size_t gap;    /* the next one that may lie in it */
 };

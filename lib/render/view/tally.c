@@ -114,7 +114,7 @@ static bool find_object_of_run(struct adder *adder, const struct snap_run *run, 
 	found = snap_pointer_table_get(&adder->objects, wait);
 	if (!found)
 		return false;
-	/* The wait itself stands for none. */
+	/* The wait's own address means no object. */
 	if (!found->pointer) {
 		if (!find_object(adder->tally, wait, adder->by, &object))
 			return false;
@@ -124,7 +124,7 @@ static bool find_object_of_run(struct adder *adder, const struct snap_run *run, 
 	return true;
 }
 
-/* The samples of a run that waits for an object, by who had it. */
+/* The samples of a run that waits for an object, by holder. */
 static bool add_pieces(struct adder *adder, const struct snap_run *run, struct snap_tally_row row)
 {
 	struct snap_wait_pieces pieces;

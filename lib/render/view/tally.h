@@ -13,14 +13,14 @@
 #include "model/options.h"
 #include "model/recording.h"
 
-/* What is told apart, besides process, stack and thread name. */
+/* What is distinguished, besides process, stack and thread name. */
 enum snap_tally_by {
 	SNAP_TALLY_TID = 1 << 0,
 	SNAP_TALLY_WAIT = 1 << 1,   /* state, syscall, wchan */
 	SNAP_TALLY_TASK = 1 << 2,   /* tasks, which have labels of their own */
 	SNAP_TALLY_OBJECT = 1 << 3, /* what it waits for, where that is sure … */
 	SNAP_TALLY_GUESS = 1 << 4,  /* … or a hint */
-	SNAP_TALLY_HOLDER = 1 << 5, /* with OBJECT: in which function somebody had it */
+	SNAP_TALLY_HOLDER = 1 << 5, /* with OBJECT: in which function the holder was */
 	SNAP_TALLY_STATE = 1 << 6,  /* a part of WAIT */
 };
 
@@ -31,8 +31,8 @@ struct snap_tally_row {
 	size_t process;
 	uint32_t stack;
 	pid_t tid;                     /* 0: not told apart */
-	enum snap_state state;         /* SNAP_STATE_UNKNOWN if not told apart */
-	const struct snap_track *task; /* of a task, if they are told apart */
+	enum snap_state state;         /* SNAP_STATE_UNKNOWN if not distinguished */
+	const struct snap_track *task; /* of a task, if they are distinguished */
 	uint64_t count;                /* samples */
 };
 

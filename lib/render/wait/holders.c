@@ -8,14 +8,14 @@
 #include <string.h>
 
 /*
- * A thread may have a million locks in a file that somebody made up, and each of them asks for all
- * of its runs: beyond so many it is told who had a lock, but not where that thread stood.
+ * In a forged file a thread may hold a million locks, and each of them asks for all of its runs:
+ * beyond so many the holder of a lock is named, but not the function in which it stood.
  */
 enum { MOST_STEPS = 1 << 26 };
 
 /*
  * A thousand threads that wait for one lock whose owner changes at each tick: formats that have a
- * sample or a mark for each are told so many changes, and then none.
+ * sample or a mark for each get so many changes, and then none.
  */
 enum { MOST_PIECES = 1 << 22 };
 
@@ -80,7 +80,7 @@ static bool find_function(struct snap_holders *holders, uint32_t stack, const ch
 	return true;
 }
 
-/* ---- who had it ---- */
+/* ---- the holder ---- */
 
 struct list {
 	struct snap_held *items;

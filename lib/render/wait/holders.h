@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who had what threads of a recording waited for, and what that thread did meanwhile: the innermost
+ * Which thread held what threads of a recording waited for, and what the holder did meanwhile: the innermost
  * function of its own at each tick.
  *
  * Made once for each wait that is asked for. Texts are raw bytes of the recording; equal text is
- * the same pointer. Knows nothing of who waited, and of no format.
+ * the same pointer. Knows no waiters and no format.
  */
 #ifndef SNAP_RENDER_WAIT_HOLDERS_H
 #define SNAP_RENDER_WAIT_HOLDERS_H
@@ -23,7 +23,7 @@ struct snap_held {
 	const char *function; /* NULL: it has none of its own, or was not sampled */
 };
 
-/* In order, not overlapping; between them nobody is known to have had it. */
+/* In order, not overlapping; between them no holder is known. */
 struct snap_held_list {
 	const struct snap_held *items; /* NULL: not made yet */
 	size_t count;
@@ -47,18 +47,18 @@ void snap_holders_deinit(struct snap_holders *holders);
 /* Of a wait's number in the recording; NULL without memory. */
 const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_t wait);
 
-/* Who had it at a tick; NULL: nobody is known, or no memory. */
+/* The holder at a tick; NULL: none is known, or no memory. */
 const struct snap_held *snap_holders_at(struct snap_holders *holders, size_t wait, uint32_t tick);
 
-/* A part of a run in which it waited for one that stayed who and where it was. */
+/* A part of a run in which holder and place of the holder stayed the same. */
 struct snap_wait_piece {
 	uint32_t first, last;
-	const struct snap_held *held; /* NULL: nobody is known */
+	const struct snap_held *held; /* NULL: not known */
 };
 
 /*
  * Walks the parts of a run that waits, of which there is one at least. Beyond a number of them, of
- * all runs, the rest of each run is one part of which nobody is known.
+ * all runs, the rest of each run is one part without a known holder.
  */
 struct snap_wait_pieces {
 	struct snap_holders *holders;

@@ -51,7 +51,7 @@ static bool gap_after(const struct snap_timeline *timeline, uint32_t tick)
 	return gap < timeline->gap_count && timeline->gaps[gap] == tick;
 }
 
-/* NULL in *ret: what a run waits for has no name, or is not to be told. False without memory. */
+/* NULL in *ret: what a run waits for has no name, or is not to be shown. False without memory. */
 static bool find_object(struct snap_wait_marks *marks, const struct snap_run *run, const char **ret)
 {
 	const struct snap_recording *recording = marks->recording;

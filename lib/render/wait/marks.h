@@ -31,7 +31,7 @@ struct snap_wait_marks {
 	struct snap_pointer_table objects; /* of waits: their texts */
 	size_t bytes;                      /* that marks may still take */
 	bool told;                         /* that there are no more */
-	/* of the track at hand */
+	/* of the current track */
 	struct snap_wait_mark *items;
 	size_t count, capacity;
 };

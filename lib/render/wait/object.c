@@ -122,7 +122,7 @@ static size_t text_bytes(const char *text)
 	return text ? ESCAPED * strlen(text) : 0;
 }
 
-/* Without who is at the other end. */
+/* Without the process at the other end. */
 static size_t own_bytes(const struct snap_wait *wait)
 {
 	const char *const texts[] = { wait->symbol,      wait->module, wait->place,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What threads of a recording waited for, by its name: one text for all who waited for the same.
+ * What threads of a recording waited for, by its name: one text for all threads that waited for the same.
  * Texts are raw bytes of the target. Knows no times.
  */
 #ifndef SNAP_RENDER_WAIT_OBJECT_H
@@ -24,7 +24,7 @@ char *snap_waited_text(const struct snap_wait *wait);
 char *snap_waited_connection_text(const struct snap_wait *wait, bool by_local);
 
 /*
- * Whether somebody is known to have had it, or else somebody is there who must act. Threads that
+ * Whether a holder is known, or else a thread must exist that has to act. Threads that
  * wait for work do so mostly at a condition or a semaphore, which keep no owner.
  */
 bool snap_waited_is_owed(const struct snap_recorded_wait *recorded);

@@ -209,7 +209,7 @@ bool snap_shares_list(struct snap_shares *shares, const struct snap_recording *r
 			all[i].function = copy_function(arena, all[i].function);
 	}
 	row->other_ns = snap_waited_ns(recording, others);
-	row->nobody_ns = snap_waited_ns(recording, known < row->slots ? row->slots - known : 0);
+	row->unknown_ns = snap_waited_ns(recording, known < row->slots ? row->slots - known : 0);
 	row->holders = snap_arena_memdup(arena, all, (row->holder_count + 1) * sizeof(*all));
 	return row->holders;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who had an object of a recording while threads waited for it: waits of many threads and the time
+ * Which threads held an object of a recording while others waited for it: waits of many threads and the time
  * line of one owner, multiplied. A part of waited.c.
  */
 #ifndef SNAP_RENDER_WAIT_SHARES_H
@@ -33,8 +33,8 @@ struct snap_shares {
 void snap_shares_deinit(struct snap_shares *shares);
 
 /*
- * Adds those of one object; `stretches` in any order. Who had it at two ticks, without another one
- * between them, had it when ticks were missed. False without memory.
+ * Adds those of one object; `stretches` in any order. A thread that held it at two ticks, without
+ * another holder between, held it when ticks were missed. False without memory.
  */
 bool snap_shares_add(struct snap_shares *shares, const struct snap_spells *spells,
 		     const struct snap_held_list *held, const struct snap_waited_stretch *stretches,

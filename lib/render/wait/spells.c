@@ -20,7 +20,7 @@ static uint64_t missed_between(const struct snap_recording *recording, int64_t b
 	return slots - 1 < MOST_MISSED ? (uint64_t)slots - 1 : MOST_MISSED;
 }
 
-/* Those up to the end of the run, where what is at hand goes on until then. */
+/* Those up to the end of the run, where the current spell goes on until then. */
 static uint64_t missed_at_end(const struct snap_recording *recording)
 {
 	size_t count = recording->tick_count;
@@ -105,7 +105,7 @@ static const struct snap_run *neighbour(const struct snap_spell_walk *walk, bool
 	return walk->run && run[-1].last + 1 == run->first ? &run[-1] : NULL;
 }
 
-/* At the tick before the run at hand. */
+/* At the tick before the current run. */
 static bool waited_before(const struct snap_spell_walk *walk)
 {
 	const struct snap_run *before = neighbour(walk, false);
@@ -125,7 +125,7 @@ static bool knows(const struct snap_spell_walk *walk, uint32_t tick)
 	return tick < walk->spells->recording->wakes_end;
 }
 
-/* The range of wakes that is not over at the tick at hand; NULL: none. */
+/* The range of wakes that is not over at the current tick; NULL: none. */
 static const struct snap_wake *wake_at(struct snap_spell_walk *walk)
 {
 	const struct snap_track *track = walk->track;
@@ -169,7 +169,7 @@ static void end_run(struct snap_spell_walk *walk, const struct snap_run *run)
 	walk->run++;
 }
 
-/* The last tick of the spell that begins at the tick at hand. */
+/* The last tick of the spell that begins at the current tick. */
 static uint32_t end_of_spell(struct snap_spell_walk *walk, const struct snap_run *run,
 			     struct snap_spell *spell)
 {

@@ -4,8 +4,8 @@
  *
  * Time is counted in slots, of a period each: a tick is the sample of its own one, and those between
  * two ticks were missed. What a thread did then is known where it waited for the same before and
- * behind, and its counters say that it did not run: it waited on. Else nobody knows, and the slots
- * are lost. Knows nothing of who had what, and of no format.
+ * behind, and its counters say that it did not run: it waited on. Else it is unknown, and the slots
+ * are lost. Knows no holders and no format.
  */
 #ifndef SNAP_RENDER_WAIT_SPELLS_H
 #define SNAP_RENDER_WAIT_SPELLS_H
@@ -31,7 +31,7 @@ struct snap_spell {
 	size_t wait; /* index in waits */
 	uint32_t first, last;
 	uint64_t begin, end; /* slots, those that were missed among them */
-	bool goes_on;        /* with what the one before was, as far as anybody knows */
+	bool goes_on;        /* with what the one before was, as far as is known */
 	bool is_broken;      /* each of its samples is of another wait */
 };
 
@@ -40,7 +40,7 @@ struct snap_spell_walk {
 	const struct snap_spells *spells;
 	const struct snap_track *track;
 	size_t run, wake;
-	bool is_begun; /* the run at hand */
+	bool is_begun; /* the current run */
 	uint32_t tick; /* that comes next, in it */
 	uint64_t lost; /* so far: slots of which it is not known whether it waited */
 };

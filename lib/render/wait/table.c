@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * See table.h. A line has its figures on the left, and what was waited for, which may be long, on
- * the right; below it stands who had it.
+ * the right; the line below names the holder.
  */
 #include "render/wait/table.h"
 
@@ -95,9 +95,9 @@ static const char *why_lost(enum snap_owner_lack lack)
 {
 	switch (lack) {
 	case SNAP_OWNER_EXITED:
-		return ", which has exited: nobody can release it";
+		return ", which has exited: no thread can release it";
 	case SNAP_OWNER_AT_FORK:
-		return " of the parent when this process was forked: nobody can release it";
+		return " of the parent when this process was forked: no thread can release it";
 	case SNAP_OWNER_DIED:
 		return ", which died";
 	default:
@@ -137,9 +137,9 @@ static void put_holders(struct snap_sheet *lines, const struct snap_waited_row *
 			text = NULL;
 		end_line(lines, SNAP_STYLE_DIM, text);
 	}
-	if (row->keeps_owner && row->nobody_ns) {
-		begin_holder(lines, row->nobody_ns);
-		end_line(lines, SNAP_STYLE_DIM, strdup("by whom is not known"));
+	if (row->keeps_owner && row->unknown_ns) {
+		begin_holder(lines, row->unknown_ns);
+		end_line(lines, SNAP_STYLE_DIM, strdup("the holder is not known"));
 	}
 }
 

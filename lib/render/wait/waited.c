@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * See waited.h. Spells are gone through three times: how often each object was waited for, by whom
- * and how long at a stretch, and of the rows that are listed when. Who had an object is found for
+ * See waited.h. Spells are gone through three times: how often each object was waited for; by which
+ * threads and how long at a stretch; and, of the rows that are listed, when. Holders are found for
  * those alone, so that all takes as long as there are spells and holds, whatever a file claims.
  */
 #include "render/wait/waited.h"
@@ -20,7 +20,7 @@ enum {
 	FEW_OF_EACH = 3, /* rows of a process that are listed before others have more */
 };
 
-/* Objects that are told in one row. */
+/* Objects that share one row. */
 struct bundle {
 	size_t process;
 	const char *key; /* interned */
@@ -35,7 +35,7 @@ struct builder {
 	const struct snap_recording *recording;
 	struct snap_waited *result;
 	struct snap_waited_most most;
-	bool guesses; /* are told, too */
+	bool guesses; /* are shown, too */
 	struct snap_holders holders;
 	struct snap_arena arena; /* of texts that are compared */
 	struct snap_interner texts;
@@ -44,7 +44,7 @@ struct builder {
 	uint64_t *samples;   /* of each wait */
 	uint64_t *slots;     /* likewise: with those of missed ticks */
 	uint32_t *next;      /* of each wait: the next one of its bundle */
-	uint32_t *bundle_of; /* of each wait; NO_ROW: nobody waited for it */
+	uint32_t *bundle_of; /* of each wait; NO_ROW: no thread waited for it */
 	struct bundle *bundles;
 	size_t bundle_count, bundle_capacity;
 	struct snap_hash_table table; /* of bundles */
@@ -288,7 +288,7 @@ static int by_rank(const void *left, const void *right)
 
 /*
  * The first `most` of bundles that are sorted by time: half of the room is for the first ones of
- * each process, the rest for who has the most. `seen`: of each process, zeroed.
+ * each process, the rest for those with the most time. `seen`: of each process, zeroed.
  */
 static size_t choose(struct bundle **bundles, size_t count, size_t most, size_t *seen)
 {
@@ -363,7 +363,7 @@ static bool make_row(struct builder *builder, const struct bundle *bundle,
 }
 
 /*
- * A walk through all spells of waits that are listed and that somebody had: counted into the place
+ * A walk through all spells of waits that are listed and had a holder: counted into the place
  * behind the next one's, which thereby ends where that begins; or put there.
  */
 static void pass_stretches(struct builder *builder, const bool *listed, size_t *fill, bool puts)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Time by wait: what the threads of a recording waited for, for how long, and who had it meanwhile.
+ * Time by wait: what the threads of a recording waited for, for how long, and which thread held it
+ * meanwhile.
  *
  * One row for each object of a process; connections to one peer are one row, and so are those of
- * one listening address. What somebody owes (a lock, data of a peer, the end of a child) comes
- * before what threads without work wait for (the time, new connections, a condition). Plain values;
- * texts are raw bytes of the recording. Knows nothing of formats.
+ * one listening address. What another thread must provide (a lock, data of a peer, the end of a
+ * child) comes before what threads without work wait for (the time, new connections, a condition).
+ * Plain values; texts are raw bytes of the recording. Knows nothing of formats.
  */
 #ifndef SNAP_RENDER_WAIT_WAITED_H
 #define SNAP_RENDER_WAIT_WAITED_H
@@ -20,7 +21,7 @@ struct snap_waited_holder {
 	const char *function;      /* NULL: not known */
 	enum snap_owner_lack lack; /* KNOWN; else why the thread can never release it */
 	pid_t pid, tid;            /* of the thread that had it the longest; pid 0: not known */
-	const char *name;          /* of that thread; NULL: not known */
+	const char *name;          /* of this thread; NULL: not known */
 	size_t threads;
 	uint64_t slots; /* of those who waited meanwhile */
 	int64_t ns;
@@ -36,11 +37,11 @@ struct snap_waited_row {
 	uint64_t samples, slots; /* those of missed ticks are slots, too: see spells.h */
 	int64_t ns, longest_ns;  /* of all threads; of one thread without an end between */
 	size_t threads;
-	bool keeps_owner; /* somebody may be known to have had it: the rest of them is `nobody_ns` */
+	bool keeps_owner; /* a holder may be known: the rest of the time is `unknown_ns` */
 	struct snap_waited_holder *holders; /* by time down */
 	size_t holder_count, holder_total;  /* listed, and all */
 	int64_t other_ns;                   /* of those that are not listed */
-	int64_t nobody_ns;                  /* nobody is known to have had it */
+	int64_t unknown_ns;                 /* no holder is known */
 };
 
 /* What is owed, and then what is not. */

@@ -18,7 +18,7 @@ static void code_creator(struct snap_log_file *file, struct snap_log_task *task)
 	snap_log_code_text(file, &entry.function, SNAP_MAX_NAME);
 	snap_log_code_text(file, &entry.file, SNAP_MAX_NAME);
 	snap_log_code(file, entry.line, UINT32_MAX, "invalid line number");
-	snap_log_check(file, entry.function, "task made by nobody");
+	snap_log_check(file, entry.function, "task without a creator");
 	if (!file->reads || !snap_log_fine(file))
 		return;
 	task->created_by = snap_arena_memdup(&file->log->arena, &entry, sizeof(entry));

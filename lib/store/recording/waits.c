@@ -297,7 +297,7 @@ static bool code_hold(struct snap_log_file *file, struct snap_log_hold *hold)
 		       object->is_futex ||
 			       (file->version >= SNAP_LOG_VERSION_ENDS &&
 				(!hold->words || are_pids(&log->words[hold->words - 1]))),
-		       "hold of what nobody has");
+		       "hold without an owner");
 	hold->object = (uint32_t)file->last.object;
 	log->index->held[hold->object].words = hold->words;
 	/* Those of its first hold. */

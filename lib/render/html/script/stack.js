@@ -116,7 +116,7 @@ function groupBody(shown) {
 		group.runtime ? plural(members.length, 'task') : plural(members.length, 'thread')));
 
 	button.addEventListener('click', () => copy(stackAsText(group), button));
-	// The table is made when somebody looks at it: there may be thousands.
+	// The table is made when it is opened: there may be thousands.
 	who.addEventListener('toggle', () => {
 		if (who.open && who.children.length === 1)
 			who.append(memberTable(group, members));

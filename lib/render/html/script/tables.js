@@ -96,7 +96,7 @@ function waitedTable(caption, rows) {
 			make('td', { class: 'number' }, grouped(row.threads)),
 			make('td', null, row.holders.map((holder) => make('div', null,
 				`${length(holder.us)} `, holder.function || holder.lack || '?', holder.tid ? ` (${holder.tid} ${holder.name || ''})` : '')),
-			     row.nobody_us ? make('div', { class: 'note' }, `${length(row.nobody_us)} nobody known`) : null))))));
+			     row.unknown_us ? make('div', { class: 'note' }, `${length(row.unknown_us)} no known holder`) : null))))));
 }
 
 // What the threads that are looked at wait for, as their lines say.
@@ -118,7 +118,7 @@ function renderWaits(panel) {
 		data.deadlocks_more ? make('p', { class: 'note' }, `and ${plural(data.deadlocks_more, 'more deadlock')}`) : null,
 		list('Who holds up others', data.blocked || []),
 		list('Contended', (data.contended || []).map(({ waiters, object }) => `${grouped(waiters)} \u00d7 ${object}`)),
-		waitedTable('Time by wait, of what somebody owes (all of the recording)', data.owed),
+		waitedTable('Time by wait, for what another thread must provide (all of the recording)', data.owed),
 		waitedTable('Time by wait, of threads without work (all of the recording)', data.idle),
 		lines.length ? sortedTable('What threads wait for', ['wait', isRecording ? 'samples' : 'threads'], lines, 200) : null,
 		list('Not known in full', data.waits_lack || []),

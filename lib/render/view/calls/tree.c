@@ -53,7 +53,7 @@ static bool make_node(struct building *building, uint64_t key, struct link link,
 	return true;
 }
 
-/* The child of *at that stands for a function takes its place. *is_new_ret: it was made. */
+/* The child of *at for a function takes its place. *is_new_ret: it was made. */
 static bool go_down(struct building *building, uint32_t function, uint32_t *at, bool *is_new_ret)
 {
 	struct link link = { .parent = *at, .function = function };

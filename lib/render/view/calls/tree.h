@@ -57,7 +57,7 @@ bool snap_call_tree_init_of(struct snap_call_tree *tree, const struct snap_stack
 			    size_t count, const struct snap_options *options) _must_check_;
 void snap_call_tree_deinit(struct snap_call_tree *tree);
 
-/* The entry that stands for a node of a function; NULL: of another kind. */
+/* The entry that represents a node of a function; NULL: of another kind. */
 static inline const struct snap_entry *snap_call_entry(const struct snap_call_node *node)
 {
 	return node->frame ? &node->frame->entries[node->entry] : NULL;

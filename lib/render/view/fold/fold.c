@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * See fold.h. Keys are made from the leaves up, so that a process stands for all that is below it;
+ * See fold.h. Keys are made from the leaves up, so that a process includes all that is below it;
  * nodes from the roots down: what folded ones have as children folds in turn, all together. Nothing
  * recurses, as the target decides how deep the tree is.
  */

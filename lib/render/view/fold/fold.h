@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Fold: siblings of a snapshot that are alike become one process of a view of it, as the workers of
- * a server that all wait for the next request do; who differs stands apart and is seen.
+ * a server that all wait for the next request do; a process that differs stays apart and is seen.
  *
  * Alike are processes of the same program whose stacks, states, waits, labels and children are the
  * same: all that a report says but pids, tids, ages, addresses, and what each was called with. What

@@ -80,7 +80,7 @@ static uint64_t hash_stack(const struct snap_stack *stack, const struct snap_opt
 	return snap_hash_number(hash_members(stack, options), hash);
 }
 
-/* What a program writes as id says who it is; one of ours is an address, as a tid is. */
+/* An id that a program writes identifies a task; one of ours is an address, like a tid. */
 static uint64_t hash_logical(const struct snap_logical *logical, const struct snap_options *options,
 			     uint64_t hash)
 {
@@ -144,7 +144,7 @@ static uint64_t hash_facts(const struct snap_node *node, const struct snap_optio
 	return hash;
 }
 
-/* The query of a request is told where all have the same: it is mostly a number of somebody. */
+/* The query of a request is shown where all have the same: it is mostly some user's number. */
 static bool is_own_label(const char *key)
 {
 	return strcmp(key, "query_string") == 0;

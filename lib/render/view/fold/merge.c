@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Processes that are alike -> one: see fold.h. Threads and tasks are those of all, what differs
- * among them is left out, or a star stands for it.
+ * among them is left out, or replaced by a star.
  */
 #include "render/view/fold/parts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The limit of a recording's report: see limit.h. Each stack may have as many bytes of frames as
- * all fit with; who is longer is cut to them.
+ * all fit with; a longer one is cut to them.
  */
 #include "render/view/limit/limit.h"
 

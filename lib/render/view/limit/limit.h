@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The limit of a recording's report: tens of thousands of different stacks of hundreds of frames,
- * or names of kilobytes, are a target's way to fill a disk. Where nobody asked for so much, the
+ * or names of kilobytes, are a target's way to fill a disk. Unless the caller asked for more, the
  * bytes that a format prints of them are at most some 64 MiB: stacks are cut in their middle, then
  * long names, and at last the stacks with the fewest samples are left out, all of a process as one
  * without frames. The recording says so.

@@ -49,7 +49,7 @@ static void count_run(struct snap_limit *limit, const struct snap_run *run, uint
 
 /* ---- groups ---- */
 
-/* Whether groups are told apart by what differs from thread to thread. */
+/* Whether groups are distinguished by what differs from thread to thread. */
 static bool groups_differ(const struct snap_options *options)
 {
 	return options->group_by &
@@ -147,7 +147,7 @@ static int by_owner(const void *left, const void *right)
 	return strcmp(a->name ? a->name : "", b->name ? b->name : "");
 }
 
-/* Threads of one process and name are one, unless they are told apart. False without memory. */
+/* Threads of one process and name are one, unless they are distinguished. False without memory. */
 static bool count_rows(struct snap_limit *limit, enum apart apart)
 {
 	const struct snap_recording *recording = limit->from;
@@ -169,7 +169,7 @@ static bool count_rows(struct snap_limit *limit, enum apart apart)
 	return true;
 }
 
-/* The rows themselves: who has what others wait for makes more than can be told from runs. */
+/* The rows themselves: holders of what others wait for make more of them than runs alone show. */
 static bool count_tally(struct snap_limit *limit, unsigned by)
 {
 	_cleanup_(snap_tally_deinit) struct snap_tally tally;

@@ -22,7 +22,7 @@ enum {
 /* A thread or a task in a group: its samples there. */
 struct visit {
 	struct snap_member thread;
-	struct snap_task task; /* in place of that; without id: a thread */
+	struct snap_task task; /* in place of `thread`; without id: a thread */
 	uint64_t samples;
 	uint32_t track, next; /* next: a visit to the same group */
 };
@@ -85,7 +85,7 @@ static struct group *find_group(struct group_builder *builder, uint64_t id, size
 	return &builder->groups[count];
 }
 
-/* Of a thread in a group is told only what holds at all of its samples there. */
+/* A thread in a group has only the properties of all its samples there. */
 static void add_to_visit(const struct group_builder *builder, struct visit *visit,
 			 const struct snap_track *track, const struct snap_run *run)
 {
@@ -120,7 +120,7 @@ static bool add_visit(struct group_builder *builder, struct group *group, uint32
 	}
 	group->count += group->last_track != track;
 	group->last_track = track;
-	/* Threads by the hundred in stacks by the thousand: not all are told of. */
+	/* Threads by the hundred in stacks by the thousand: not all are listed. */
 	if (group->listed && number >= builder->most_visits) {
 		builder->left_out = true;
 		return true;

@@ -85,7 +85,7 @@ static int compare_items(const void *left, const void *right)
 	return a->track < b->track ? -1 : a->track > b->track;
 }
 
-/* What a thread waits for, with who had it at that tick; `from` without memory. */
+/* What a thread waits for, with its holder at that tick; `from` without memory. */
 static const struct snap_wait *owned_wait(struct snap_instants *instants,
 					  const struct snap_run *run, const struct snap_wait *from)
 {

@@ -19,8 +19,8 @@ struct snap_instants {
 	uint64_t *ids;   /* of the recording's stacks */
 	size_t *cursors; /* of each track: its run at or after the tick */
 	struct snap_holders holders;
-	uint32_t tick; /* at hand */
-	/* That waits may still take, and whether it has been told that some were left out. */
+	uint32_t tick; /* the current one */
+	/* That waits may still take, and whether a warning says that some were left out. */
 	size_t wait_bytes;
 	bool left_out, told;
 	struct snap_arena arena;

@@ -13,7 +13,7 @@
 /* The ids of the recording's stacks as numbers; malloc'ed, NULL without memory. */
 uint64_t *snap_recorded_ids(const struct snap_recording *recording);
 
-/* NULL: for nothing that is known, or that is to be told. */
+/* NULL: for nothing that is known, or that is to be shown. */
 const struct snap_wait *snap_recorded_wait_of(const struct snap_recording *recording,
 					      const struct snap_options *options,
 					      const struct snap_run *run);
@@ -45,7 +45,7 @@ struct snap_node *snap_recorded_copy_node(struct snap_arena *arena, const struct
 
 /*
  * Puts the nodes (one a process of the recording, NULL: not there) into the snapshot's tree, in the
- * recording's order; who has no parent there goes to the nearest one above. `flat`: all are roots.
+ * recording's order; a process without its parent there goes to the nearest one above. `flat`: all are roots.
  * False without memory.
  */
 bool snap_recorded_make_tree(struct snap_arena *arena, const struct snap_recording *recording,
