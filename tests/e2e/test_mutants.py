@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Damaged ELF files and DWARF under sanitizers, on the way that the product takes: see fuzz/mutants.c.
-STACKSNAP_MUTANTS in the environment is how many inputs there are (12000 for the figure of SECURITY.md, which take
-a slow machine a quarter of an hour), STACKSNAP_MUTANTS_SEED their seed."""
+STACKSNAP_MUTANTS in the environment is how many inputs there are (12000 for the figure of the security design, which
+take a slow machine a quarter of an hour), STACKSNAP_MUTANTS_SEED their seed."""
 import os
 import re
 import subprocess
