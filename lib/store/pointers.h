@@ -38,8 +38,9 @@ struct snap_pointer_codec {
 	struct snap_pointer_table waits;
 	bool no_memory; /* what was counted, written or read is of no use */
 	/* READ */
-	uint64_t shown;  /* about how many bytes of a report so far */
-	const char *hex; /* the last text that was found to be hexadecimal */
+	size_t waits_read; /* those of `waits` whose contents were reached */
+	uint64_t shown;    /* about how many bytes of a report so far */
+	const char *hex;   /* the last text that was found to be hexadecimal */
 };
 
 /* READ: a report has so many bytes more, about; one that has no end is refused. */

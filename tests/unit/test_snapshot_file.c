@@ -247,6 +247,56 @@ static void test_least_waits(void **state _unused_)
 	free(bytes.data);
 }
 
+/* Of a chain of waits each is found in the contents of the one before it, and the last ones near the end. */
+static void test_chain_of_waits(void **state _unused_)
+{
+	enum { COUNT = 1000 };
+	static struct snap_wait waits[COUNT];
+	struct snap_member member = { .tid = 9, .name = "x", .cpu = -1, .wait = &waits[0] };
+	struct snap_stack stack = { .id = "00000000000000aa",
+				    .count = 1,
+				    .description = "same",
+				    .threads = &member,
+				    .thread_count = 1 };
+	struct snap_node node = { .pid = 9,
+				  .name = "x",
+				  .uid = (uid_t)-1,
+				  .description = "x",
+				  .thread_count = 1,
+				  .stacks = &stack,
+				  .stack_count = 1 };
+	struct snap_node *root = &node;
+	struct snap_snapshot snapshot = { .host = TEST_HOST,
+					  .process_count = 1,
+					  .thread_count = 1,
+					  .stack_count = 1,
+					  .processes = &root,
+					  .root_count = 1 };
+	struct bytes bytes;
+	struct snap_snapshot *read;
+	const struct snap_wait *wait;
+	uint8_t *copy;
+	size_t count = 1;
+
+	for (size_t i = 0; i < COUNT; i++) {
+		waits[i] = snap_wait_init(SNAP_WAIT_THREAD, SNAP_WAIT_IS_CERTAIN);
+		waits[i].remaining_ns =
+			INT64_MAX; /* is written as the largest number that may be */
+		waits[i].owner.pid = waits[i].owner.tid = 9;
+		waits[i].owner.wait = i + 1 < COUNT ? &waits[i + 1] : NULL;
+	}
+	bytes = write_snapshot(&snapshot);
+	read = read_snapshot(bytes.data, bytes.size, &copy);
+	assert_non_null(read);
+	wait = read->processes[0]->stacks[0].threads[0].wait;
+	for (; wait->owner.wait; wait = wait->owner.wait, count++)
+		assert_in_range(wait->remaining_ns, INT64_MAX / 8, INT64_MAX);
+	assert_int_equal(count, COUNT);
+	snap_snapshot_destroy(read);
+	free(copy);
+	free(bytes.data);
+}
+
 /* In each room that is too small nothing is written behind it, and it is said. */
 static void test_room(void **state _unused_)
 {
@@ -601,6 +651,7 @@ int main(void)
 		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_least_waits),
+		cmocka_unit_test(test_chain_of_waits),
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_backing),
 		cmocka_unit_test(test_deep_tree),

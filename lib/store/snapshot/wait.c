@@ -16,10 +16,15 @@ enum {
 
 static const int64_t MOST_NUMBER = INT64_MAX / 4;
 
-/* A number that is -1 where it is unknown. */
+/*
+ * A number that is -1 where it is unknown. One that is out of range is written as the nearest that
+ * is in range: a timer of 300 years must not cost the report.
+ */
 static void code_number(struct snap_pointer_codec *to, int64_t *number)
 {
-	snap_code_i64(&to->codec, number);
+	int64_t near = *number < -1 ? -1 : *number > MOST_NUMBER ? MOST_NUMBER : *number;
+
+	snap_code_i64(&to->codec, snap_codec_reads(&to->codec) ? number : &near);
 	snap_codec_check(&to->codec, *number >= -1 && *number <= MOST_NUMBER,
 			 "invalid number in a wait");
 }

@@ -28,14 +28,14 @@ static void write_pointer(struct snap_pointer_codec *to, const struct snap_wait 
 	snap_code_u32(&to->codec, &number);
 }
 
-/* The next one of the list: what is in it follows later. */
+/* The next one of the list: its contents follow those of the ones before it. */
 static const struct snap_wait *new_wait(struct snap_pointer_codec *to)
 {
 	struct snap_codec *codec = &to->codec;
 	struct snap_wait *wait = NULL;
 
 	if (to->waits.count >= MOST_WAITS ||
-	    (to->waits.count + 1) * LEAST_WAIT > codec->size - codec->position) {
+	    (to->waits.count - to->waits_read + 1) * LEAST_WAIT > codec->size - codec->position) {
 		snap_codec_refuse(codec, "too many waits");
 		return NULL;
 	}
@@ -206,6 +206,7 @@ void snap_code_waits(struct snap_pointer_codec *to, struct snap_waits *waits)
 			snap_codec_refuse_memory(&to->codec);
 			return;
 		}
+		to->waits_read = i + 1;
 		/* The descriptions also read; when they count or write, they change nothing. */
 		snap_code_wait(to, (struct snap_wait *)(uintptr_t)to->waits.entries[i].key);
 		own[i] = to->shown - before + WAIT_SHOWN;
