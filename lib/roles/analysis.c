@@ -33,7 +33,7 @@ static void forget_memory(struct snap_capture *capture)
 		capture->processes[i].piece_count = 0;
 }
 
-/* Of these processes runtimes are not read again: without memory there are none. */
+/* The runtimes of these processes are not read again: without memory there are none. */
 static void forget_runtimes(struct snap_capture *capture, const struct snap_refusals *refusals)
 {
 	for (size_t i = 0; refusals && i < refusals->runtime_count; i++)
@@ -76,7 +76,7 @@ static struct stacksnap_error *analyze_capture(void *context, enum snap_effort e
 	remote.capture = capture;
 	forget_runtimes(capture, job->refusals);
 	options.symbols = options.symbols && effort == SNAP_EFFORT_ALL;
-	/* What a target has in its memory may have ended a parser, as well as its files. */
+	/* The memory of a target may have ended a parser, as well as its files. */
 	if (effort != SNAP_EFFORT_ALL)
 		options.runtimes = 0;
 	options.no_files = effort == SNAP_EFFORT_NO_FILES;
@@ -153,10 +153,11 @@ static struct stacksnap_error *keep_snapshot(const struct snap_snapshot *snapsho
 }
 
 /*
- * Every parser was ended, so somebody has it in for them; an address needs none. What is read here
- * are the collector's records: numbers, names, lines of maps, registers as plain bytes. The
- * collector wrote how many there are of what, and all of it is checked as it is read; their values
- * are the targets', and are looked up and copied, never followed. No stack, no ELF file, no DWARF.
+ * Used when every parser was ended, perhaps by an adversary: an address needs no parser. This reads
+ * only the collector's records: numbers, names, lines of maps, registers as plain bytes. The
+ * collector wrote the counts, and every one is checked as it is read. The values come from the
+ * targets; they are looked up and copied, never followed. No stack, no ELF file and no DWARF is
+ * read.
  */
 static struct stacksnap_error *list_addresses(const struct snap_fallback *fallback,
 					      struct snap_snapshot **ret)
@@ -195,7 +196,7 @@ static bool addresses_may_do(const struct stacksnap_error *err)
 		return true;
 	case SNAP_ERROR_NOT_FOUND:
 	case SNAP_ERROR_CANCELLED:
-	case SNAP_ERROR_OS: /* there is no sandbox to be had, for which there is a remedy */
+	case SNAP_ERROR_OS: /* there is no sandbox, for which there is a remedy */
 	case SNAP_ERROR_INVALID:
 	case SNAP_ERROR_PERMISSION:
 		return false;
@@ -268,7 +269,7 @@ struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector
 	bool alone = false;
 	struct stacksnap_error *err;
 
-	/* It has the uid of a target: that process could do to it what it likes. */
+	/* The parser has the uid of a target: that process could do anything to it. */
 	if (uid != fallback.uid) {
 		snap_parser_destroy(prepared);
 		prepared = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Analysis in a sandbox: from a collector's bytes, or a file of JSON, to a snapshot. Where a parser
- * is lost the snapshot has less (roles/fallback.h), at worst the address that each thread stood at,
- * and says what is missing and why.
+ * Analysis: makes a snapshot in a sandbox, from a collector's bytes or from a file of JSON. If a
+ * parser is lost, the snapshot has less (roles/fallback.h), at worst the pc of each thread, and
+ * says what is missing and why. Knows nothing of how the capture was taken, nor of output formats.
  */
 #ifndef SNAP_ROLES_ANALYSIS_H
 #define SNAP_ROLES_ANALYSIS_H
@@ -12,8 +12,8 @@
 #include "roles/parser.h"
 
 /*
- * Makes the parser for an analysis under these options before there is a capture: it enters its
- * sandbox while the targets are looked at. OS.
+ * Makes the parser for an analysis under these options before the capture exists: it enters its
+ * sandbox while the collector reads the targets. OS.
  */
 struct stacksnap_error *snap_analysis_prepare(const struct snap_options *options,
 					      int64_t deadline_ns,
@@ -21,9 +21,9 @@ struct stacksnap_error *snap_analysis_prepare(const struct snap_options *options
 
 /*
  * Analyzes the collector's capture until `deadline_ns` (CLOCK_MONOTONIC; 0: never), at worst with
- * nothing but addresses; where that is over already, these take a moment. `prepared` was made for these very options, and is used
- * up; NULL: none was. Where even the last try failed, addresses are listed without a parser. Errors
- * of snap_analyze(); OS when there is no sandbox to be had.
+ * addresses alone; these take a moment more if the deadline has passed. `prepared` was made for
+ * these very options, and is used up; NULL: none was made. If even the last try fails, addresses
+ * are listed without a parser. Errors of snap_analyze(); OS when the sandbox cannot be made.
  */
 struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
 						struct snap_parser *prepared,

@@ -68,7 +68,7 @@ struct snap_broker snap_local_broker(struct snap_local_broker *local)
 
 /* ---- the parser's side ---- */
 
-/* False: no such file can be named, so there is none. */
+/* False: the request cannot name such a file, so there is none. */
 static bool pack(const struct snap_remote_finder *remote, const struct snap_file_request *request,
 		 struct snap_broker_request *ret)
 {
@@ -110,7 +110,7 @@ static void note_runtimes(void *context, const struct snap_process *process)
 			process ? (uint64_t)(process - remote->capture->processes) + 1 : 0;
 }
 
-/* Answers to earlier requests came too late for whoever carried them; they are dropped. */
+/* Answers to earlier requests came too late for the process that relayed them; they are dropped. */
 static struct stacksnap_error *hear(const struct snap_remote_finder *remote,
 				    struct snap_broker_answer *answer, int *fd_ret)
 {
@@ -131,7 +131,7 @@ static struct stacksnap_error *hear(const struct snap_remote_finder *remote,
 	}
 }
 
-/* One that is not there any more has no files; whatever else was wrong is told. */
+/* A broker that has gone has no files; every other error is returned. */
 static struct stacksnap_error *exchange(const struct snap_remote_finder *remote,
 					const struct snap_broker_request *request,
 					struct snap_broker_answer *answer, int *fd_ret)
@@ -163,7 +163,7 @@ static struct stacksnap_error *ask(void *context, const struct snap_file_request
 		return snap_error_not_found();
 	packed.sequence = ++remote->sequence;
 	err = exchange(remote, &packed, &answer, &fd);
-	/* An answer that does not come leaves nothing to wait for. */
+	/* After a missing answer the two sides would be out of step. */
 	remote->out_of_step = err && snap_error_code(err) != SNAP_ERROR_NOT_FOUND;
 	if (!err)
 		err = snap_wire_unpack_error(&answer.error);
@@ -231,7 +231,7 @@ struct stacksnap_error *snap_broker_send(int channel, uint32_t sequence,
 	return snap_wire_send(channel, &answer, sizeof(answer), fd);
 }
 
-/* Whatever was not sent by who opened it: errors, and files of this host's own making. */
+/* Sends what the opener did not send itself: errors, and files that this process made. */
 static struct stacksnap_error *send_rest(const struct snap_broker_reply *reply,
 					 const struct snap_broker_request *request,
 					 struct stacksnap_error *err)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Broker: how a parser gets files. It asks by number and kind, never by path; whoever answers
- * checks the question, finds the file and hands over a read-only descriptor of a regular file.
+ * Broker: how a parser gets files. The parser asks by number and kind, never by path. The process
+ * that answers checks the request, finds the file and hands over a read-only descriptor of a
+ * regular file.
  *
  *     parser --request--> broker --request--> opener (roles/opener/opener.h)
  *       ^                        <---word----   |
  *       +------------------descriptor-----------+
  *
- * Who carries the request never holds the file: closing one that a file system in user space serves
- * waits for that file system's answer, for as long as it likes. Knows nothing of what is in the
+ * The process that relays the request never has the file open: closing a file that a file system in
+ * user space serves can wait for that file system without end. Knows nothing of what is in the
  * files.
  */
 #ifndef SNAP_ROLES_BROKER_H
@@ -32,7 +33,7 @@ struct snap_broker_request {
 	char name[SNAP_BROKER_NAME]; /* ended by NUL, no slash; "" none */
 };
 
-/* To a request; the parser takes none but that to its last request. */
+/* The answer to a request; the parser accepts only the answer to its last request. */
 struct snap_broker_answer {
 	uint32_t sequence;
 	struct snap_wire_error error; /* none: the message has a descriptor */
@@ -42,15 +43,17 @@ struct snap_broker_answer {
 
 /* What becomes of a request. */
 struct snap_broker_reply {
-	int channel;      /* to the parser; -1: to nobody, whether there is a file is all */
-	int64_t until_ns; /* CLOCK_MONOTONIC: nobody waits for it any longer; 0: as long as it takes */
+	int channel;      /* to the parser; -1: only asks whether there is a file */
+	int64_t until_ns; /* CLOCK_MONOTONIC: the end of the wait; 0: none */
 	bool is_sent;     /* is set: the answer is on its way to the channel */
 	int fd;           /* is set: else the descriptor, the caller's; -1: none */
 };
 
 #define SNAP_BROKER_REPLY(to) ((struct snap_broker_reply){ .channel = (to), .fd = -1 })
 
-/* Who answers. Errors as of struct snap_file_finder: then nothing is sent, and there is no fd. */
+/*
+ * Answers requests. Errors as of struct snap_file_finder: then nothing is sent, and there is no fd.
+ */
 struct snap_broker {
 	struct stacksnap_error *(*answer)(void *context, const struct snap_broker_request *request,
 					  struct snap_broker_reply *reply);
@@ -66,12 +69,12 @@ struct snap_local_broker {
 struct snap_broker snap_local_broker(struct snap_local_broker *local);
 
 /*
- * Which file a request is about, whatever it asks of it, as a number that is not 0: of a module, or
- * of a process's perf map.
+ * The file that a request is about, as a number that is not 0: a module, or the perf map of a
+ * process. The kind of the request makes no difference.
  */
 uint64_t snap_broker_file_id(const struct snap_broker_request *request);
 
-/* Whether a request that came from outside is one: ranges, ends, no slash. */
+/* Whether a request from another process is valid: ranges, ends, no slash. */
 bool snap_broker_is_valid(const struct snap_broker_request *request);
 
 /* A descriptor that may be given to a parser: a regular file, open for reading alone. FORMAT. */
@@ -90,14 +93,17 @@ struct snap_remote_finder {
 	int channel;
 	const struct snap_capture *capture;
 	uint64_t *file_id; /* where snap_broker_file_id() of what is read is noted; NULL: nowhere */
-	/* where the number of the process is noted, plus 1, whose runtimes are read; NULL: nowhere */
+	/* receives the number, plus 1, of the process whose runtimes are read; NULL: not wanted */
 	uint64_t *runtimes_of;
-	bool out_of_step;  /* what was asked last was not answered: nobody is asked any more */
+	bool out_of_step;  /* the last request was not answered: no other is sent */
 	uint32_t sequence; /* of the last request */
 };
 struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote);
 
-/* The other side: answers one request that has arrived at `channel`. *gone_ret: nobody is there. */
+/*
+ * The other side: answers one request that has arrived at `channel`. *gone_ret: the parser has
+ * gone.
+ */
 struct stacksnap_error *snap_broker_serve(const struct snap_broker *broker, int channel,
 					  bool *gone_ret) _must_check_;
 
@@ -106,7 +112,7 @@ struct stacksnap_error *snap_broker_serve_request(const struct snap_broker *brok
 						  const struct snap_broker_request *request,
 						  bool *gone_ret) _must_check_;
 
-/* A finder that finds nothing; a broker that refuses whatever is asked. */
+/* A finder that finds nothing; a broker that refuses every request. */
 struct snap_file_finder snap_no_files(void);
 struct snap_broker snap_no_broker(void);
 

@@ -12,11 +12,14 @@ enum {
 	MOST_LATE = 2,    /* tries that may be late before it asks for less */
 };
 
-/* For the last effort where somebody waits; and at least, behind the deadline if need be. */
+/* The time of the last effort if a caller waits; and its least time, even past the deadline. */
 static const int64_t ASKED_NS = 330000000, LEAST_NS = 100000000;
-/* Kept for the last effort, and for what is done without a parser: a part of the time, and at most. */
+/*
+ * Kept for the last effort, and for listing addresses without a parser: one part of the time, at
+ * most so much.
+ */
 static const int64_t RESERVE_PART = 5, RESERVE_NS = 800000000;
-/* A try that has less than that has no use. */
+/* A try with less time than that is useless. */
 static const int64_t USE_NS = 20000000;
 
 /* ---- files that ended a parser ---- */
@@ -34,7 +37,7 @@ static bool is_refused(const struct snap_refusals *refusals, uint64_t file_id)
 	return is_among(refusals->files, refusals->count, file_id);
 }
 
-/* The reason goes to the report as why this file's symbols are missing; then there is no other. */
+/* The report gives this reason for the missing symbols of the file, and no other. */
 static struct stacksnap_error *answer_request(void *context,
 					      const struct snap_broker_request *request,
 					      struct snap_broker_reply *reply)
@@ -118,8 +121,8 @@ static bool is_asked(const struct snap_fallback *fallback)
 }
 
 /*
- * The time of the whole ladder, with what is kept for its end: whatever the parsers before it do,
- * the last one has its time, and so has whoever lists addresses when that is late as well.
+ * Divides the time of the whole ladder, and keeps a reserve for its end: whatever the first parsers
+ * do, the last one has its time, and so has the listing of addresses if that one is late as well.
  */
 static void divide_time(struct try *try)
 {
@@ -130,7 +133,7 @@ static void divide_time(struct try *try)
 		try->work_until_ns = deadline_ns - (reserve < RESERVE_NS ? reserve : RESERVE_NS);
 }
 
-/* Five eighths of what there is until then. */
+/* Five eighths of the time until then. */
 static int64_t share_of(int64_t now, int64_t until_ns)
 {
 	return until_ns > now ? now + (until_ns - now) / 8 * 5 : now;
@@ -208,8 +211,9 @@ static bool may_be_tried_again(const struct stacksnap_error *err)
 }
 
 /*
- * What the next one does without. Of a process whose memory was read the runtimes alone go, as it
- * may well be that memory. Only if time was lost is there none for finding out that it was a file.
+ * Decides what the next parser does without. If memory of a process was read, only the runtimes of
+ * that process are left out at first: the memory is the likely cause. After a late try the file is
+ * left out as well, as there is no time to find out which of the two it was.
  */
 static bool refuse_place(struct snap_refusals *refusals, bool was_late, const struct place *place)
 {
@@ -220,13 +224,15 @@ static bool refuse_place(struct snap_refusals *refusals, bool was_late, const st
 	return has_news;
 }
 
-/* A crash is soon there: a hostile file that ends a parser then costs no more than itself. */
+/*
+ * A crash comes soon, so a hostile file that crashes a parser costs no more than its own symbols.
+ */
 static bool is_out_of_time(const struct snap_fallback *fallback, bool was_late)
 {
 	return is_asked(fallback) && (was_late || snap_parser_has_enough(fallback->asked_ns));
 }
 
-/* What comes after one that failed. Each is tried without what the last one was at. */
+/* Chooses the try after a failed one: without what the failed one was reading. */
 static void step_down(struct try *try, struct snap_refusals *refusals, bool was_late,
 		      const struct place *place)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Fallback: work that is tried again with less where its parser dies or is late.
+ * Fallback: runs work in a parser, and tries again with less if the parser dies or is late.
  *
- * What hostile files can spoil is spoilt step by step. The next parser does without the file that
- * the last one was at, or without the runtimes of the process whose memory it was at, a few times;
- * then without symbols; then without any byte that a target made. Knows nothing of what the work
- * is.
+ * Hostile files spoil the result only step by step. The next parser does without the file that the
+ * last one was reading, or without the runtimes of the process whose memory it was reading, a few
+ * times. Then it does without symbols, and at last without any byte that a target made. Knows
+ * nothing of what the work is.
  */
 #ifndef SNAP_ROLES_FALLBACK_H
 #define SNAP_ROLES_FALLBACK_H
 
 #include "roles/parser.h"
 
-/* How much is made out. Each reads less of what the targets made than the one before. */
+/* How much is read. Each step reads less of what the targets made than the one before. */
 enum snap_effort {
 	SNAP_EFFORT_ALL,
 	SNAP_EFFORT_NO_SYMBOLS,
@@ -39,7 +39,7 @@ struct snap_broker snap_refusing_broker(struct snap_refusals *refusals);
 bool snap_refuse_file(struct snap_refusals *refusals, uint64_t file_id, size_t most);
 
 struct snap_fallback {
-	/* In the parser, in a copy of `context`; what it is to do without is in job->refusals. */
+	/* Runs in the parser, on a copy of `context`; job->refusals says what to leave out. */
 	struct stacksnap_error *(*work)(void *context, enum snap_effort effort,
 					struct snap_parser_job *job);
 	/* In this process: reads the result, and takes over the mapping unless it fails. */
@@ -50,26 +50,29 @@ struct snap_fallback {
 	uid_t uid;
 	int inputs[SNAP_PARSER_INPUTS];
 	/*
-	 * CLOCK_MONOTONIC; 0: none. All tries end before it, with some time to spare. Where it is
-	 * reached already there is the last one, which has 100 ms.
+	 * CLOCK_MONOTONIC; 0: none. All tries end some time before it. If it has passed already,
+	 * only the last try is made, for 100 ms.
 	 */
 	int64_t deadline_ns;
 	uint64_t capacity; /* see struct snap_parser_start */
 	enum snap_effort first;
 	/*
-	 * As in struct snap_parser_call, for all tries but the last. Who is asked tries nothing but
-	 * the last effort once that time is over, or with `no_less` nothing at all.
+	 * As in struct snap_parser_call, for all tries but the last. Once that time is over, only
+	 * the last effort is tried, or with `no_less` nothing at all.
 	 */
 	_Atomic int64_t *asked_ns;
 	bool no_less;
-	/* Is set: with what it ended, and what happened first; NULL: nothing. The caller's. */
+	/*
+	 * Set by the run: the last effort, and the first error (NULL: none), which the caller
+	 * destroys.
+	 */
 	enum snap_effort effort;
 	struct stacksnap_error *reason;
 };
 
 /*
- * Makes the parser of the first try beforehand: everything but broker, inputs and deadline has to
- * be there. OS.
+ * Makes the parser of the first try beforehand: everything but broker, inputs and deadline must be
+ * set. OS.
  */
 struct stacksnap_error *snap_fallback_prepare(const struct snap_fallback *fallback,
 					      struct snap_parser **ret) _must_check_;

@@ -30,7 +30,7 @@ static struct stacksnap_error *keep_wait(void *context, uint32_t stack, uint32_t
 	return snap_log_explain(context, stack, object, wait);
 }
 
-/* Names are not lost for want of memory for these. */
+/* A lack of memory here does not cost the names. */
 static struct stacksnap_error *explain_waits(struct snap_log *log,
 					     const struct snap_options *options,
 					     const struct snap_file_finder *finder)
@@ -64,9 +64,9 @@ static struct stacksnap_error *write_names(void *context, enum snap_effort effor
 	struct snap_options options = *naming->options;
 	struct stacksnap_error *err;
 
-	/* Nobody looks for files then: that none was found says nothing of them. */
+	/* No files are looked for then, so a file that was not found is no news about it. */
 	options.symbols = options.symbols && effort == SNAP_EFFORT_ALL;
-	/* Without the beginnings of modules there is nothing but what the kernel says of them. */
+	/* Without the first pages of modules, only the kernel's facts about them are left. */
 	for (size_t i = 0; i < log->capture->process_count && effort == SNAP_EFFORT_NO_FILES; i++)
 		log->capture->processes[i].piece_count = 0;
 	/* The last effort takes no time. */
@@ -111,7 +111,7 @@ static bool is_done(const struct snap_log *log, const struct snap_options *optio
 	       (options->explain == SNAP_EXPLAIN_NO || !snap_log_has_waits_left(log));
 }
 
-/* What is left of the names, and why: what happened first. */
+/* Warns of what names are left, and of the first error as the reason. */
 static void warn_of_losses(struct snap_log *log, const struct stacksnap_error *reason,
 			   const char *rest)
 {
@@ -121,7 +121,7 @@ static void warn_of_losses(struct snap_log *log, const struct stacksnap_error *r
 
 static int64_t deadline_of(const struct snap_options *options, int64_t patience_ns)
 {
-	/* Who downloads has deadlines of his own. */
+	/* Downloads have deadlines of their own. */
 	if (options->debuginfod && patience_ns < PATIENCE_WITH_DOWNLOADS_NS)
 		patience_ns = PATIENCE_WITH_DOWNLOADS_NS;
 	return snap_clock_ns(CLOCK_MONOTONIC) + patience_ns;
@@ -130,11 +130,11 @@ static int64_t deadline_of(const struct snap_options *options, int64_t patience_
 static void warn_of_time(struct snap_log *log)
 {
 	snap_capture_warn(log->capture, "names_late", 0, 0,
-			  "names are missing: the recording was told to end before all were found "
+			  "names are missing: the recording had to end before all were found "
 			  "(a file of --format snaprec has all when it is rendered later)");
 }
 
-/* *late_ret is set where it was late because somebody waits. */
+/* *late_ret is set if the run was late because a caller waits for its end. */
 static struct stacksnap_error *run_ladder(struct snap_log *log, struct snap_fallback *fallback,
 					  bool *late_ret)
 {
@@ -183,7 +183,10 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 
 	if (is_done(log, options))
 		return NULL;
-	/* Who wants none now may want them where the debug files are: then they are looked up. */
+	/*
+	 * A user without symbols now may want them on the host that has the debug files: they are
+	 * found there.
+	 */
 	if (limits->for_file && !options->symbols)
 		return NULL;
 	err = snap_parser_pick_uid(log->capture, &fallback.uid);
@@ -192,7 +195,7 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 	if (err || limits->for_file)
 		return err;
 	if (!is_done(log, options) && snap_parser_has_enough(limits->asked_ns)) {
-		/* Where they lie is told soon. */
+		/* Modules and offsets are found in a moment. */
 		late = true;
 		fallback.first = SNAP_EFFORT_NO_FILES;
 		err = run_ladder(log, &fallback, &late);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Naming: the names of a log's frames and what its threads wait for, found in a parser.
+ * Naming: finds the names of a log's frames, and what its threads wait for, in a parser.
  *
- * The parser is a copy of this process, so it has the log; what comes back are names. Where it is
- * lost, another one does what can be done with less: without files (modules and offsets), at last
- * without any byte of the targets. Knows nothing of how frames came into the log.
+ * The parser is a copy of this process, so it has the log, and sends back names. If it is lost,
+ * another parser does with less: without files (modules and offsets), and at last without any byte
+ * of the targets. Knows nothing of how frames came into the log.
  */
 #ifndef SNAP_ROLES_NAMING_H
 #define SNAP_ROLES_NAMING_H
@@ -15,14 +15,14 @@
 
 struct snap_naming_limits {
 	int64_t patience_ns;
-	_Atomic int64_t *asked_ns; /* see struct snap_parser_call: all is done a second later */
-	bool for_file; /* what is not known by then stays unnamed: whoever reads it can name it */
+	_Atomic int64_t *asked_ns; /* see struct snap_parser_call: done a second later */
+	bool for_file;             /* unnamed frames stay so: a reader of the file can name them */
 };
 
 /*
- * Fills log->names as snap_analyze_log_names() does, and log->explained, within limits; the broker answers about
- * log->capture. A parser that was lost is a warning there (parser_failed), and may leave frames
- * without names; time that was up is another (names_late). NO_MEMORY, CANCELLED.
+ * Fills log->names as snap_analyze_log_names() does, and log->explained, within limits; the broker
+ * answers about log->capture. A lost parser becomes a warning there (parser_failed), and may leave
+ * frames without names; a run out of time becomes another (names_late). NO_MEMORY, CANCELLED.
  */
 struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_options *options,
 					const struct snap_broker *broker,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Work in a sandbox: see parser.h. The result lies behind a page that says how the work went; both
- * are read when nobody can write to them any more.
+ * Work in a sandbox: see parser.h. The result follows a page that says how the work went. Both are
+ * read once no process can write to them any more.
  */
 #include "roles/parser.h"
 
@@ -23,13 +23,13 @@ enum {
 	MOST_CPU_S = 60,              /* of one piece of work */
 	HEADER_SIZE = SNAP_MOST_PAGE, /* before the result */
 	/*
-	 * Somebody waits for each answer of one that stays, with the next tick in view: behind
-	 * programs that compute it would come too late for a fifth of the ticks.
+	 * A recorder waits for each answer of a parser that stays, before the next tick. Behind
+	 * programs that compute, the answer would come too late for a fifth of the ticks.
 	 */
 	SHORT_SLICE_NS = 100000,
 	/*
-	 * One whose end a report waits for comes before what computes all the time, until it has
-	 * used so much of a processor: somebody may have taken it over.
+	 * A parser that a report waits for comes before programs that compute, until it has used so
+	 * much of a processor: an adversary may have taken it over.
 	 */
 	FIRST_NICE = -10,
 	FIRST_CPU_NS = 1000000000,
@@ -50,7 +50,7 @@ struct snap_parser {
 	struct snap_parser_start start;
 	struct snap_role role;
 	struct header *header; /* the result is behind it */
-	bool is_put_back;      /* it comes before others no more */
+	bool is_put_back;      /* it has lost its priority */
 };
 
 /* ---- in the parser ---- */
@@ -64,7 +64,7 @@ static unsigned cpu_seconds(int64_t deadline_ns)
 	return left < 0 ? 1 : (unsigned)(left / 1000000000) + 1;
 }
 
-/* All signals are blocked in a role, and this limit is one. */
+/* A role blocks all signals, and the limit of processor time is a signal. */
 static void hear_of_the_limit(void)
 {
 	sigset_t set;
@@ -74,20 +74,23 @@ static void hear_of_the_limit(void)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* The caller's flag may lie in memory that is shared; a copy of it is never set. */
+/*
+ * The caller's flag may be in shared memory, which is unmapped here; a private copy would never be
+ * set.
+ */
 static void forget_cancel_flag(const struct snap_options *options)
 {
 	((struct snap_options *)(uintptr_t)options)->cancel = NULL;
 }
 
-/* Nothing of its maker's is left to it but what it is given here. */
+/* Leaves the parser nothing of its maker's but what it is given here. */
 static struct stacksnap_error *enter_sandbox(const struct snap_options *options,
 					     const struct snap_sandbox *sandbox, const void *memory,
 					     uint64_t memory_size)
 {
 	struct stacksnap_error *err;
 
-	/* What the C library says about a broken heap would stand among the report. */
+	/* The C library's message about a broken heap would appear in the middle of the report. */
 	snap_role_leave_standard_descriptors();
 	snap_role_close_all_but(&sandbox->channel, 1);
 	hear_of_the_limit();
@@ -200,7 +203,7 @@ void snap_parser_destroy(struct snap_parser *parser)
 	free(parser);
 }
 
-/* To one that has died already nothing need be sent: its end is seen at once. */
+/* A parser that has died already needs no input: its end is noticed at once. */
 static struct stacksnap_error *send_inputs(const struct snap_parser *parser,
 					   const struct snap_parser_call *call)
 {
@@ -227,7 +230,9 @@ bool snap_parser_has_enough(_Atomic int64_t *asked_ns)
 	return asked && snap_clock_ns(CLOCK_MONOTONIC) >= asked + SNAP_PARSER_HURRY_NS;
 }
 
-/* Tells it when it has had its time; whether it has had more than that. */
+/*
+ * Sets `enough` when the parser's time is up. True: it is past that time by half, or its deadline.
+ */
 static bool is_late(const struct snap_parser *parser, const struct snap_parser_call *call)
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
@@ -300,7 +305,7 @@ static struct stacksnap_error *describe_end(int status)
 				 WEXITSTATUS(status));
 }
 
-/* What it says that went wrong. Whether the run is cancelled is not for it to say. */
+/* The error that the parser reports. It cannot claim that the run is cancelled. */
 static struct stacksnap_error *unpack_error(const struct snap_wire_error *told)
 {
 	struct stacksnap_error *err = snap_wire_unpack_error(told);
@@ -312,8 +317,8 @@ static struct stacksnap_error *unpack_error(const struct snap_wire_error *told)
 }
 
 /*
- * What it left behind, which nobody can change any more: it has ended. The mapping is the caller's
- * then, but for what nothing was put in.
+ * Takes the result of a parser that has ended, so that no process can change it any more. The
+ * mapping becomes the caller's, except for the unused rest, which is unmapped.
  */
 static struct stacksnap_error *take_result(struct snap_parser *parser, int status,
 					   const uint8_t **bytes_ret, uint64_t *size_ret)

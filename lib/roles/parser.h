@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Parser: a piece of work on hostile bytes, done in a sandboxed process, with an end in sight.
+ * Parser: a sandboxed process that does one piece of work on hostile bytes, within a limited time.
  *
  * The work is a function that runs in a copy of this process after snap_sandbox_enter(), asks for
- * files through a broker, and leaves its result as bytes in memory that both see. The result is
- * read when the process has gone, so it cannot change while it is looked at; it is as hostile as
- * what it was made from. Knows nothing of what the work is.
+ * files through a broker, and leaves its result as bytes in memory that both share. The result is
+ * read when the process has ended, so it cannot change while it is read. It is as hostile as the
+ * bytes it was made from. Knows nothing of what the work is.
  *
- * It is made as a copy of its maker, and keeps none of what that shares with others: descriptors,
- * shared memory, priority. So what it can change is its own memory and the result.
+ * A parser is a copy of its maker. It keeps nothing that its maker shares with other processes: no
+ * descriptors, no shared memory, no priority. So it can change only its own memory and the result.
  *
- * Making a parser takes milliseconds, most of them for the sandbox. So it can be made before there
- * is anything to read: it waits in the sandbox until snap_parser_run() sends it its input.
+ * Making a parser takes milliseconds, most of them for the sandbox. So it can be made before its
+ * input exists: it waits in the sandbox until snap_parser_run() sends the input.
  */
 #ifndef SNAP_ROLES_PARSER_H
 #define SNAP_ROLES_PARSER_H
@@ -30,7 +30,7 @@ struct snap_parser_job {
 	uint64_t *file_id;                    /* for struct snap_remote_finder */
 	uint64_t *runtimes_of;                /* the same */
 	const struct snap_refusals *refusals; /* see roles/fallback.h; NULL: nothing is refused */
-	const volatile int *enough;           /* not 0: what is known by now will have to do */
+	const volatile int *enough;           /* not 0: finish with what is known by now */
 	uint8_t *out;                         /* zeroed memory, shared */
 	uint64_t capacity;                    /* bytes of it */
 	uint64_t size;                        /* the work sets how many there are */
@@ -48,7 +48,9 @@ struct snap_parser_start {
 
 struct snap_parser;
 
-/* Whether somebody has been waiting for that long; `asked_ns` as in struct snap_parser_call. */
+/*
+ * Whether a caller has waited for SNAP_PARSER_HURRY_NS; `asked_ns` as in struct snap_parser_call.
+ */
 bool snap_parser_has_enough(_Atomic int64_t *asked_ns);
 
 /* A uid for a sandbox that none of these processes has. NO_MEMORY. */
@@ -71,20 +73,20 @@ struct snap_parser_call {
 	int inputs[SNAP_PARSER_INPUTS]; /* copies are sent; -1: none */
 	int64_t deadline_ns;            /* CLOCK_MONOTONIC, when it is killed; 0: never */
 	/*
-	 * CLOCK_MONOTONIC: since when somebody waits for the end, 0: nobody does; NULL: nobody will.
-	 * From then on the work has SNAP_PARSER_HURRY_NS until it is told that this is enough, and
-	 * half as much again until it is killed.
+	 * CLOCK_MONOTONIC: since when a caller waits for the end; 0: none does; NULL: none will.
+	 * From then on the work has SNAP_PARSER_HURRY_NS until `enough` is set, and half as much
+	 * again until it is killed.
 	 */
 	_Atomic int64_t *asked_ns;
-	/* are set: what the parser had last noted in its job */
+	/* set by the run: what the parser noted last in its job */
 	uint64_t file_id, runtimes_of;
 };
 
 /*
- * Has the work done, once, and hands over its bytes: a mapping that the caller munmaps, *size_ret
- * of it. The parser has ended afterwards. The work's own error is returned as it was. Else:
- * CANCELLED; TIMEOUT ("... took too long"), CRASHED ("... was killed by signal 6"), FORMAT (it
- * asked for what makes no sense): then another kind of work may still succeed. OS.
+ * Has the work done, once, and returns its bytes: a mapping of *size_ret bytes that the caller
+ * munmaps. The parser has ended afterwards. An error of the work itself is returned unchanged.
+ * Other errors: CANCELLED; TIMEOUT ("... took too long"), CRASHED ("... was killed by signal 6"),
+ * FORMAT (its request made no sense): then other work may still succeed. OS.
  */
 struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
 					const uint8_t **bytes_ret, uint64_t *size_ret) _must_check_;
@@ -105,9 +107,9 @@ struct snap_parser_stay {
 };
 
 /*
- * Makes a parser that stays (see roles/unwinder/unwinder.h): a role that is in the sandbox, without
- * limit on its processor time, before `run` is called; `run` is not called when the sandbox
- * refused. Its maker bounds that time.
+ * Makes a parser that stays (see roles/unwinder/unwinder.h). It enters the sandbox, without a limit
+ * on its processor time, before it calls `run`; without a sandbox `run` is not called. Its maker
+ * bounds its time.
  */
 struct stacksnap_error *snap_parser_spawn(const struct snap_parser_stay *stay,
 					  struct snap_role *ret) _must_check_;

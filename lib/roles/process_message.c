@@ -11,7 +11,7 @@
 /* What both sides hand to the codec: the newest of all versions. */
 enum { VERSION = 1 << 30 };
 
-/* What is sent before the bytes; their descriptor rides along. */
+/* Precedes the bytes; the message carries their descriptor. */
 struct header {
 	uint64_t size;
 };
@@ -64,7 +64,7 @@ static bool decode(struct snap_arena *arena, struct snap_process *ret,
 				    .size = bytes->size,
 				    .bytes = bytes->bytes,
 				    .arena = arena };
-	/* It stands for itself here; where it has its place is for the receiver to know. */
+	/* The codec needs a capture around the process; the receiver knows the real one. */
 	struct snap_capture alone = { .processes = ret, .process_count = 1 };
 
 	*ret = (struct snap_process){ 0 };

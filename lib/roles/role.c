@@ -19,7 +19,7 @@
 
 enum {
 	PATIENCE_MS = 100,
-	HELD_MS = 20, /* for one that sleeps then where not even SIGKILL wakes it */
+	HELD_MS = 20, /* for a role that sleeps by then where SIGKILL does not wake it */
 	KEPT_DESCRIPTORS = 8,
 	SEND_TIMEOUT_US = 200000, /* for a role that asks and does not listen to answers */
 };
@@ -83,7 +83,10 @@ void snap_role_outlive_thread(void)
 	prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 }
 
-/* Less than it had, which nobody refuses. Slices are of Linux 6.12; before it they mean nothing. */
+/*
+ * This gives up rights, which the kernel never refuses. Slices exist since Linux 6.12; older
+ * kernels ignore them.
+ */
 void snap_role_leave_priority(uint64_t slice_ns)
 {
 	struct sched_attr now = { .size = sizeof(now) };
@@ -160,7 +163,7 @@ void snap_role_close_all_but(const int *fds, size_t count)
 		sorted[at] = fds[i];
 		kept++;
 	}
-	/* Linux 5.9; before it they stay open, which costs nothing but tidiness. */
+	/* Linux 5.9; on older kernels they stay open, which does no harm. */
 	for (size_t i = 0; i < kept; i++) {
 		if ((unsigned)sorted[i] > from)
 			syscall(SYS_close_range, from, (unsigned)sorted[i] - 1, 0);
@@ -197,7 +200,7 @@ struct stacksnap_error *snap_wire_send(int channel, const void *bytes, size_t si
 	return n < 0 ? snap_error_os(errno, "cannot send to a process") : NULL;
 }
 
-/* The descriptor of a message, -1 if there is none; more than one never fit. */
+/* The descriptor of a message, -1 if there is none; the buffer has room for one only. */
 static int take_descriptor(struct msghdr *message)
 {
 	struct cmsghdr *header = CMSG_FIRSTHDR(message);

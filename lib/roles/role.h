@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Role: a process that does one part of the work, so that its end costs that part alone.
+ * Role: a process that does one part of the work, so that its end costs only that part.
  *
  *     supervisor   the caller's process: deadlines, the broker of files, output; no ptrace
  *     collector    takes the capture and keeps its descriptors (with its short-lived tracing child)
- *     parser       reads ELF, DWARF and whatever else a target made up; sandboxed
+ *     parser       reads ELF, DWARF and other bytes of targets; sandboxed
  *
- * A role is a copy of its maker that ends by _exit, knows nothing but its context, a channel (a
- * socket of messages) and what it inherited. It blocks all signals, gets SIGKILL when its maker's
- * process ends, and can always be killed. This file knows nothing of what roles do.
+ * A role is a copy of its maker that ends by _exit. It has its context, a channel (a socket of
+ * messages) and what it inherited. It blocks all signals, gets SIGKILL when its maker ends, and can
+ * always be killed. This file knows nothing of what roles do. SECURITY.md lists all processes.
  */
 #ifndef SNAP_ROLES_ROLE_H
 #define SNAP_ROLES_ROLE_H
@@ -25,53 +25,54 @@ struct snap_role {
 	int channel; /* SOCK_SEQPACKET; the maker's end */
 };
 
-/* Nothing is there yet. */
+/* No process. */
 #define SNAP_ROLE_NONE ((struct snap_role){ 0, -1, -1 })
 
 /*
- * Makes a process in which `run` is called with its end of the channel, and which ends when `run`
- * returns. `name` (at most 15 bytes) is its comm. It may allocate, so in a program with several
- * threads its end sends SIGCHLD (SNAP_SPAWN_ALLOCATES). OS.
+ * Makes a process that calls `run` with its end of the channel, and ends when `run` returns. `name`
+ * (at most 15 bytes) is its comm. It may allocate, so in a program with several threads its end
+ * sends SIGCHLD (SNAP_SPAWN_ALLOCATES). OS.
  */
 struct stacksnap_error *snap_role_spawn(const char *name, void (*run)(void *context, int channel),
 					void *context, struct snap_role *ret) _must_check_;
 
 /*
- * Kills the role if it still runs and reaps it, waiting at most 100 ms: one that sits in an
- * uninterruptible wait by then, or after 20 ms, is left behind. Afterwards there is nothing. Returns how it had ended
- * before it was killed, as wait(2) puts it; -1: it had not. Safe on SNAP_ROLE_NONE.
+ * Kills the role if it still runs, and reaps it. This waits for at most 100 ms, and for 20 ms if
+ * the role sleeps uninterruptibly; then the role is left behind. Afterwards *role is
+ * SNAP_ROLE_NONE. Returns the status of wait(2) if the role had ended before, else -1. Safe on
+ * SNAP_ROLE_NONE.
  */
 int snap_role_end(struct snap_role *role);
 
 /* Whether it has ended by itself; waits up to `timeout_ms`. */
 bool snap_role_has_ended(const struct snap_role *role, int timeout_ms);
 
-/* In a role: it is not to be killed at the end of its maker's thread any more. */
+/* In a role: the end of its maker's thread does not kill it any more. */
 void snap_role_outlive_thread(void);
 
 /*
- * In a role: no more of a processor than any other process, whatever its maker has been given or
- * has taken; one that is to wait for others (nice) still does. `slice_ns`: how long it wants to run
- * at a time, which everybody may say; who wants less comes sooner. 0: as everybody.
+ * In a role: gives up the priority of its maker, so that it has no more of a processor than any
+ * other process; a positive nice value stays. `slice_ns`: how long it wants to run at a time, which
+ * needs no right; a thread with a shorter slice runs sooner. 0: the default.
  */
 void snap_role_leave_priority(uint64_t slice_ns);
 
 /*
- * In a role that a report waits for: it is a session of its own, and it and that come before others,
- * with that nice value (-20 to 0), where this is permitted; a nice process stays as it is. Else it
- * would have no processor for seconds where hundreds of threads of a target wake up all the time.
- * snap_role_put_back() takes it away from a role, in its maker.
+ * In a role that a report waits for: begins a session, and gives the role and the session that nice
+ * value (-20 to 0), where this is permitted; a process with a positive nice value stays as it is.
+ * Otherwise it would get no processor for seconds while hundreds of threads of a target keep waking
+ * up. snap_role_put_back(), in the maker, takes the priority away again.
  */
 void snap_role_come_first(int nice);
 void snap_role_put_back(const struct snap_role *role);
 
 /*
- * In a role: 0, 1 and 2 lead nowhere from here on (2 stays in a build with sanitizers, whose
- * reports are to be heard).
+ * In a role: descriptors 0, 1 and 2 are /dev/null from here on (2 stays in a build with sanitizers,
+ * which report there).
  */
 void snap_role_leave_standard_descriptors(void);
 
-/* In a role: closes all descriptors but 0 to 2 and these, of which at most 8. */
+/* In a role: closes all descriptors except for 0 to 2 and these, at most 8. */
 void snap_role_close_all_but(const int *fds, size_t count);
 
 enum {
@@ -81,7 +82,7 @@ enum {
 
 /*
  * Sends a message of 1 to SNAP_WIRE_BYTES bytes, with a copy of `fd` unless that is -1. Never
- * raises SIGPIPE. OS: EPIPE when nobody is there any more.
+ * raises SIGPIPE. OS: EPIPE when the other end has gone.
  */
 struct stacksnap_error *snap_wire_send(int channel, const void *bytes, size_t size,
 				       int fd) _must_check_;
@@ -101,7 +102,7 @@ struct snap_wire_error {
 };
 
 void snap_wire_pack_error(const struct stacksnap_error *error, struct snap_wire_error *ret);
-/* NULL for none. What is no code is INTERNAL; the message is ended here. */
+/* NULL for none. An unknown code becomes SNAP_ERROR_OTHER; the message is cut at its room. */
 struct stacksnap_error *snap_wire_unpack_error(const struct snap_wire_error *error) _must_check_;
 
 #endif

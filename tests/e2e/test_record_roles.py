@@ -75,7 +75,7 @@ class Roles(Recorder):
 class Hurry(Recorder):
     """A recording that is told to end does so, also where the parser that names its frames stands still."""
 
-    LATE = "names are missing: the recording was told to end before all were found"
+    LATE = "names are missing: the recording had to end before all were found"
 
     def stopped_naming(self, begin):
         """A recording whose naming parser was stopped; `begin` makes one that is about to name."""

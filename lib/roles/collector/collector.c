@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Both sides of a collector: see collector.h. The supervisor knows of the capture only where its
- * bytes are, and waits for the collector no longer than it may, whatever holds it.
+ * Both sides of a collector: see collector.h. The supervisor knows only where the bytes of the
+ * capture are, and waits for the collector no longer than its time allows.
  *
  *     supervisor --options, by fork--> collector
  *                <--how it went, the shared memory of the capture--
  *                <--channel of a worker--      (a copy of the collector, which opens files)
- *                --the wish for another worker-->
+ *                --request for another worker-->
  *     supervisor --rules, requests--> worker --answers--> supervisor
  *                                            --descriptors--> parser
  */
@@ -34,21 +34,21 @@ enum {
 	TICK_MS = 20,      /* how often the cancel flag and the clock are looked at */
 	PATIENCE_MS = 150, /* how long a collector may take to end by itself */
 	BLOCK = 1 << 16,
-	HELD_TICKS = 15, /* in which a collector sleeps where it cannot be woken */
-	MOST_LOSSES = 8, /* collectors that are replaced for that */
+	HELD_TICKS = 15, /* for which a collector sleeps uninterruptibly, before it is replaced */
+	MOST_LOSSES = 8, /* collectors that are replaced for such sleeps */
 	FIRST_NICE = -20,
 };
 
-/* How long a new worker may take to be there. */
+/* How long it may take until a new worker is ready. */
 static const int64_t WORKER_NS = 2000000000;
 
-/* A worker has been made, or why not; with its channel. */
+/* Says that a worker was made, or why not; the message carries its channel. */
 struct worker_made {
 	struct snap_wire_error error;
 	pid_t pid;
 };
 
-/* The collector's first words, with the descriptor of capture->shared where there is one. */
+/* The collector's first message, with the descriptor of capture->shared if there is one. */
 struct capture_made {
 	struct snap_wire_error error;
 	uid_t parser_uid;
@@ -64,7 +64,7 @@ struct collector {
 	struct snap_capture *capture;
 };
 
-/* The worker, until its supervisor has gone. */
+/* The worker: serves until its supervisor has gone. */
 static void run_worker(void *context, int channel)
 {
 	struct collector *collector = context;
@@ -91,8 +91,10 @@ static struct stacksnap_error *send_capture(struct collector *collector,
 	return snap_wire_send(collector->channel, &made, sizeof(made), shared);
 }
 
-/* Another worker in place of the one there was. Where only the supervisor has its channel, the end
- * of the supervisor is the worker's. */
+/*
+ * Makes a worker in place of the last one. Only the supervisor keeps its channel, so the worker
+ * ends with the supervisor.
+ */
 static struct stacksnap_error *send_worker(struct collector *collector)
 {
 	struct worker_made word;
@@ -112,7 +114,7 @@ struct birth {
 	const struct snap_options *options; /* NULL: a capture is read */
 	const struct snap_collector_start *start;
 	int bytes;            /* the memfd for the capture */
-	volatile int *cancel; /* shared: not 0 when nobody wants it any more */
+	volatile int *cancel; /* shared: not 0 when the capture is no longer wanted */
 };
 
 static struct stacksnap_error *make_capture(struct collector *collector, const struct birth *birth)
@@ -128,7 +130,7 @@ static void take_options(struct collector *collector, const struct birth *birth)
 {
 	if (birth->options)
 		collector->options = *birth->options;
-	/* The time of the run, of which a collector before this one may have had a part. */
+	/* The time left of the run: an earlier collector may have used a part of it. */
 	if (birth->options && birth->start->deadline_ns)
 		collector->options.timeout_ns =
 			birth->start->deadline_ns - snap_clock_ns(CLOCK_MONOTONIC);
@@ -140,8 +142,8 @@ static void take_options(struct collector *collector, const struct birth *birth)
 }
 
 /*
- * A worker that is held in a read has this memory mapped for as long as it sleeps. Nobody reads it
- * any more, and we end without another look at it.
+ * A worker that is blocked in a read keeps this memory mapped while it sleeps. No process reads it
+ * any more.
  */
 static void free_shared_pages(const struct snap_capture *capture)
 {
@@ -159,7 +161,7 @@ static void run_collector(void *context, int channel)
 	uint32_t wish;
 	size_t size;
 
-	/* An output that somebody waits for the end of is not held open here. */
+	/* Closes the output, as a reader may wait for its end. */
 	snap_role_leave_standard_descriptors();
 	snap_role_close_all_but(kept, SNAP_ARRAY_SIZE(kept));
 	snap_role_come_first(FIRST_NICE);
@@ -172,7 +174,7 @@ static void run_collector(void *context, int channel)
 	failed = snap_error_ignore(send_worker(&collector));
 	snap_tracer_end(&collector.capture->tracer_fd);
 	snap_discover_end(collector.capture);
-	/* Whatever is said: it is the wish for another worker. */
+	/* Every message asks for another worker. */
 	while (!failed &&
 	       !snap_error_ignore(snap_wire_receive(channel, &wish, sizeof(wish), &size, NULL)) &&
 	       size > 0)
@@ -186,21 +188,21 @@ static void run_collector(void *context, int channel)
 struct snap_collector {
 	struct snap_role role;
 	struct snap_collector_start start;
-	struct snap_opener *opener; /* its workers, of which the supervisor has the channel */
-	bool worker_is_due;         /* its channel is on the way */
+	struct snap_opener *opener; /* its workers; the supervisor has the channel of one */
+	bool worker_is_due;         /* its channel is still to be received */
 	volatile int *cancel;       /* shared with the collector: whether it is to end */
 	int bytes, shared;          /* memfds; -1: there is none */
 	int64_t deadline_ns;
 	uid_t parser_uid;
 	uint64_t memory_bytes;              /* of managed runtimes */
-	const struct snap_options *options; /* of the work at hand */
+	const struct snap_options *options; /* of the current work */
 };
 
 static struct stacksnap_error *describe_end(struct snap_role *role)
 {
 	int status;
 
-	/* Its end of the channel closes a moment before it is to be waited for. */
+	/* The channel closes a moment before the process can be reaped. */
 	snap_role_has_ended(role, PATIENCE_MS);
 	status = snap_role_end(role);
 	if (status >= 0 && WIFSIGNALED(status))
@@ -212,7 +214,7 @@ static struct stacksnap_error *describe_end(struct snap_role *role)
 				 "the process that reads the targets exited early");
 }
 
-/* Waits for an answer: NULL when there is something to receive, or its end. */
+/* Waits for an answer: NULL when there is a message, or the channel was closed. */
 static struct stacksnap_error *await(int channel, const struct snap_options *options,
 				     int64_t deadline_ns)
 {
@@ -233,7 +235,7 @@ static struct stacksnap_error *await(int channel, const struct snap_options *opt
 	}
 }
 
-/* Receives one answer of a known size; CRASHED when there is nobody to give it. */
+/* Receives one answer of a known size; CRASHED if the other end has gone. */
 static struct stacksnap_error *hear(int channel, void *answer, size_t size, int *fd_ret)
 {
 	_cleanup_fd_ int fd = -1;
@@ -252,7 +254,7 @@ static struct stacksnap_error *hear(int channel, void *answer, size_t size, int 
 
 /* ---- its workers ---- */
 
-/* The channel of the worker that is on its way; -1: none is, or it is still. */
+/* Receives the channel of the new worker; -1: none was asked for, or it is not ready. */
 static int receive_worker(void *context, int64_t until_ns, pid_t *pid_ret)
 {
 	struct snap_collector *collector = context;
@@ -278,7 +280,7 @@ static int receive_worker(void *context, int64_t until_ns, pid_t *pid_ret)
 	return snap_take_fd(&channel);
 }
 
-/* It is held by a file system, or has died: another one takes its place. */
+/* The worker is blocked by a file system, or has died: asks for another one. */
 static void lose_worker(void *context)
 {
 	struct snap_collector *collector = context;
@@ -340,8 +342,9 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 }
 
 /*
- * What it reads of processes itself the kernel tells at once; but if some process makes even that
- * sleep, the collector is as expendable as its workers. The next one finds that process silent.
+ * The kernel answers at once what the collector itself reads of processes. If a process delays even
+ * that, the collector is replaced like a worker, and the next collector finds that the process does
+ * not respond.
  */
 static struct stacksnap_error *await_capture(struct snap_collector *collector)
 {
@@ -399,14 +402,14 @@ void snap_collector_dismiss(struct snap_collector *collector)
 		*collector->cancel = 1;
 	snap_opener_destroy(snap_take_ptr(collector->opener));
 	snap_close(&collector->role.channel);
-	/* The last one who has them frees their pages: that is not us. */
+	/* The last process that has them open frees their pages: that is not this one. */
 	snap_close(&collector->bytes);
 	snap_close(&collector->shared);
 }
 
 /*
- * Asked to go, it ends its own children and waits for them; killed, it leaves them to init, which
- * in a container may be a program that never does.
+ * A collector that is asked to end reaps its own children. A killed one leaves them to init, which
+ * in a container may be a program that never reaps.
  */
 static void end_collector(struct snap_collector *collector)
 {

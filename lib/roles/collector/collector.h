@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Collector: the role that touches targets. It takes a capture, or reads one from a file, hands its
- * bytes over, and stays to open files for it until it is let go.
+ * Collector: the role that touches targets. It takes a capture, or reads one from a file, and hands
+ * its bytes over. It stays, so that its workers can open files, until it is dismissed.
  *
- * A read of a target's memory or file system that never ends holds the collector and nobody else.
- * It has no ELF or DWARF code to run (but for --engine=ptrace, which the sandbox must be off for).
+ * A read of a target's memory or file system that never ends blocks no other role. The collector
+ * runs no ELF or DWARF code (except for --engine=ptrace, which needs the sandbox to be off). Knows
+ * nothing of stacks and names.
  */
 #ifndef SNAP_ROLES_COLLECTOR_COLLECTOR_H
 #define SNAP_ROLES_COLLECTOR_COLLECTOR_H
@@ -15,9 +16,9 @@
 
 struct snap_collector;
 
-/* How a collector comes to its capture. */
+/* How a collector gets its capture. */
 struct snap_collector_start {
-	/* Runs in the collector, with options of its own; errors come back as they are. */
+	/* Runs in the collector, with its own copy of the options; errors come back unchanged. */
 	struct stacksnap_error *(*make)(void *context, const struct snap_options *options,
 					struct snap_capture **ret);
 	void *context;
@@ -27,19 +28,19 @@ struct snap_collector_start {
 
 /*
  * Makes the collector, which begins at once. The options and `start` need not outlive this call in
- * the collector; the options' cancel flag is looked at by this process until the capture is there.
- * OS, NO_MEMORY.
+ * the collector; this process checks the options' cancel flag until the capture is there. OS,
+ * NO_MEMORY.
  */
 struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 					     const struct snap_collector_start *start,
 					     struct snap_collector **ret) _must_check_;
 /*
  * Waits for its capture, once. The errors are make's; CANCELLED by the options' flag; TIMEOUT when
- * the deadline was first; CRASHED when it died; OS with EINTR when there is no cancel flag and a
- * signal was handled.
+ * the deadline passed; CRASHED when the collector died; OS with EINTR when there is no cancel flag
+ * and a signal was handled.
  */
 struct stacksnap_error *snap_collector_await(struct snap_collector *collector) _must_check_;
-/* Nobody wants it any more: it begins to end, while the caller does something else. */
+/* The capture is no longer wanted: the collector begins to end, and the caller goes on. */
 void snap_collector_dismiss(struct snap_collector *collector);
 void snap_collector_destroy(struct snap_collector *collector);
 
@@ -64,13 +65,13 @@ struct stacksnap_error *snap_collector_save(struct snap_collector *collector,
 					    const struct snap_options *options,
 					    int fd) _must_check_;
 
-/* How many processes have files that were not opened in time, or ended who opened them. */
+/* How many openers were lost: a file was not opened in time, or an opener died over it. */
 unsigned snap_collector_held(const struct snap_collector *collector);
 
 /*
  * The broker of its files under these options, which must outlive it, for one piece of work at a
- * time; with debuginfod this process downloads. A collector that does not answer within two
- * seconds, or until the deadline, finds nothing more.
+ * time; with debuginfod this process downloads. A file that is not opened within two seconds, or
+ * until the deadline, is not found.
  */
 struct snap_broker snap_collector_broker(struct snap_collector *collector,
 					 const struct snap_options *options, int64_t deadline_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A core's headers and notes, from a parser to whoever wants them: see core.h. What the parser
- * leaves is a capture without stacks and a list of segments, described once for both sides.
+ * A core's headers and notes, read by a parser: see core.h. The parser leaves a capture without
+ * stacks and a list of segments; one description serves both sides.
  */
 #include "roles/core/core.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Unpacking in a sandbox: see core.h. A parser has the packed file and memory that it shares with
- * its maker, of two halves: it fills one while the maker writes the other one to the file. So it
- * opens, writes and keeps nothing, and what it makes is as large as the maker lets it be.
+ * Unpacking in a sandbox: see core.h. A parser has the packed file, and memory of two halves that
+ * it shares with its maker. It fills one half while the maker writes the other one to the file. So
+ * it opens and writes no file, and the maker limits the size of the result.
  *
  *     maker --packed file--> parser
  *           <--a half is filled--
@@ -32,7 +32,7 @@ enum {
 	TICK_MS = 20,
 };
 
-/* Of zeros there can be any number: whoever packed them must not keep us for ever. */
+/* A packed file can hold any number of zeros; it must not keep us busy for ever. */
 static const uint64_t MOST_BYTES = 1ull << 42;
 
 /* From the parser: so many bytes are in a half. */
@@ -78,7 +78,7 @@ static struct stacksnap_error *fill(struct unpacking *unpacking, struct snap_unp
 		}
 		left = step->in_size;
 		err = snap_unpacker_step(unpacker, step);
-		/* Nothing comes out any more, and nothing goes in. */
+		/* The last step has neither taken nor given bytes. */
 		filled->is_last = step->out_size == room && step->in_size == left &&
 				  (unpacking->at_end || left);
 	}
@@ -97,7 +97,7 @@ static void send_all(struct unpacking *unpacking, int channel)
 	for (unsigned count = 0; !filled.is_last; count++) {
 		filled.half = count % HALVES;
 		filled.size = 0;
-		/* The one before the last is to be free again. */
+		/* Waits until the half is free again. */
 		if (count >= HALVES && (snap_error_ignore(snap_wire_receive(
 						channel, &word, sizeof(word), &size, NULL)) ||
 					size == 0))
@@ -131,10 +131,10 @@ struct output {
 	int fd;
 	uint64_t size;    /* of the file so far */
 	uint64_t written; /* of it, without holes */
-	uint64_t most;    /* of that */
+	uint64_t most;    /* the limit of `written` */
 };
 
-/* A file without a name; its directory must have room for what is larger than memory. */
+/* A file without a name, in a directory with room for more than memory holds. */
 static struct stacksnap_error *open_output(struct output *output)
 {
 	const char *directory = getenv("TMPDIR");
@@ -146,7 +146,7 @@ static struct stacksnap_error *open_output(struct output *output)
 	if (output->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
 		char path[PATH_MAX];
 
-		/* A file system that knows no such files. */
+		/* A file system without O_TMPFILE. */
 		snprintf(path, sizeof(path), "%s/stacksnap-XXXXXX", directory);
 		output->fd = mkostemp(path, O_CLOEXEC);
 		if (output->fd >= 0)
@@ -165,7 +165,7 @@ static bool is_zero(const uint8_t *bytes, size_t size)
 	return bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0;
 }
 
-/* Bytes that are not all zero. */
+/* Writes bytes that are not all zero. */
 static int write_run(struct output *output, const uint8_t *bytes, size_t size)
 {
 	while (size) {
@@ -183,7 +183,7 @@ static int write_run(struct output *output, const uint8_t *bytes, size_t size)
 	return 0;
 }
 
-/* 0 or an errno: ENOSPC, there is no room for more. */
+/* 0 or an errno; ENOSPC: there is no room for more. */
 static int write_half(struct output *output, const uint8_t *bytes, size_t size)
 {
 	int error = 0;
@@ -209,7 +209,7 @@ static int write_half(struct output *output, const uint8_t *bytes, size_t size)
 	return output->size > MOST_BYTES ? EFBIG : error;
 }
 
-/* Waits for what the parser says next. */
+/* Waits for the next message of the parser. */
 static struct stacksnap_error *hear(const struct snap_role *role,
 				    const struct snap_options *options, int64_t deadline_ns,
 				    struct filled *filled)
@@ -267,7 +267,7 @@ static struct stacksnap_error *take_all(const struct snap_role *role, const uint
 	if (!error) {
 		struct stacksnap_error *err = snap_wire_unpack_error(&filled.error);
 
-		/* What came out before the damage may be all that is needed. */
+		/* The bytes before the damage may be all that is needed. */
 		if (err && output->size == 0)
 			return err;
 		if (err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What an opener is told of a process: see describe.h. */
+/* Describes a process to an opener: see describe.h. */
 #include "roles/opener/describe.h"
 
 #include <stddef.h>
@@ -13,7 +13,7 @@ static bool has_head(const struct snap_process *process, const struct snap_map *
 	return false;
 }
 
-/* They lead to places, as mere names (O_PATH): whoever has them closes them at no cost. */
+/* They are O_PATH descriptors: closing them never blocks. */
 static struct stacksnap_error *send_descriptors(int channel, const struct snap_live *live)
 {
 	const int fds[SNAP_OPENER_DESCRIPTOR_COUNT] = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What an opener is told of a process whose capture it does not have: enough to find the files of
- * one of its mappings, and the descriptors that lead to it. Knows nothing of how they are used.
+ * Describe: sends a process to an opener that does not have its capture. It sends what is needed to
+ * find the files of one mapping, and the descriptors that lead to the process. Knows nothing of how
+ * they are used.
  */
 #ifndef SNAP_ROLES_OPENER_DESCRIBE_H
 #define SNAP_ROLES_OPENER_DESCRIBE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is said to an opener, and what it answers. Both ends are copies of one program; the opener
- * believes what it is told. Knows nothing of what is in files.
+ * Message: the messages to an opener, and its answers. Both ends are copies of one program, so the
+ * opener trusts what it receives. Knows nothing of what is in files.
  */
 #ifndef SNAP_ROLES_OPENER_MESSAGE_H
 #define SNAP_ROLES_OPENER_MESSAGE_H
@@ -10,17 +10,17 @@
 
 enum snap_opener_word {
 	SNAP_OPENER_RULES,      /* number: enum snap_perf_map; forgets the directories */
-	SNAP_OPENER_DIRECTORY,  /* path: one of --debug-dir */
+	SNAP_OPENER_DIRECTORY,  /* path: a directory of --debug-dir */
 	SNAP_OPENER_DESCRIPTOR, /* number: enum snap_opener_descriptor; the descriptor itself */
-	SNAP_OPENER_PROCESS,    /* facts, path: whose file is asked for next */
+	SNAP_OPENER_PROCESS,    /* facts, path: the process whose file is requested next */
 	SNAP_OPENER_FILE,       /* request; number: bytes that may be copied. Has an answer */
 	SNAP_OPENER_SKIP,       /* request: a file that is not copied into what is saved */
-	SNAP_OPENER_SAVE,       /* a descriptor to write to. Has an answer for each file, and one */
+	SNAP_OPENER_SAVE, /* a descriptor to write to. Has an answer for each file, and a last one */
 };
 
-/* For the next process or the next file; closed when that was asked for. */
+/* For the next process or the next file; closed after that request. */
 enum snap_opener_descriptor {
-	SNAP_OPENER_REPLY, /* where the parser's answer goes; none: nowhere */
+	SNAP_OPENER_REPLY, /* where the parser's answer goes; not sent: no parser waits */
 	SNAP_OPENER_PROC,
 	SNAP_OPENER_ROOT,
 	SNAP_OPENER_EXE,
@@ -28,7 +28,7 @@ enum snap_opener_descriptor {
 	SNAP_OPENER_DESCRIPTOR_COUNT,
 };
 
-/* A process and one of its mappings, as much as files are found by. */
+/* What is needed of a process and one mapping to find its files. */
 struct snap_opener_facts {
 	pid_t pid, ns_pid;
 	uid_t uid;
@@ -45,26 +45,28 @@ struct snap_opener_message {
 	uint32_t number;
 	struct snap_broker_request request;
 	struct snap_opener_facts facts;
-	char path[SNAP_MAX_PATH + 1]; /* sent as far as it goes */
+	char path[SNAP_MAX_PATH + 1]; /* only its used part is sent */
 };
 
 _Static_assert(sizeof(struct snap_opener_message) <= SNAP_WIRE_BYTES, "it is one message");
 
 enum {
 	SNAP_OPENER_MOST_SKIPPED = 16,
-	SNAP_OPENER_MOST_OF_PROCESS = 3, /* files that hold an opener, before all are left out */
+	SNAP_OPENER_MOST_OF_PROCESS =
+		3, /* files of a process that block openers, before all are left out */
 };
 
 /*
- * What was asked for is done, or why not. While it saves: what it comes to. While it opens a file:
- * it now reads what a program may serve.
+ * Says that a request is done, or why not. During a save: which file comes next. During the opening
+ * of a file: the opener now reads what a program may serve.
  */
 struct snap_opener_answer {
 	struct snap_wire_error error;
-	uint32_t copied;                     /* bytes */
-	uint32_t is_on_its_way;              /* there are more answers */
-	struct snap_broker_request touching; /* then: the file, by kind, process and map */
-	uint32_t is_writing;                 /* no file is touched any more */
+	uint32_t copied;        /* bytes */
+	uint32_t is_on_its_way; /* there are more answers */
+	struct snap_broker_request
+		touching;    /* of an answer during a save: the file, by kind, process and map */
+	uint32_t is_writing; /* no file is touched any more */
 };
 
 #endif

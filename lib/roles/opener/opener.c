@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who asks openers: see opener.h. Waits for one no longer than it may, whatever holds it, and never
- * has a descriptor of what it opened. What is told of a process is in describe.c.
+ * The side that asks openers: see opener.h. It waits for an opener no longer than its time allows,
+ * and never has a descriptor of an opened file. describe.c sends what an opener needs of a process.
  */
 #include "roles/opener/opener.h"
 
@@ -24,26 +24,26 @@ enum {
 };
 
 /*
- * How long one may take for a file, unless it sleeps (patience.h). Who has children of his own works
- * while others wait for his next step.
+ * How long an opener may take for a file, unless it sleeps (patience.h). An opener that is a child
+ * has less time, as its maker delays others meanwhile.
  */
 static const int64_t ANSWER_NS = 2000000000, CHILD_ANSWER_NS = 500000000;
 
 struct snap_opener {
 	struct snap_opener_source source; /* make NULL: they are children */
 	struct snap_role child;
-	int channel; /* of the one there is; -1: none */
-	pid_t pid;   /* the same one's */
-	pid_t maker; /* the thread that made it, whose end is its end; 0: it is no child */
+	int channel; /* of the current opener; -1: none */
+	pid_t pid;   /* of the same */
+	pid_t maker; /* the thread that made it, with which it ends; 0: it is no child */
 	struct snap_patience patience;
-	/* which files held an opener, and whose they are */
+	/* files that blocked an opener, and their processes */
 	struct held {
 		uint64_t who;
 		struct snap_broker_request request;
 	} held[MOST_OPENERS];
 	uint32_t copied;
 	const struct snap_capture *capture;
-	/* of the work at hand */
+	/* of the current work */
 	const struct snap_options *options;
 	int64_t deadline_ns;
 	struct snap_download *download;
@@ -86,7 +86,7 @@ static void end_opener(struct snap_opener *opener)
 	opener->channel = -1;
 }
 
-/* By which a process is known when its number may have become another's. */
+/* Identifies a process, as its pid may be used again. */
 static uint64_t who_is(const struct snap_opener *opener, const struct snap_broker_request *request)
 {
 	const struct snap_process *process;
@@ -97,7 +97,7 @@ static uint64_t who_is(const struct snap_opener *opener, const struct snap_broke
 	return process->start_ticks << 22 ^ (uint64_t)process->pid;
 }
 
-/* It is held by a file system, or has died. */
+/* The opener is blocked by a file system, or has died. */
 static void give_up(struct snap_opener *opener, const struct snap_broker_request *request)
 {
 	if (opener->patience.losses < MOST_OPENERS)
@@ -120,7 +120,7 @@ static struct stacksnap_error *send_path(const struct snap_opener *opener,
 			      offsetof(struct snap_opener_message, path) + length + 1, -1);
 }
 
-/* The rules of the options for opening files, and then the directories, one a message. */
+/* Sends the rules of the options for opening files, and then each directory. */
 static struct stacksnap_error *send_rules(const struct snap_opener *opener)
 {
 	const struct snap_options *options = opener->options;
@@ -134,7 +134,7 @@ static struct stacksnap_error *send_rules(const struct snap_opener *opener)
 	return err;
 }
 
-/* One that knows the rules. */
+/* Makes an opener if there is none, and sends it the rules. */
 static bool need_opener(struct snap_opener *opener, int64_t until_ns)
 {
 	if (opener->channel >= 0)
@@ -152,7 +152,7 @@ static bool is_late(const struct snap_opener *opener)
 	return opener->deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > opener->deadline_ns;
 }
 
-/* What is waited for: one request, or what comes after a word of it. */
+/* One wait: for the answer to a request, or for the next answer during a save. */
 struct wait {
 	struct snap_patience_wait patience; /* whole_ns 0: it may take until the deadline */
 	int64_t deadline_ns;                /* 0: none */
@@ -170,7 +170,7 @@ static struct wait begin_wait(const struct snap_opener *opener, int64_t until_ns
 	return wait;
 }
 
-/* What procfs tells of it at once, and of which nothing is known where it does not. */
+/* What procfs says of it without a delay; fields that procfs does not give stay 0. */
 static void look_at_opener(const struct snap_opener *opener, struct snap_patience_look *look)
 {
 	struct snap_procfs procfs;
@@ -203,7 +203,7 @@ static bool has_patience(const struct snap_opener *opener, struct wait *wait)
 	return !snap_patience_is_over(&opener->patience, &wait->patience, &look);
 }
 
-/* Until there is something to receive, or its end. */
+/* Waits until there is a message, or the channel was closed. */
 static struct stacksnap_error *await(const struct snap_opener *opener, struct wait *wait)
 {
 	struct pollfd event = { .fd = opener->channel, .events = POLLIN };
@@ -238,7 +238,10 @@ static struct stacksnap_error *hear(const struct snap_opener *opener, struct wai
 
 /* ---- files ---- */
 
-/* A file is not asked for again, nor is any of a process that has held openers with several. */
+/*
+ * A file that blocked an opener is not requested again, nor is any file of a process that blocked
+ * several.
+ */
 static bool has_held(const struct snap_opener *opener, const struct snap_broker_request *request)
 {
 	uint64_t who = who_is(opener, request), file = snap_broker_file_id(request);
@@ -274,7 +277,7 @@ static struct stacksnap_error *send_wish(const struct snap_opener *opener,
 	return err ? err : snap_wire_send(opener->channel, &message, size, -1);
 }
 
-/* Its maker's thread may have ended, which no file has to do with. */
+/* The opener may have ended with the thread that made it: no file is the cause. */
 static bool ended_with_maker(const struct snap_opener *opener, const struct stacksnap_error *error)
 {
 	return opener->maker && opener->maker != gettid() &&
@@ -282,7 +285,9 @@ static bool ended_with_maker(const struct snap_opener *opener, const struct stac
 		snap_error_code(error) == SNAP_ERROR_OS);
 }
 
-/* Has one open the file; other errors than the file's own: the opener is of no more use. */
+/*
+ * Has the opener open a file. An error here, not in the answer: the opener cannot be used any more.
+ */
 static struct stacksnap_error *ask_opener(const struct snap_opener *opener,
 					  const struct snap_broker_request *request, int channel,
 					  struct wait *wait, struct snap_opener_answer *ret)
@@ -297,13 +302,13 @@ static struct stacksnap_error *ask_opener(const struct snap_opener *opener,
 	return err;
 }
 
-/* For who asks as if there were none, but he can say why. */
+/* The caller goes on as if there were no such file, and can say why. */
 static struct stacksnap_error *not_in_time(void)
 {
 	return snap_error_format(SNAP_ERROR_NOT_FOUND, "the file could not be opened in time");
 }
 
-/* NULL: there is such a file, and where `channel` leads to somebody, he has it. */
+/* NULL: there is such a file, and the parser at `channel`, if there is one, has received it. */
 static struct stacksnap_error *ask(struct snap_opener *opener,
 				   const struct snap_broker_request *request, int channel,
 				   int64_t until_ns)
@@ -336,7 +341,7 @@ static struct stacksnap_error *ask(struct snap_opener *opener,
 	return snap_wire_unpack_error(&answer.error);
 }
 
-/* What is downloaded has no place in a file system: it is asked for when the places are through. */
+/* Downloads come last, after all places in file systems. */
 static struct stacksnap_error *download(struct snap_opener *opener,
 					const struct snap_broker_request *request, int *fd_ret)
 {
@@ -353,7 +358,7 @@ static struct stacksnap_error *download(struct snap_opener *opener,
 	    (asked.kind != SNAP_FILE_DEBUG && asked.kind != SNAP_FILE_ALT))
 		return snap_error_not_found();
 	err = snap_download_find(&opener->download, opener->options, &asked, &fd);
-	/* A file that has just come was opened for writing, too. */
+	/* A file that was just downloaded is open for writing, too. */
 	return err ? err : snap_reopen_regular(fd, fd_ret);
 }
 
@@ -382,7 +387,7 @@ static struct stacksnap_error *answer_request(void *context,
 		reply->is_sent = true;
 	if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
 		return err;
-	/* The first attempt that finds no place is the one for the download. */
+	/* The first attempt for which there is no place is that for the download. */
 	if (request->attempt > 0) {
 		before.attempt--;
 		if (!opener->options->debuginfod ||
@@ -390,7 +395,7 @@ static struct stacksnap_error *answer_request(void *context,
 			return err;
 	}
 	downloaded = download(opener, request, &reply->fd);
-	/* Why there is no such file here says more than that nobody else has it. */
+	/* The local reason says more than that no server has the file. */
 	if (downloaded && snap_error_code(downloaded) == SNAP_ERROR_NOT_FOUND) {
 		snap_error_destroy(downloaded);
 		return err;
@@ -406,7 +411,7 @@ struct snap_broker snap_opener_broker(struct snap_opener *opener)
 
 /* ---- a whole capture ---- */
 
-/* Without the files that have held an opener. */
+/* Has the capture saved without the files that have blocked an opener. */
 static struct stacksnap_error *send_save(const struct snap_opener *opener, int fd)
 {
 	struct snap_opener_message message = { .word = SNAP_OPENER_SKIP };
@@ -421,7 +426,7 @@ static struct stacksnap_error *send_save(const struct snap_opener *opener, int f
 	return err ? err : snap_wire_send(opener->channel, &message, size, fd);
 }
 
-/* One try. *held_ret: the file that it was at when it did not go on. */
+/* Tries once. *held_ret: the file that the opener was at when it stopped to answer. */
 static struct stacksnap_error *try_save(const struct snap_opener *opener, int fd,
 					struct snap_broker_request *held_ret,
 					struct snap_opener_answer *ret)

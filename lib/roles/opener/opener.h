@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opener: a process that opens files which targets named, and may be lost over it.
+ * Opener: an expendable process that opens the files which targets named.
  *
- * An open, a stat or a close of a file can last as long as a file system in user space likes, and
- * no signal ends it. So nobody does that who has something else to do: an opener does, and sends
- * what it has opened straight to the parser that asked. One that does not answer in time is given
- * up, with the file that it was at. Knows nothing of what is in the files.
+ * A file system in user space decides how long an open, a stat or a close of a file takes, and no
+ * signal ends it. So only an opener does these, and sends the opened file straight to the parser
+ * that asked. An opener that does not answer in time is given up, and the file that it was at is
+ * left out. Knows nothing of what is in the files.
  */
 #ifndef SNAP_ROLES_OPENER_OPENER_H
 #define SNAP_ROLES_OPENER_OPENER_H
@@ -16,8 +16,9 @@
 /* ---- in the opener ---- */
 
 /*
- * Serves until nobody is at the channel any more. The options are those it starts with; `capture`
- * is what requests point into, NULL: each process is described. It may change its thread's rights.
+ * Serves until the other end of the channel has gone. `options` are those it starts with. Requests
+ * point into `capture`; NULL: each process is described by messages. It may change its thread's
+ * rights.
  */
 void snap_opener_serve(const struct snap_options *options, struct snap_capture *capture,
 		       int channel);
@@ -26,18 +27,21 @@ void snap_opener_serve(const struct snap_options *options, struct snap_capture *
 
 struct snap_opener;
 
-/* Where openers come from that are no children of this process. */
+/* Provides openers that are not children of this process. */
 struct snap_opener_source {
-	/* The channel to another one, the caller's; -1: there is none, or none until `until_ns`. */
+	/*
+	 * The channel to another opener, the caller's to close; -1: there is none, or none until
+	 * `until_ns`.
+	 */
 	int (*make)(void *context, int64_t until_ns, pid_t *pid_ret);
-	/* The last one is given up. */
+	/* The last opener is given up. */
 	void (*lose)(void *context);
 	void *context;
 };
 
 /*
- * `source` NULL: they are children of this process, made when they are needed, and told about the
- * processes of the capture of snap_opener_set_capture(). NO_MEMORY.
+ * `source` NULL: openers are children of this process, made when needed, and receive descriptions
+ * of the processes in the capture of snap_opener_set_capture(). NO_MEMORY.
  */
 struct stacksnap_error *snap_opener_create(const struct snap_opener_source *source,
 					   struct snap_opener **ret) _must_check_;
@@ -56,8 +60,9 @@ void snap_opener_set_options(struct snap_opener *opener, const struct snap_optio
 			     int64_t deadline_ns);
 
 /*
- * Who answers by it, about one request at a time; with debuginfod this process downloads. A file
- * that has held an opener is not found any more, nor is any of a process that has held several.
+ * A broker that answers by openers, one request at a time; with debuginfod this process downloads.
+ * A file that has blocked an opener is not found any more, nor is any file of a process that has
+ * blocked several.
  */
 struct snap_broker snap_opener_broker(struct snap_opener *opener);
 

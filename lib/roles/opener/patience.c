@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How long an opener is waited for: see patience.h. */
+/* How long to wait for an opener: see patience.h. */
 #include "roles/opener/patience.h"
 
 /*
- * Between two looks, at most: where whoever looks gets no processor himself, a program that serves
- * files gets none either.
+ * The most that counts between two looks: if the waiting process gets no processor, a program that
+ * serves files gets none either.
  */
 static const int64_t MOST_LOOK_NS = 40000000;
-/* Without having run: at first, and at least. What a program on this host takes to answer. */
+/*
+ * How long an opener may sleep without having run: at first, and at least. A program on this host
+ * answers within that time.
+ */
 static const int64_t STILL_NS = 300000000, LEAST_STILL_NS = 60000000;
-/* Asleep in all, for whatever reason, when openers were lost. */
+/* Asleep in all, for any reason, once openers were lost. */
 static const int64_t ASLEEP_NS = 300000000;
 
 void snap_patience_begin(struct snap_patience_wait *wait, int64_t now_ns, int64_t whole_ns)

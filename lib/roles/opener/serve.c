@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The opener itself: see opener.h. It waits for whatever a file system does, and closes each file
- * before it says that it is done: who is held by closing one is held by that file, not by the next.
+ * The opener itself: see opener.h. It waits for file systems without a limit. It closes each file
+ * before it answers, so a close that blocks is put down to that file, not to the next one.
  */
 #include "base/reopen.h"
 #include "files/files.h"
@@ -36,7 +36,7 @@ struct server {
 	int given[SNAP_OPENER_DESCRIPTOR_COUNT];
 	struct snap_broker_request skipped[SNAP_OPENER_MOST_SKIPPED];
 	size_t skipped_count;
-	/* the capture of whoever is described, one process with one mapping */
+	/* a capture of the described process, with one mapping */
 	struct snap_capture described;
 	struct snap_process process;
 	struct snap_live live;
@@ -88,7 +88,7 @@ static void set_rules(struct server *server, uint32_t perf_map)
 	server->options.debug_dir_count = server->options.debug_dir_capacity = 0;
 }
 
-/* Without memory it is not looked into. */
+/* If memory is used up, the directory is left out. */
 static void add_directory(struct server *server, const char *path)
 {
 	struct snap_options *options = &server->options;
@@ -152,14 +152,14 @@ static bool is_root(const struct snap_process *process)
 }
 
 /*
- * Whether somebody's program may answer for what is read of the file: then it is read here. A file
- * system over others may lie over one of these; root's own need not be suspected.
+ * Whether a user's program may serve the bytes of the file: then they are read here. A file system
+ * over others may have one of these below it; those of root are trusted.
  */
 static bool is_served_by_a_program(int fd, const struct snap_process *process)
 {
 	struct statfs info;
 
-	/* A program is asked for that, too, and may not know. */
+	/* A program answers that question, too, and may fail to. */
 	if (fstatfs(fd, &info) != 0)
 		return true;
 	return info.f_type == FUSE_SUPER_MAGIC ||
@@ -190,7 +190,9 @@ static struct stacksnap_error *copy_bytes(int from, int to, size_t size)
 	return NULL;
 }
 
-/* A copy takes the place of what a program serves, unless it is too large: that is passed on. */
+/*
+ * Replaces a file that a program serves by a copy; a file that is too large is passed on as it is.
+ */
 static struct stacksnap_error *copy_served(const struct server *server,
 					   const struct snap_opener_message *message, int *fd,
 					   struct snap_file_identity *identity,
@@ -220,7 +222,7 @@ static struct stacksnap_error *copy_served(const struct server *server,
 	*identity = (struct snap_file_identity){ true, info.st_dev, info.st_ino };
 	*copied_ret = (uint32_t)info.st_size;
 	snap_close(fd);
-	/* Nobody changes it any more, and who has it may only read. */
+	/* The copy cannot be changed any more, and its descriptor only reads. */
 	if (fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
 		return snap_error_os(errno, "cannot copy a file");
 	return snap_reopen_regular(memory, fd);
@@ -242,7 +244,7 @@ static struct stacksnap_error *find(struct server *server,
 	return err ? err : snap_broker_check(reply.fd);
 }
 
-/* Straight to the parser, where there is one. */
+/* Opens the file and sends it straight to the parser, if there is one. */
 static struct stacksnap_error *
 open_file(struct server *server, const struct snap_opener_message *message, uint32_t *copied_ret)
 {
@@ -260,7 +262,7 @@ open_file(struct server *server, const struct snap_opener_message *message, uint
 
 /* ---- a whole capture ---- */
 
-/* Says which file comes next, so that whoever waits knows at which one this process was held. */
+/* Says which file comes next, so that the waiting process knows which file blocked this one. */
 static bool begin_file(void *context, const struct snap_file_request *asked)
 {
 	const struct server *server = context;
@@ -305,7 +307,7 @@ static struct stacksnap_error *answer(const struct server *server, struct stacks
 	return snap_wire_send(server->channel, &word, sizeof(word), -1);
 }
 
-/* One message; an error when there is nobody to answer to. */
+/* Handles one message; an error when the other end has gone. */
 static struct stacksnap_error *take(struct server *server, struct snap_opener_message *message,
 				    int *fd)
 {
@@ -354,7 +356,7 @@ void snap_opener_serve(const struct snap_options *options, struct snap_capture *
 		.given = { -1, -1, -1, -1, -1 },
 	};
 
-	/* Who asks downloads by himself. */
+	/* The asking process downloads itself. */
 	server.options.debuginfod = false;
 	server.options.progress = NULL;
 	server.capture = capture ? capture : &server.described;

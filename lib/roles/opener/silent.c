@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What did not answer openers of earlier runs: see silent.h. */
+/* What has blocked openers of earlier runs: see silent.h. */
 #include "roles/opener/silent.h"
 
 #include "proc/left_behind.h"
@@ -18,7 +18,7 @@ void snap_silent_init(struct snap_silent *silent)
 		strcpy(silent->own, SNAP_OWN_NAME "opener");
 }
 
-/* Readers of memory, which may be left behind by the hundred, say nothing of files. */
+/* Only names of openers say what they wait for; hundreds of readers may be left behind as well. */
 static bool says_what(const char *name)
 {
 	const char *what = name + strlen(SNAP_OWN_NAME) + 1;
@@ -34,8 +34,8 @@ static bool says_what(const char *name)
 }
 
 /*
- * Names first: they are read without a question to anybody, also where a process is in the middle of
- * an exec, and hardly any is one of ours.
+ * Names come first: the kernel gives them without a delay, even during an exec, and few processes
+ * have a name of ours.
  */
 static void read_left_behind(struct snap_silent *silent)
 {
@@ -55,7 +55,7 @@ static void read_left_behind(struct snap_silent *silent)
 		length = snap_procfs_read(procfs.root_fd, path, name, SNAP_SILENT_NAME);
 		if (length <= 0 || !snap_has_own_name(name))
 			continue;
-		/* A name of full length leaves no room for it. */
+		/* A name of full length leaves no room for the newline. */
 		name[strcspn(name, "\n")] = '\0';
 		if (says_what(name) && snap_is_left_behind(procfs.root_fd, pid))
 			silent->count++;
@@ -63,7 +63,7 @@ static void read_left_behind(struct snap_silent *silent)
 	snap_procfs_close(&procfs);
 }
 
-/* Nobody else need be asked for what cannot be silent. */
+/* The list of processes is not read for what cannot block. */
 static bool begin(struct snap_silent *silent, const char *name, bool may_be_silent)
 {
 	size_t held = 0;
@@ -91,7 +91,7 @@ bool snap_silent_begin_device(struct snap_silent *silent, dev_t device)
 	char name[32];
 
 	snprintf(name, sizeof(name), SNAP_OWN_NAME "d%x:%x", major(device), minor(device));
-	/* What has a disk of its own is served by the kernel. */
+	/* The kernel serves a device that has a disk of its own. */
 	return begin(silent, name, major(device) == 0);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * fstat() in the sandbox: see internal.h. The handler runs where the call was made, in the
- * sandbox, with no more rights than that; it is the only place that knows registers of calls.
+ * fstat() in the sandbox: see internal.h. The handler runs where the call was made, in the sandbox,
+ * with no more rights than that; only this file knows the registers of system calls.
  */
 #include "roles/sandbox/internal.h"
 

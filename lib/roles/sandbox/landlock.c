@@ -2,8 +2,8 @@
 /*
  * Landlock without rules: every access that the kernel knows how to handle is refused.
  *
- * The second lock behind the list of system calls: it is the kernel's own view of files, and holds
- * for a call that somebody adds to that list. Knows nothing of which calls there are.
+ * The second lock behind the list of system calls: it is the kernel's own view of files, and also
+ * holds for a call that is added to that list one day. Knows nothing of which calls there are.
  */
 #include "roles/sandbox/internal.h"
 
@@ -20,7 +20,10 @@
 
 enum { CREATE_RULESET_VERSION = 1, KNOWN_VERSIONS = 6 };
 
-/* struct landlock_ruleset_attr of version 6; an older kernel takes zeros for what it lacks. */
+/*
+ * struct landlock_ruleset_attr of version 6; an older kernel accepts zeros in the fields that it
+ * does not know.
+ */
 struct ruleset {
 	uint64_t files;  /* handled_access_fs */
 	uint64_t net;    /* handled_access_net: version 4 */
@@ -47,7 +50,7 @@ struct stacksnap_error *snap_sandbox_close_files(void)
 			       sizeof(EVERYTHING[0]), 0);
 	if (ruleset < 0)
 		return snap_error_os(errno, "cannot create a Landlock ruleset");
-	/* E2BIG: whoever started this is in 16 of them already, which is as many as can be. */
+	/* E2BIG: the process is in 16 rulesets already, the most that the kernel allows. */
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 && errno != E2BIG)
 		return snap_error_os(errno, "cannot enter a Landlock ruleset");
 	return NULL;

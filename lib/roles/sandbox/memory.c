@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Leaving shared memory: see sandbox.h. What a process shares is what the kernel says that it
- * shares, so whoever maps such memory later need not be told of this place, nor this place of them.
+ * Leaving shared memory: see sandbox.h. The kernel's list says what is shared, so code that maps
+ * shared memory later needs no entry here.
  */
 #include "roles/sandbox/sandbox.h"
 
@@ -12,9 +12,9 @@
 #include <wchar.h>
 
 enum {
-	/* A line is read as far as it has numbers: paths may be cut. */
+	/* Only the numbers of a line are needed: paths may be cut. */
 	LINE_BYTES = 4096,
-	/* Each leaves what it finds; the last one, which finds nothing, is the proof. */
+	/* Each look unmaps what it finds; the last one, which finds nothing, is the proof. */
 	MOST_LOOKS = 8,
 };
 
@@ -22,7 +22,9 @@ struct range {
 	uintptr_t start, end;
 };
 
-/* Without the part that is kept, which may lie within or reach over either end. */
+/*
+ * Unmaps a mapping, except for the part that is kept, which may be inside or reach over either end.
+ */
 static struct stacksnap_error *leave(struct range mapped, struct range kept, size_t *left_ret)
 {
 	const struct range parts[] = {
@@ -41,9 +43,9 @@ static struct stacksnap_error *leave(struct range mapped, struct range kept, siz
 }
 
 /*
- * Shared means the kernel's letter, also where nothing may be written now: that could be changed.
- * The kernel looks for the next line by its address, so what is unmapped on the way misleads
- * nobody; and the next look would find it.
+ * Shared means the kernel's letter `s`, also for a mapping that is not writable now: mprotect()
+ * could change that. The kernel finds the next line by its address, so unmapping on the way does no
+ * harm; and the next look would find what this one missed.
  */
 static struct stacksnap_error *leave_those_listed(int maps_fd, struct range kept, size_t *left_ret)
 {
@@ -80,8 +82,8 @@ static struct stacksnap_error *look(int process_fd, struct range kept, size_t *l
 }
 
 /*
- * glibc maps a table of character sets, and looks into it when the first character is converted in
- * a locale: for fnmatch(3) and regexec(3), too. That must have happened.
+ * glibc maps a table of character sets, and reads it when the first character is converted in a
+ * locale, also for fnmatch(3) and regexec(3). This must happen before the table is unmapped.
  */
 static void load_character_set(void)
 {
@@ -120,5 +122,5 @@ struct stacksnap_error *snap_sandbox_leave_memory(const void *kept, uint64_t siz
 		if (!err && left == 0)
 			return NULL;
 	}
-	return err ? err : snap_error_format(SNAP_ERROR_OTHER, "shared memory comes back");
+	return err ? err : snap_error_format(SNAP_ERROR_OTHER, "cannot unmap shared memory");
 }

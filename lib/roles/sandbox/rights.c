@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who the process in the sandbox is: nobody, with nothing.
+ * The identity of the process in the sandbox: a uid without rights, no groups, no capabilities.
  *
- * Raw calls only: those of glibc change the threads of the process one by one, which a copy made
- * without fork() has no table of. Where the kernel does not let it change (a user namespace that
- * maps one uid, root without CAP_SETUID) it keeps what it is, and has no capabilities all the same.
+ * Raw calls only: glibc's functions change every thread of the process, and a copy made without
+ * fork() has no table of threads. If the kernel permits no change (a user namespace that maps one
+ * uid, root without CAP_SETUID), the process keeps its uid, but has no capabilities.
  */
 #include "roles/sandbox/internal.h"
 
@@ -15,7 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* Whether a change of identity failed for another reason than that it is not for this process. */
+/* Whether a change of identity failed, and not because this process may not change. */
 static bool is_refused(long result)
 {
 	return result < 0 && errno != EPERM && errno != EINVAL;
@@ -31,7 +31,7 @@ static struct stacksnap_error *take_identity(uid_t uid)
 	    is_refused(syscall(SYS_setresgid, uid, uid, uid)) ||
 	    is_refused(syscall(SYS_setresuid, uid, uid, uid)))
 		return snap_error_os(errno, "cannot become uid %u", uid);
-	/* A change of uid makes it forget (prctl(2)); the parent may have gone meanwhile. */
+	/* A change of uid clears the signal (prctl(2)); the parent may have gone meanwhile. */
 	if (parent_signal && prctl(PR_SET_PDEATHSIG, parent_signal, 0, 0, 0) < 0)
 		return snap_error_os(errno, "cannot end with the parent process");
 	if (getppid() != parent)
@@ -39,7 +39,10 @@ static struct stacksnap_error *take_identity(uid_t uid)
 	return NULL;
 }
 
-/* The sets by which capabilities could come back; older kernels lack some, no_new_privs has all. */
+/*
+ * Empties the sets by which capabilities could come back. Older kernels lack some; no_new_privs
+ * covers them.
+ */
 static void empty_lasting_sets(void)
 {
 	for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
@@ -57,7 +60,7 @@ static struct stacksnap_error *drop_capabilities(void)
 	return NULL;
 }
 
-/* Inherited from a run under setarch(8): then what may be read may be executed. */
+/* A run under setarch(8) may inherit READ_IMPLIES_EXEC: then readable memory is executable. */
 static void make_readable_memory_plain(void)
 {
 	int now = personality(0xffffffff);
@@ -80,7 +83,7 @@ struct stacksnap_error *snap_sandbox_drop_rights(uid_t uid)
 		err = take_identity(uid);
 	if (!err)
 		err = drop_capabilities();
-	/* Again: a change of uid has set it to what fs.suid_dumpable says. */
+	/* Again: a change of uid has set it to the value of fs.suid_dumpable. */
 	if (!err && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		err = snap_error_os(errno, "cannot make the process non-dumpable");
 	return err;

@@ -12,7 +12,7 @@ static const uint64_t DATA_BYTES = 1ull << 30;
 
 enum {
 	OVERFLOW_UID = 65534, /* proc(5) */
-	/* A file is mapped and closed before the next one is asked for: a handful is open. */
+	/* A file is mapped and closed before the next one is requested: only a few are open. */
 	DESCRIPTORS = 64,
 	STACK_BYTES = 16 << 20,
 };
@@ -33,15 +33,15 @@ uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count)
 		uid--;
 	if (uid > 0)
 		return uid;
-	/* Somebody has all of them: look above. */
+	/* Targets have all of these: take one above. */
 	for (uid = OVERFLOW_UID + 1; is_taken(uid, taken, count);)
 		uid++;
 	return uid;
 }
 
 /*
- * What counts for RLIMIT_DATA already: a host of the library may hold gigabytes, and the address
- * space of a sanitizer's shadow is terabytes. 0 where procfs does not tell.
+ * What counts for RLIMIT_DATA already: a program that uses the library may have gigabytes, and the
+ * shadow of a sanitizer is terabytes of address space. 0 if procfs does not say.
  */
 static uint64_t data_at_hand(void)
 {
@@ -63,7 +63,7 @@ static uint64_t data_at_hand(void)
 	return pages * (unsigned long long)sysconf(_SC_PAGESIZE);
 }
 
-/* Both limits, never raised. */
+/* Sets both limits, and never raises one. */
 static int lower(__rlimit_resource_t resource, rlim_t soft, rlim_t hard)
 {
 	struct rlimit limit;
@@ -105,9 +105,9 @@ static struct stacksnap_error *limit_resources(const struct snap_sandbox *sandbo
 }
 
 /*
- * The signals that it sends itself: abort(), the soft limit of its time, which says why it ended
- * (the hard one kills), and answer_stat()'s. A role blocks all; from now on nothing is blocked or
- * let through any more, see seccomp.c.
+ * Unblocks the signals that the process sends itself: that of abort(), that of the soft limit of
+ * its time, which says why it ended (the hard limit kills), and that of answer_stat(). A role
+ * blocks all signals. The mask cannot change afterwards, see seccomp.c.
  */
 static struct stacksnap_error *hear_own_signals(void)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sandbox: takes from the calling process everything that reading bytes does not need.
+ * Sandbox: takes every right from the calling process that reading bytes does not need.
  *
- * Afterwards it can compute, map memory that is not executable, read from descriptors that it has
- * or is sent, and talk to its channel; it cannot open, connect, trace, execute, signal others,
- * change who it is, or make memory executable. There is no way back. Knows nothing of what is read.
+ * Afterwards the process can compute, map memory that is not executable, read from descriptors that
+ * it has or receives, and use its channel. It cannot open, connect, trace, execute, signal others,
+ * change its identity, or make memory executable. There is no way back. Knows nothing of what is
+ * read.
  */
 #ifndef SNAP_ROLES_SANDBOX_SANDBOX_H
 #define SNAP_ROLES_SANDBOX_SANDBOX_H
@@ -23,22 +24,22 @@ struct snap_sandbox {
 };
 
 /*
- * A uid that is neither 0 nor one of `taken`: the overflow uid 65534 (proc(5)) where it is free,
- * else one below it. Only of use to root.
+ * A uid that is neither 0 nor one of `taken`: the overflow uid 65534 (proc(5)) if it is free, else
+ * the next free one below it. Only root can use it.
  */
 uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count);
 
 /*
- * Before that: unmaps all memory that this process shares with another one or with a file, but for
- * what lies in the `size` bytes at `kept`. A copy of a process has what its maker shared with
- * others, and may write there. Whatever was shared and unmapped must not be needed any more. OS,
- * FORMAT: something may be left.
+ * Call this before snap_sandbox_enter(): unmaps all memory that this process shares with another
+ * one or with a file, except for the `size` bytes at `kept`. A copy of a process has the shared
+ * memory of its maker, and could write there. The unmapped memory must not be needed any more. OS,
+ * FORMAT: some may be left.
  */
 struct stacksnap_error *snap_sandbox_leave_memory(const void *kept, uint64_t size) _must_check_;
 
 /*
- * Enters; the process has one thread and never leaves. In this order: not dumpable, no new
- * privileges, groups and uid (when root; a user namespace that does not map it keeps the uid),
+ * Enters the sandbox; the process has one thread and never leaves. In this order: not dumpable, no
+ * new privileges, groups and uid (when root; a user namespace that does not map it keeps the uid),
  * capability sets empty, rlimits (data, cpu, files, file size 0, core 0, processes 0), Landlock
  * without rules (Linux 5.13; skipped where absent), a seccomp allow-list (refused calls get EPERM).
  * OS, with the step that failed: then the process is not fit for hostile bytes.

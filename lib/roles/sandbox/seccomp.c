@@ -2,8 +2,8 @@
 /*
  * The system calls of the sandbox, as a table, and the filter made of it.
  *
- * None takes a path, makes a descriptor other than a copy, or has an effect outside the process but
- * for its channel. To add one: a row, a reason, a line in the unit test.
+ * No call takes a path, makes a descriptor other than a copy, or has an effect outside the process
+ * except on its channel. To add one: a row, a reason, a line in the unit test.
  */
 #include "roles/sandbox/internal.h"
 
@@ -29,7 +29,7 @@ static const uint32_t OWN_ARCH = AUDIT_ARCH_AARCH64;
 
 enum { MAX_INSTRUCTIONS = 400, INSTRUCTIONS_OF_A_ROW = 9 };
 
-/* What must hold for the low half of an argument, which is all that the kernel takes of an int. */
+/* A condition for the low half of an argument: the kernel takes no more of an int. */
 struct condition {
 	enum { IS, HAS_NONE_OF, IS_CHANNEL, IS_SELF, IS_FUTEX_CALL, IS_PRIVATE_DATA } what;
 	unsigned index;
@@ -41,20 +41,20 @@ struct row {
 	struct condition condition;
 };
 
-/* Whatever their arguments are: they reach what is open already, memory, and the process itself. */
+/* Permitted with any arguments: they reach open descriptors, memory, and the process itself. */
 static const int FREE_CALLS[] = {
-	/* What the broker has sent, and the capture. */
+	/* For files from the broker, and the capture. */
 	SYS_read,
 	SYS_pread64,
 	SYS_lseek,
 	SYS_fstat,
 	SYS_close,
-	/* Memory; mremap() cannot change what a mapping may be used for. */
+	/* Memory; mremap() cannot change the rights of a mapping. */
 	SYS_munmap,
 	SYS_mremap,
 	SYS_madvise,
 	SYS_brk,
-	/* The channel, and an end that a stop had interrupted. */
+	/* The channel; the second one resumes a call that a stop has interrupted. */
 	SYS_ppoll,
 	SYS_restart_syscall,
 #ifdef SYS_poll
@@ -77,12 +77,12 @@ static const int FREE_CALLS[] = {
 	SYS_exit_group,
 };
 
-/* Tried in turn; where none holds the call is refused. */
+/* Tried in this order; a call that fits none is refused. */
 static const struct row ROWS[] = {
 	{ SYS_fcntl, { IS, 1, F_GETFD } },
 	{ SYS_fcntl, { IS, 1, F_GETFL } },
 	{ SYS_fcntl, { IS, 1, F_DUPFD_CLOEXEC } },
-	/* Never to be executed; and a shared mapping could change a file. */
+	/* Memory must never be executable; and a shared mapping could change a file. */
 	{ SYS_mmap, { IS_PRIVATE_DATA, 0, 0 } },
 	{ SYS_mprotect, { HAS_NONE_OF, 2, PROT_EXEC } },
 	{ SYS_write, { IS_CHANNEL, 0, 0 } },
@@ -128,7 +128,7 @@ static void emit_none_of(struct program *program, unsigned index, uint32_t bits)
 	emit(program, BPF_JMP | BPF_JSET | BPF_K, UINT8_MAX, 0, bits);
 }
 
-/* Goes on where the condition holds; else leaps to the end of the row, see end_row(). */
+/* Continues if the condition holds, else jumps to the end of the row, see end_row(). */
 static void emit_condition(struct program *program, const struct condition *condition, int channel)
 {
 	uint32_t value = condition->value;
@@ -159,7 +159,7 @@ static void emit_condition(struct program *program, const struct condition *cond
 	emit(program, BPF_JMP | BPF_JEQ | BPF_K, 0, UINT8_MAX, value);
 }
 
-/* Now that the end of the row is known, its leaps go there. */
+/* Sets the jumps of the row, now that its end is known. */
 static void end_row(struct program *program, unsigned start)
 {
 	for (unsigned i = start; i < program->count; i++) {
@@ -183,7 +183,7 @@ static void emit_row(struct program *program, const struct row *row, int channel
 	end_row(program, start);
 }
 
-/* The number is loaded. */
+/* The number of the call is loaded already. */
 static void emit_free_call(struct program *program, int call)
 {
 	emit(program, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, (uint32_t)call);
@@ -211,7 +211,10 @@ struct stacksnap_error *snap_sandbox_limit_calls(int channel)
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(ROWS); i++)
 		emit_row(&program, &ROWS[i], channel, SECCOMP_RET_ALLOW);
 	emit_row(&program, &STAT, channel, SECCOMP_RET_TRAP);
-	/* It is told that this worked: while SIGSYS is blocked no call could be answered. */
+	/*
+	 * The call reports success and does nothing: with SIGSYS blocked, fstat() could not be
+	 * answered.
+	 */
 	emit_row(&program, &MASK, channel, SECCOMP_RET_ERRNO);
 	emit(&program, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM);
 	filter.len = program.count;
