@@ -167,7 +167,7 @@ static void test_one_that_works_unasked(void **state)
 	assert_told(bed, 0, &bed->processes[0].threads[2]);
 	assert_int_not_equal(bed->unwinder->role.pid, before);
 	assert_int_equal(snap_remote_unwinder_losses(bed->unwinder, &why), 1);
-	assert_string_equal(why, "the parser used processor time that nobody had asked for");
+	assert_string_equal(why, "the parser used processor time between two calls");
 	let_work_unasked(bed);
 	snap_remote_unwinder_tidy(bed->unwinder);
 	assert_int_equal(bed->unwinder->role.pidfd, -1);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a scout and its parser say to each other, beside processes (roles/process_message.h) and
- * requests for files (roles/broker.h). Each kind of message has a size of its own, by which it is
- * known.
+ * Messages: those between a scout and its parser, besides processes (roles/process_message.h) and
+ * requests for files (roles/broker.h). The size of a message tells its kind.
  */
 #ifndef SNAP_ROLES_SCOUT_MESSAGES_H
 #define SNAP_ROLES_SCOUT_MESSAGES_H
@@ -15,7 +14,7 @@
 
 enum {
 	SNAP_PEEK_MOST = 1 << 20,   /* bytes of one request for memory */
-	SNAP_PEEK_TOTAL = 64 << 20, /* of one process */
+	SNAP_PEEK_TOTAL = 64 << 20, /* of all requests for one process */
 };
 
 /* To the parser: which process comes next; its description is the next message. */
@@ -24,14 +23,14 @@ struct snap_scout_question {
 	uint32_t is_of_thread; /* the plan is for single threads */
 };
 
-/* From the parser: memory of the process at hand. */
+/* From the parser: a request for memory of the current process. */
 struct snap_peek_request {
 	uint64_t address;
 	uint32_t size;
 	uint32_t sequence;
 };
 
-/* To it; a file in memory with the bytes rides along, if there are any. */
+/* To the parser; the message carries a file in memory with the bytes, if there are any. */
 struct snap_peek_answer {
 	uint32_t sequence;
 	uint32_t size; /* read from `address` on, perhaps fewer than asked */
@@ -53,10 +52,10 @@ _Static_assert(sizeof(struct snap_scout_answer) != sizeof(struct snap_broker_req
 /* What the parser is made with. */
 struct snap_scout_birth {
 	const struct snap_options *options;
-	const struct snap_runtime *const *runtimes; /* NULL behind the last one */
+	const struct snap_runtime *const *runtimes; /* ended by NULL */
 };
 
-/* The life of the parser: `context` is the birth. */
+/* Runs the parser: `context` is the birth. */
 void snap_scout_serve(void *context, int channel);
 
 /* ---- memory of a process that runs, read by a worker ---- */
@@ -68,13 +67,13 @@ struct snap_peeker *snap_peeker_create(void);
 void snap_peeker_destroy(struct snap_peeker *peeker);
 
 /*
- * Reads what can be read from `address` on, at most `size` bytes (up to SNAP_PEEK_MOST), into a
- * file in memory, the caller's; -1: nothing, or it took too long (*late_ret).
+ * Reads the readable bytes from `address` on, at most `size` (up to SNAP_PEEK_MOST), into a file in
+ * memory, the caller's; -1: none, or it took too long (*late_ret).
  */
 int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t size,
 	      uint32_t *size_ret, bool *late_ret);
 
-/* The same of memory that never makes anybody wait. */
+/* The same for memory that never blocks. */
 int snap_peek_with(size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges,
 				  size_t count),
 		   void *context, uint64_t address, uint32_t size, uint32_t *size_ret);

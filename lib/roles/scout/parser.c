@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The parser's side of a scout: see scout.h. It is in the sandbox from its first instruction here;
- * it is told of a process, has each runtime look for itself in it, and answers with their plan. What
- * it cannot go on without (memory, its maker) ends it.
+ * The parser's side of a scout: see scout.h. It runs in the sandbox from its first instruction
+ * here. It receives a process, lets each runtime search for itself in it, and answers with their
+ * plan. Without memory or its maker it ends.
  */
 #include "base/buffer.h"
 #include "base/table.h"
@@ -13,25 +13,25 @@
 #include <sys/mman.h>
 
 enum {
-	BLOCK = 4096, /* what is small is read with what lies around it */
+	BLOCK = 4096, /* small reads are extended to a block */
 	FAILED = 3,   /* exit status */
 };
 
-/* Memory that was asked for: whole blocks. */
+/* Memory that was requested: whole blocks. */
 struct block {
 	uint64_t address;
-	uint32_t size; /* bytes that there were */
+	uint32_t size; /* bytes that could be read */
 	uint8_t *bytes;
 };
 
 struct parser {
 	const struct snap_scout_birth *birth;
 	int channel;
-	struct snap_capture capture; /* its processes by number; one of them is there */
+	struct snap_capture capture; /* its processes by number; only the current one is set */
 	struct snap_remote_finder remote;
 	struct snap_file_finder finder;
 	uint32_t sequence;
-	/* of the process at hand */
+	/* of the current process */
 	bool is_of_thread;
 	struct snap_arena arena;
 	struct snap_interner strings;
@@ -43,7 +43,7 @@ struct parser {
 
 /* ---- memory ---- */
 
-/* Into `to`; how many bytes there are. */
+/* Reads memory into `to`; returns the number of bytes. */
 static uint32_t ask_for_memory(struct parser *parser, uint64_t address, uint32_t size, uint8_t *to)
 {
 	struct snap_peek_request request = { address, size, ++parser->sequence };
@@ -87,7 +87,7 @@ static const struct block *find_block(struct parser *parser, uint64_t address)
 	return block;
 }
 
-/* In pieces of a block each, whose bytes are kept. */
+/* Reads in whole blocks, which are kept. */
 static bool read_small(struct parser *parser, uint64_t address, uint8_t *to, size_t size)
 {
 	while (size) {
@@ -183,14 +183,14 @@ static void serve(struct parser *parser, const struct snap_scout_question *quest
 		_exit(FAILED);
 }
 
-/* Nothing is released at the end, which is that of the process. */
+/* Nothing is released: the process ends with it. */
 void snap_scout_serve(void *context, int channel)
 {
 	struct parser parser = { .birth = context, .channel = channel };
 	struct snap_scout_question question;
 	size_t size;
 
-	/* Address space only: those that are not asked about take no memory. */
+	/* Address space only: entries that are not used take no memory. */
 	parser.capture.processes = calloc(SNAP_MAX_PROCESSES, sizeof(*parser.capture.processes));
 	parser.capture.process_count = SNAP_MAX_PROCESSES;
 	if (!parser.capture.processes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory of a process that runs: read by a worker, as a page may be served by somebody who never
- * answers. Knows nothing of what the bytes mean.
+ * Reads memory of a running process by a worker, as the server of a page may never answer. Knows
+ * nothing of what the bytes mean.
  */
 #include "roles/scout/messages.h"
 

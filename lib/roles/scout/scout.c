@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Asks a parser for plans: see scout.h. What the parser wants meanwhile is given to it, within
- * bounds of time and bytes; who exceeds them loses it, and a process that loses one has no plan.
+ * Asks a parser for plans: see scout.h. The parser's requests are served meanwhile, within limits
+ * of time and bytes. A parser that exceeds them is ended, and its process has no plan.
  */
 #include "roles/scout/scout.h"
 
@@ -17,13 +17,16 @@
 
 enum {
 	TICK_MS = 20,      /* how often the cancel flag and the clock are looked at */
-	MOST_LOSSES = 3,   /* parsers; then there are no more plans */
-	MOST_LATE = 2,     /* reads of memory that did not come back */
+	MOST_LOSSES = 3,   /* lost parsers; then no more plans are made */
+	MOST_LATE = 2,     /* of a process: reads of memory that took too long */
 	SHARE_OF_TIME = 4, /* of the whole run, for all processes */
 	NS_PER_MS = 1000000,
 };
 
-/* For one process, files included, and for a program of a hundred megabytes. */
+/*
+ * The time for one process with its files, enough for a program of a hundred megabytes; and the
+ * time after which losses are forgotten.
+ */
 static const int64_t PROCESS_NS = 2000000000, FORGIVEN_NS = 60000000000;
 
 struct snap_scout {
@@ -32,22 +35,22 @@ struct snap_scout {
 	struct snap_opener *opener;
 	struct snap_broker broker;
 	struct snap_peeker *peeker; /* NULL: not needed yet */
-	/* In its place; NULL: a process that runs is read. */
+	/* Reads memory in place of the peeker; NULL: the process runs. */
 	size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count);
 	void *read_context;
 	struct snap_role role;
-	uid_t user; /* whose files the parser has read */
+	uid_t user; /* the user whose files the parser has read */
 	unsigned losses;
-	int64_t lost_ns;  /* the last of them */
-	int64_t spent_ns; /* on all processes so far, where somebody waits for it */
-	/* the process at hand */
+	int64_t lost_ns;  /* the last loss */
+	int64_t spent_ns; /* on all processes so far, by snap_scout_plan() */
+	/* the current process */
 	bool is_asked; /* its answer has not come */
 	const struct snap_process *process;
 	size_t index;
 	int64_t until_ns; /* for its answer */
 	uint64_t peeked;
 	unsigned late;
-	bool is_held_back; /* it has a runtime, and memory that tells of it cannot be read */
+	bool is_held_back; /* it has a runtime whose memory cannot be read */
 };
 
 struct stacksnap_error *snap_scout_create(const struct snap_options *options,
@@ -100,7 +103,10 @@ static struct stacksnap_error *need_parser(struct snap_scout *scout,
 					 .context = &scout->birth };
 	struct stacksnap_error *err;
 
-	/* One that files of a user have taken over reads no memory of another one's. */
+	/*
+	 * A parser that files of one user have taken over must not read memory of another user's
+	 * process.
+	 */
 	if (scout->role.pidfd >= 0 && scout->user != scout->process->uid)
 		snap_role_end(&scout->role);
 	scout->user = scout->process->uid;
@@ -147,7 +153,7 @@ static struct stacksnap_error *serve_peek(struct snap_scout *scout,
 	return snap_wire_send(scout->role.channel, &answer, sizeof(answer), fd);
 }
 
-/* One message of the parser. *done_ret: it is the answer. */
+/* Handles one message of the parser. *done_ret: it is the answer. */
 static struct stacksnap_error *hear(struct snap_scout *scout, struct snap_scout_answer *answer,
 				    bool *done_ret)
 {
@@ -179,8 +185,8 @@ static struct stacksnap_error *hear(struct snap_scout *scout, struct snap_scout_
 }
 
 /*
- * Until it has answered (*done_ret), or until a time; an error means that it must be ended. Who has
- * more to do than to wait looks only whether something has come.
+ * Serves the parser until it has answered (*done_ret), or until a time; after an error it must be
+ * ended. A caller with other work passes a time close by.
  */
 static struct stacksnap_error *hear_until(struct snap_scout *scout, int64_t until_ns,
 					  struct snap_scout_answer *answer, bool *done_ret)
@@ -211,7 +217,10 @@ static struct stacksnap_error *hear_until(struct snap_scout *scout, int64_t unti
 
 /* ---- what it says ---- */
 
-/* In a mapping of a file, or in the memory without one that follows it at once: its bss. */
+/*
+ * Whether an address is in a mapping of a file, or in the anonymous memory right behind one: its
+ * bss.
+ */
 static bool is_of_a_file(const struct snap_process *process, uint64_t address)
 {
 	const struct snap_map *map = snap_process_map(process, address);
@@ -240,7 +249,7 @@ static bool is_believed(const struct snap_scout *scout, const struct snap_scout_
 	return true;
 }
 
-/* Parsers that were lost count for a minute: a recording lasts. */
+/* A lost parser counts for a minute, as a recording may be long. */
 static bool has_lost_too_many(struct snap_scout *scout)
 {
 	if (scout->losses && snap_clock_ns(CLOCK_MONOTONIC) - scout->lost_ns > FORGIVEN_NS)
@@ -332,7 +341,7 @@ struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options
 	if (scout->is_held_back)
 		snap_capture_warn(capture, "memory_stalled", scout->process->pid, 0,
 				  "reading a memory page of %d blocked (userfaultfd, FUSE, or its "
-				  "mappings change): what its managed runtime knows is missing",
+				  "mappings change): the memory of its runtime could not be read",
 				  scout->process->pid);
 	scout->spent_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
 	return err;

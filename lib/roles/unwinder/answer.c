@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is believed of the answers of a parser that unwinds: numbers in their ranges, texts that
- * end. See unwinder.h. Whoever wrote them may go on writing: each value is taken once.
+ * Checks the answers of a parser that unwinds: numbers must be in their ranges, texts must end. See
+ * unwinder.h. The parser may go on writing, so each value is read once.
  */
 #include "base/buffer.h"
 #include "roles/unwinder/internal.h"
@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-	MOST_REASONS = 64,     /* that are told apart */
-	MOST_FRAMES = 1 << 16, /* managed ones of a process */
+	MOST_REASONS = 64,     /* that are kept apart */
+	MOST_FRAMES = 1 << 16, /* managed frames of a process */
 	MOST_FRAME_BYTES = 64 << 20,
 };
 
-/* Of a process, by their numbers. */
+/* The managed frames of a process, by their numbers. */
 struct snap_remote_frames {
 	struct snap_arena arena;
 	struct snap_interner strings;
@@ -83,7 +83,7 @@ static bool make_frames(struct snap_remote_process *process)
 	return true;
 }
 
-/* The texts of the answer, of which each ends before the last byte. */
+/* Takes the texts of the answer, and puts a NUL behind the last one. */
 static bool take_text(struct snap_remote_unwinder *unwinder,
 		      const struct snap_exchange_answer *answer)
 {
@@ -128,7 +128,7 @@ static bool take_entry(struct snap_remote_unwinder *unwinder, struct snap_intern
 	       snap_intern_text(strings, &ret->file, SNAP_MAX_NAME);
 }
 
-/* A new frame, whose entries begin at *entry, which moves on. */
+/* Takes a new frame, whose entries begin at *entry, and moves *entry on. */
 static bool take_frame(struct snap_remote_unwinder *unwinder, struct snap_remote_frames *frames,
 		       const struct snap_exchange_answer *answer, size_t index, size_t *entry)
 {
@@ -152,7 +152,7 @@ static bool take_frame(struct snap_remote_unwinder *unwinder, struct snap_remote
 	return true;
 }
 
-/* Which of the pcs are managed frames. */
+/* Takes the places of managed frames among the pcs. */
 static bool take_places(struct snap_remote_unwinder *unwinder,
 			const struct snap_remote_process *process,
 			const struct snap_exchange_answer *answer)
@@ -242,11 +242,11 @@ static bool take_managed(struct snap_remote_unwinder *unwinder, struct snap_remo
 bool snap_remote_take_answer(struct snap_remote_unwinder *unwinder, uint32_t number,
 			     struct snap_pcs *ret)
 {
-	/* Taken once: who wrote it may go on writing. */
+	/* Read once: the parser may go on writing. */
 	struct snap_exchange_answer answer;
 
 	memcpy(&answer, &unwinder->exchange->answer, sizeof(answer));
-	/* The compiler might read it again where that is cheaper. */
+	/* Else the compiler could read the shared memory again. */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (answer.count > unwinder->most_pcs || answer.end >= SNAP_UNWIND_COUNT ||
 	    answer.needs_register > 1 || answer.stale_mappings > 1 ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One call of a remote unwinder: hands a copy over, answers what the parser asks for meanwhile, and
- * waits no longer than it must. See unwinder.h; unwinder.c decides whose fault it is when the parser
- * is lost, answer.c and take_tasks.c what is believed of an answer.
+ * One call of a remote unwinder: hands a copy over, serves the parser's requests meanwhile, and
+ * waits no longer than it must. See unwinder.h; unwinder.c decides which process to blame for a
+ * lost parser, answer.c and take_tasks.c check the answers.
  */
 #include "base/clock.h"
 #include "base/shared_memory.h"
@@ -20,22 +20,24 @@ enum {
 	SPARE_FRAMES = 64, /* see unwind.c */
 	SECOND = 1000000000,
 	KEPT_STACK = 1 << 20,       /* bytes that stay when it is trimmed */
-	FIRST_LOOK_NS = 1000000,    /* so soon is seen that the parser has died … */
-	LOOK_NS = 20000000,         /* … and so often later, with the clock and the cancel flag */
-	THINK_NS = SECOND,          /* processor time for one stack, where none was late before */
-	MOST_HALVINGS = 4,          /* of that time … */
-	MOST_HALVINGS_OF_WAIT = 3,  /* … and of the wait, as a busy machine delays anybody */
+	FIRST_LOOK_NS = 1000000,    /* the first check that the parser lives … */
+	LOOK_NS = 20000000,         /* … and the later ones, with the clock and the cancel flag */
+	THINK_NS = SECOND,          /* processor time for one stack, if none was late before */
+	MOST_HALVINGS = 4,          /* of THINK_NS … */
+	MOST_HALVINGS_OF_WAIT = 3,  /* … and of the wait: a busy machine delays every process */
 	UNASKED_NS = 50000000,      /* … and from one answer to the next call */
 	MOST_ASKED = 1 << 14,       /* files for one stack */
-	LAST_STACKS_NS = 330000000, /* for those of a tick that is the last one */
-	SEND_TIMEOUT_US = 200000,   /* it asks, but does not listen to the answer */
+	LAST_STACKS_NS = 330000000, /* for the stacks of the last tick */
+	SEND_TIMEOUT_US = 200000,   /* for a parser that asks, and does not read the answer */
 };
 
-/* Beside the files' time: for a machine that has better things to do than to unwind. */
+/* Beyond the time of files: on a machine that is busy with other work. */
 static const int64_t MOST_WAIT_NS = 3ll * SECOND;
-/* For the files of one stack, where none is downloaded. */
+/* For the files of one stack, if none is downloaded. */
 static const int64_t MOST_FILES_NS = 10ll * SECOND;
-/* It leaves when nobody has called for twice as long: who leaves sooner does so of its own will. */
+/*
+ * A parser ends by itself after twice this time without a call; a parser that ends sooner is lost.
+ */
 static const int64_t LEAST_IDLE_NS = 5ll * SECOND;
 
 /* ---- the exchange ---- */
@@ -76,7 +78,7 @@ static void *place(uint8_t **at, uint64_t bytes)
 	return here;
 }
 
-/* Behind the pcs, each part on pages of its own. */
+/* Places the parts behind the pcs, each on pages of its own. */
 static void place_room(struct snap_remote_unwinder *unwinder, uint8_t *at)
 {
 	struct snap_exchange_room *room = &unwinder->room;
@@ -202,7 +204,7 @@ void snap_remote_check_parser(struct snap_remote_unwinder *unwinder)
 		why = "the parser exited early";
 	else if (!left && unwinder->used_ns >= 0 &&
 		 processor_time(unwinder) - unwinder->used_ns > UNASKED_NS)
-		why = "the parser used processor time that nobody had asked for";
+		why = "the parser used processor time between two calls";
 	if (why) {
 		snprintf(unwinder->why, sizeof(unwinder->why), "%s", why);
 		unwinder->losses++;
@@ -227,7 +229,7 @@ static const uint8_t *put(struct snap_remote_unwinder *unwinder, uint64_t *used,
 }
 
 /*
- * What has no room is left out, as if it had not been copied. Nothing is read of what was put: the
+ * Memory that does not fit is left out, as if it had not been copied. Nothing is read back: the
  * parser may write there.
  */
 static void put_memory(struct snap_remote_unwinder *unwinder, const struct snap_memory_image *image)
@@ -254,7 +256,7 @@ static void put_memory(struct snap_remote_unwinder *unwinder, const struct snap_
 		unwinder->most_memory = used;
 }
 
-/* What tells which thread is whose: their stacks are not needed. */
+/* Puts what identifies threads; their stacks are not needed. */
 static void put_threads(struct snap_remote_unwinder *unwinder, const struct snap_process *process)
 {
 	const struct snap_exchange_room *room = &unwinder->room;
@@ -334,17 +336,17 @@ static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bo
 
 /* What a call has cost so far. */
 struct watch {
-	int64_t begin_ns; /* the time that files took is left out … */
+	int64_t begin_ns; /* without the time that files took … */
 	int64_t files_ns; /* … which is this */
-	int64_t used_ns;  /* processor time of the parser before it; -1: not known yet */
-	int64_t look_ns;  /* when the parser is looked at next, whatever it says until then */
+	int64_t used_ns;  /* processor time of the parser before the call; -1: not known yet */
+	int64_t look_ns;  /* when the parser is checked next, even if it sends events until then */
 	unsigned asked;
 	bool may_have_left;
 };
 
 /*
- * Everybody's next stack waits for a late one. A file that takes long to understand is refused to
- * the next parser, so who is late again and again has no reason that deserves as much.
+ * All other stacks wait for a late one. The next parser does not get a file that took too long, so
+ * a parser that is late again deserves less time.
  */
 int64_t snap_remote_halved(int64_t ns, unsigned late, unsigned most)
 {
@@ -365,7 +367,7 @@ static bool asks_too_much(const struct snap_remote_unwinder *unwinder, const str
 	       (watch->files_ns > MOST_FILES_NS && !unwinder->options->debuginfod);
 }
 
-/* It was waited for. ANSWERED: go on waiting. */
+/* Checks the parser during the wait. ANSWERED: go on waiting. */
 static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, struct watch *watch)
 {
 	int64_t used;
@@ -390,8 +392,8 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 }
 
 /*
- * It says that it asks for a file, which need not be so: then there is nothing at the channel, and
- * we wait for that no longer than for anything else.
+ * The parser signals a request for a file, perhaps falsely: then the channel is empty, and that
+ * wait is as limited as every other one.
  */
 static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, struct watch *watch)
 {
@@ -449,7 +451,9 @@ enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, ui
 			continue;
 		}
 		now = snap_clock_ns(CLOCK_MONOTONIC);
-		/* By the clock: one that says without end that there is news is looked at, too. */
+		/*
+		 * By the clock, so that a parser that signals events without end is checked, too.
+		 */
 		if (now < awake_until)
 			snap_exchange_pause();
 		else if (now >= watch.look_ns)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The memory that a remote unwinder shares with its parser, at the same address in both: one call,
- * one answer. For both sides, in this folder alone: the client has it by internal.h.
+ * Exchange: the memory that a remote unwinder shares with its parser, at the same address in both:
+ * one call, one answer. Only this folder includes it; the client does so by internal.h.
  *
- * The client writes while the parser waits. What the parser writes is as hostile as what it reads,
- * and it may write to all of this at any time: the client takes each value of the second part
- * once, and checks it; of the first part, which tells the parser what to do, it reads nothing.
+ * The client writes while the parser waits. The parser's writes are as hostile as its input, and it
+ * may write to all of this at any time. So the client reads each value of the second part once, and
+ * checks it. It never reads the first part, which holds the call.
  */
 #ifndef SNAP_ROLES_UNWINDER_EXCHANGE_H
 #define SNAP_ROLES_UNWINDER_EXCHANGE_H
@@ -15,25 +15,26 @@
 #include <stdatomic.h>
 
 enum {
-	SNAP_EXCHANGE_LEFT = 256,   /* numbers that a call says were left; more: all is forgotten */
+	SNAP_EXCHANGE_LEFT =
+		256, /* processes that a call says were left; more: all are forgotten */
 	SNAP_EXCHANGE_REASON = 128, /* bytes of a reason, with its end */
 	/*
-	 * How long both sides look for the other one before they sleep: who sleeps while the other
-	 * works for microseconds is woken later than that, on a processor that has gone to rest.
+	 * How long each side polls before it sleeps. The other side often works for microseconds
+	 * only, and waking a thread on an idle processor takes longer than that.
 	 */
 	SNAP_EXCHANGE_AWAKE_NS = 20000,
 	SNAP_EXCHANGE_PIECES = 1 << 20,  /* of the memory of a runtime … */
 	SNAP_EXCHANGE_MEMORY = 64 << 20, /* … and its bytes */
-	/* In one answer: managed frames that are new, their functions and texts; labels. */
+	/* In one answer: new managed frames, their functions and texts; labels. */
 	SNAP_EXCHANGE_FRAMES = 1 << 13,
 	SNAP_EXCHANGE_ENTRIES = 1 << 14,
 	SNAP_EXCHANGE_MOST_ENTRIES = 64, /* of a frame */
 	SNAP_EXCHANGE_TEXT = 16 << 20,
 	SNAP_EXCHANGE_LABELS = 64,
 	SNAP_EXCHANGE_LANGUAGES = 3,
-	/* Of a process that was stopped as a whole: its threads … */
+	/* Of a process that was stopped as a whole: threads … */
 	SNAP_EXCHANGE_THREADS = 1 << 12,
-	/* … and in the answer its tasks, where they stand, the frames of all, and their labels. */
+	/* … and in the answer tasks, their stacks, the frames of all stacks, and labels. */
 	SNAP_EXCHANGE_TASKS = 1 << 16,
 	SNAP_EXCHANGE_STACKS = 1 << 16,
 	SNAP_EXCHANGE_STACK_FRAMES = 1 << 20,
@@ -44,20 +45,20 @@ enum {
 extern const char *const snap_exchange_languages[SNAP_EXCHANGE_LANGUAGES];
 
 /*
- * A managed frame in place of a pc. Numbers count the frames of a process that came with its
- * answers, since it was entered or the last one said that it forgets all.
+ * A managed frame in place of a pc. Numbers count the frames that answers have brought for a
+ * process, since it was entered or since an answer that forgets all.
  */
 struct snap_exchange_managed {
 	uint32_t at, number;
 };
 
-/* A new one; its entries follow those of the one before it. */
+/* A new managed frame; its entries follow those of the frame before it. */
 struct snap_exchange_frame {
 	uint64_t address;
 	uint32_t entry_count;
 };
 
-/* Texts: where they begin, + 1; 0: none. */
+/* The places of its texts, + 1; 0: none. */
 struct snap_exchange_entry {
 	uint32_t function, symbol, file;
 	uint32_t line, column;
@@ -68,7 +69,7 @@ struct snap_exchange_label {
 	uint32_t key, value;
 };
 
-/* Where tasks stand; its frames, by their numbers, follow those of the stack before it. */
+/* A stack of tasks; its frames, by their numbers, follow those of the stack before it. */
 struct snap_exchange_stack {
 	uint32_t frame_count;
 	uint32_t end;    /* enum snap_unwind_end */
@@ -81,13 +82,13 @@ struct snap_exchange_stack {
 struct snap_exchange_task {
 	uint32_t id, name, runtime, parent, wait; /* texts */
 	uint32_t creator, creator_file, creator_line;
-	uint32_t stack; /* + 1; 0: a thread runs it, which shows it */
+	uint32_t stack; /* its number + 1; 0: the thread that runs the task shows it */
 	uint32_t label_count;
 	uint8_t state; /* enum snap_task_state */
 	uint8_t labels_cut;
 };
 
-/* Where the parts of both sides lie that have no fixed place. */
+/* The places of the parts of both sides that have no fixed place. */
 struct snap_exchange_room {
 	struct snap_memory_piece *pieces;
 	uint8_t *memory;
@@ -110,14 +111,14 @@ struct snap_exchange_answer {
 	uint32_t end; /* enum snap_unwind_end */
 	uint8_t needs_register, stale_mappings;
 	uint8_t shows_all; /* see struct snap_log_stack */
-	uint8_t forgets;   /* the frames of this process that came before */
+	uint8_t forgets;   /* the parser has forgotten all earlier frames of this process */
 	uint32_t managed_count, frame_count, entry_count, text_size, label_count;
 	struct snap_exchange_label labels[SNAP_EXCHANGE_LABELS];
 	char reason[SNAP_EXCHANGE_REASON]; /* "": none */
-	/* Where tasks were asked for. */
+	/* If the call asks for tasks. */
 	uint32_t task_count, stack_count, stack_frame_count, task_label_count;
 	uint8_t has_tasks; /* a runtime of tasks is in the process */
-	uint8_t cut;       /* some tasks are not there */
+	uint8_t cut;       /* some tasks are missing */
 };
 
 struct snap_exchange {
@@ -125,22 +126,22 @@ struct snap_exchange {
 	struct snap_pc *pcs; /* where they go, behind the header */
 	uint64_t most_pcs;
 	struct snap_exchange_room room;
-	_Atomic uint32_t calls; /* a futex: how many there were */
+	_Atomic uint32_t calls; /* a futex: the number of calls so far */
 	uint32_t number;        /* of the process */
 	bool enters;            /* its description is on the channel */
-	bool resets;            /* all that was entered before is forgotten */
+	bool resets;            /* forget all processes that were entered before */
 	uint32_t left_count;
 	uint32_t left[SNAP_EXCHANGE_LEFT];
-	bool wants_tasks;          /* of the process; the thread is none */
-	uint32_t thread_count;     /* then, in the room */
-	struct snap_thread thread; /* its bytes are here, and nothing else of it */
+	bool wants_tasks;      /* the call asks for the tasks of the process, not for a thread */
+	uint32_t thread_count; /* of such a call, in the room */
+	struct snap_thread thread; /* only its bytes are here */
 	struct snap_memory_image memory;
 	uint8_t registers[SNAP_MAX_REGISTERS];
 	/* Written by the parser. */
-	_Atomic uint32_t events __attribute__((aligned(64))); /* a futex: there is something new */
-	_Atomic uint32_t done;                                /* so many calls were answered */
-	_Atomic uint32_t asked;      /* so many files were asked for, on the channel */
-	_Atomic uint32_t has_left;   /* it had nothing to do for long */
+	_Atomic uint32_t events __attribute__((aligned(64))); /* a futex: counts news */
+	_Atomic uint32_t done;                                /* the number of answered calls */
+	_Atomic uint32_t asked;      /* the number of requests for files, on the channel */
+	_Atomic uint32_t has_left;   /* the parser ends, as it had nothing to do for long */
 	_Atomic uint64_t left_bytes; /* kept of processes that were left */
 	uint64_t file_id;            /* snap_broker_file_id() of what is read */
 	struct snap_exchange_answer answer;
@@ -155,7 +156,7 @@ static inline void snap_exchange_pause(void)
 #endif
 }
 
-/* The life of a parser that unwinds: `context` is the birth below. */
+/* Runs a parser that unwinds: `context` is the birth below. */
 struct snap_exchange_birth {
 	struct snap_exchange *exchange;
 	const struct snap_options *options;

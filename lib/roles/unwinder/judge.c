@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The judge: see judge.h. The capture grows while it is read and its processes may move; what was
- * opened for the ones before is then given up, as it points to them.
+ * The judge: see judge.h. The capture grows while it is read, and its processes may move.
+ * Everything opened for them points to them, so it is then given up.
  */
 #include "roles/unwinder/judge.h"
 
@@ -11,18 +11,18 @@
 
 struct snap_judge {
 	const struct snap_options *options;
-	/* for the capture as it stands */
+	/* for the capture as it is now */
 	const struct snap_process *processes;
 	size_t process_count;
 	struct snap_opener *opener;
 	struct snap_remote_unwinder *unwinder;
-	/* the process at hand, and the mappings with which it was sent */
+	/* the current process, and the mappings with which it was sent */
 	const struct snap_process *entered;
 	const struct snap_map *maps;
 	int64_t waited_ns; /* for the parser */
 };
 
-/* Of the time of the whole run, an answer that is on its way not counted. */
+/* Parts of the time of the whole run, without an answer that is on its way. */
 enum { MOST_PART = 4, MOST_PART_OF_ONE = 16 };
 
 struct stacksnap_error *snap_judge_create(const struct snap_options *options,
@@ -66,7 +66,7 @@ static void begin(struct snap_judge *judge, const struct snap_capture *capture)
 	judge->process_count = capture->process_count;
 }
 
-/* It is looked at from here on, as it is now. */
+/* Makes it the current process, as it is now. */
 static void enter(struct snap_judge *judge, size_t index, const struct snap_process *process)
 {
 	snap_remote_unwinder_leave(judge->unwinder, (uint32_t)index);
@@ -88,7 +88,9 @@ bool snap_judge_suffices(void *context, const struct snap_capture *capture, size
 		begin(judge, capture);
 	if (judge->entered != process || judge->maps != process->maps)
 		enter(judge, index, process);
-	/* A stop takes microseconds: better than to wait for a parser that always takes its time. */
+	/*
+	 * A stop takes microseconds, which is better than to wait for a parser that is always slow.
+	 */
 	if (judge->waited_ns > judge->options->timeout_ns / MOST_PART)
 		return false;
 	begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
@@ -98,6 +100,6 @@ bool snap_judge_suffices(void *context, const struct snap_capture *capture, size
 		return false;
 	if (pcs.needs_register)
 		return false;
-	/* Out of the copy: into a stack that a signal handler interrupted. */
+	/* Unwinding left the copy: it went into a stack that a signal handler interrupted. */
 	return pcs.end != SNAP_UNWIND_UNREADABLE || copy->stack_unreadable || copy->stack2_size;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Judge: whether the copy of a thread that was not stopped suffices to unwind it (--no-stop).
+ * Judge: decides whether the copy of a thread that was not stopped suffices to unwind it
+ * (--no-stop).
  *
- * Stands between the stages: capture asks, through a callback, while it reads; the unwinder of a
- * parser answers. Keeps what it has opened from thread to thread. Knows nothing of how threads are
+ * It connects two stages: the capture asks through a callback while it reads, and the unwinder of a
+ * parser answers. It keeps opened files from thread to thread. Knows nothing of how threads are
  * read.
  */
 #ifndef SNAP_ROLES_UNWINDER_JUDGE_H
@@ -24,7 +25,7 @@ static inline void snap_judge_destroyp(struct snap_judge **judge)
 	snap_judge_destroy(*judge);
 }
 
-/* As struct snap_stop_hook's `suffices`; without memory nothing does. */
+/* As struct snap_stop_hook's `suffices`; false without memory. */
 bool snap_judge_suffices(void *judge, const struct snap_capture *capture, size_t process,
 			 const struct snap_thread *copy);
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-	/* Of a process; then all of them are forgotten, here and there. */
+	/* Of a process; then both sides forget all of them. */
 	MOST_FRAMES = 1 << 15,
 	MOST_BYTES = 8 << 20,
 	LONGEST_TEXT = SNAP_MAX_NAME - 1,
@@ -137,7 +137,7 @@ static bool put_frame(struct snap_answering *answering, const struct snap_runtim
 
 	if (answer->frame_count == SNAP_EXCHANGE_FRAMES)
 		return false;
-	/* The real one is the last. */
+	/* The last entry is the real function, not an inlined one. */
 	if (count > SNAP_EXCHANGE_MOST_ENTRIES)
 		count = SNAP_EXCHANGE_MOST_ENTRIES;
 	for (size_t i = 0; i < count; i++) {
@@ -251,7 +251,9 @@ static void add_managed(struct snap_answering *answering, const struct snap_runt
 	answering->count += count;
 }
 
-/* The merged stack. *fits_ret false: the managed frames come first. */
+/*
+ * Merges the stacks. *fits_ret false: they do not fit together, and the managed frames come first.
+ */
 static bool merge(struct snap_answering *answering, const struct snap_runtime_thread *thread,
 		  bool *fits_ret)
 {
@@ -287,7 +289,7 @@ static void set_reason(struct snap_exchange_answer *answer, const char *reason)
 		memccpy(answer->reason, reason, 0, sizeof(answer->reason) - 1);
 }
 
-/* As the native stack ended, or the managed one where that was early. */
+/* Puts the end of the native stack, or of the managed one if that ended early. */
 static void put_end(struct snap_answering *answering, const struct snap_runtime_stack *stack,
 		    bool fits)
 {
@@ -365,7 +367,7 @@ static size_t add_labels(struct snap_answering *answering, const struct snap_lab
 	return have;
 }
 
-/* Labels of the process, and of the task that the thread runs. */
+/* Gathers labels of the process, and of the task that the thread runs. */
 static size_t gather_labels(struct snap_answering *answering, struct snap_label *labels)
 {
 	pid_t tid = answering->thread->thread->tid;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Managed: the frames of an interpreter that a thread runs, put among those of the machine, in the
- * parser of a remote unwinder. What each process has had before is known by numbers.
+ * Managed: puts the frames of an interpreter among a thread's native frames, in the parser of a
+ * remote unwinder. Frames that a process has had before have numbers.
  *
- * Knows nothing of calls; the client believes none of it unchecked (answer.c).
+ * Knows nothing of calls; the client checks everything (answer.c).
  */
 #ifndef SNAP_ROLES_UNWINDER_MANAGED_H
 #define SNAP_ROLES_UNWINDER_MANAGED_H
@@ -16,7 +16,7 @@ struct snap_managed;
 
 void snap_managed_destroy(struct snap_managed *managed);
 
-/* Whose thread it is. */
+/* The thread and its process. */
 struct snap_managed_thread {
 	struct snap_module_set *set;
 	struct snap_modules *modules;
@@ -26,9 +26,9 @@ struct snap_managed_thread {
 };
 
 /*
- * Answers for a thread whose native stack is there as a whole, with its stack pointers: merged, cut
- * to what there is room for. False in *ret: it has no managed frames, and no answer was made, but
- * for labels. NO_MEMORY, CANCELLED.
+ * Answers for a thread whose whole native stack is there, with its stack pointers: merges the
+ * frames, and cuts them to the room. *ret false: the thread has no managed frames, and the answer
+ * has labels at most. NO_MEMORY, CANCELLED.
  */
 struct stacksnap_error *snap_managed_answer(struct snap_managed **managed,
 					    const struct snap_managed_thread *thread,
@@ -37,7 +37,7 @@ struct stacksnap_error *snap_managed_answer(struct snap_managed **managed,
 
 /*
  * Answers with the tasks of a process, whose threads and memory are those of one stop; `whose` has
- * no thread. What there is no room for is left out, which the answer says. NO_MEMORY, CANCELLED.
+ * no thread. Tasks without room are left out, and the answer says so. NO_MEMORY, CANCELLED.
  */
 struct stacksnap_error *snap_managed_tasks(struct snap_managed **managed,
 					   const struct snap_managed_thread *whose,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The parser's side of a remote unwinder: see unwinder.h. It is in the sandbox from its first
- * instruction here, and waits for calls: unwind this thread of that process.
+ * The parser's side of a remote unwinder: see unwinder.h. It runs in the sandbox from its first
+ * instruction here, and waits for calls, each to unwind one thread of a process.
  *
- * Each process that was entered has modules of its own, and an unwinder as long as it is unwound now
- * and then; the files behind them are shared. What it cannot go on without (memory) ends it: the next one begins anew.
+ * Each entered process has modules of its own, and an unwinder as long as it is used now and then;
+ * the files behind them are shared. Without memory the parser ends: the next one begins anew.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -20,31 +20,31 @@
 #include <sys/syscall.h>
 
 enum {
-	IDLE_SECONDS = 10,    /* then it leaves: it holds its maker's memory as of its making */
-	MOST_UNWINDERS = 128, /* of 70 KB each; processes take turns where there are more */
+	IDLE_SECONDS = 10, /* without a call, then it ends: it keeps a copy of its maker's memory */
+	MOST_UNWINDERS = 128, /* of 70 KB each; more processes share them in turns */
 	NO_MEMORY = 3,        /* exit status */
 };
 
 /* A process that was entered. */
 struct space {
 	struct snap_modules *modules; /* NULL: not entered */
-	uint32_t seat;                /* where its unwinder is, if that still is its own */
-	size_t bytes;                 /* of its modules, and of its description */
-	struct snap_managed *managed; /* NULL: it has not had any frames of an interpreter */
+	uint32_t seat;                /* of its unwinder, if that is still its own */
+	size_t bytes;                 /* of its modules and its description */
+	struct snap_managed *managed; /* NULL: it has had no frames of an interpreter */
 };
 
-/* An unwinder, and whose it is at the moment: of who was unwound last of all. */
+/* An unwinder, and the process that uses it now: the one that used it last. */
 struct seat {
 	struct snap_unwinder *unwinder;
-	uint32_t number; /* of the process; UINT32_MAX: nobody's */
-	uint64_t used;   /* the call */
+	uint32_t number; /* of the process; UINT32_MAX: none */
+	uint64_t used;   /* the number of its last call */
 };
 
 struct parser {
 	struct snap_exchange *exchange;
 	const struct snap_options *options;
 	int channel;
-	struct snap_capture capture; /* its processes by number; most are not there */
+	struct snap_capture capture; /* its processes by number; most entries are empty */
 	struct snap_remote_finder remote;
 	struct snap_file_finder finder;
 	struct snap_arena arena;     /* of descriptions, the set and all modules */
@@ -53,13 +53,13 @@ struct parser {
 	struct seat seats[MOST_UNWINDERS];
 	size_t seat_count;
 	uint64_t calls;
-	/* They stay until all is forgotten: files may be the vDSO in one of them. */
+	/* They stay until all is forgotten: a vDSO that serves as a file may be in one of them. */
 	struct snap_process_bytes *descriptions;
 	size_t description_count, description_capacity;
-	size_t left; /* bytes that nobody needs */
+	size_t left; /* bytes that are not needed any more */
 };
 
-/* ---- the client is told ---- */
+/* ---- signals to the client ---- */
 
 static void tell(struct snap_exchange *exchange)
 {
@@ -67,7 +67,7 @@ static void tell(struct snap_exchange *exchange)
 	syscall(SYS_futex, &exchange->events, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Before the question itself: the client waits for an answer, and not at the channel. */
+/* Signals the request first: the client waits at the futex, not at the channel. */
 static struct stacksnap_error *find_remotely(void *context, const struct snap_file_request *request,
 					     int *fd_ret)
 {
@@ -156,7 +156,7 @@ static void enter(struct parser *parser, uint32_t number)
 	parser->spaces[number].bytes = parser->arena.total - before + size;
 }
 
-/* A new one, or that of who was not unwound for the longest time. */
+/* A new seat, or the least recently used one. */
 static struct stacksnap_error *free_seat(struct parser *parser, uint32_t *ret)
 {
 	uint32_t oldest = 0;
@@ -226,7 +226,7 @@ static void begin_answer(struct snap_exchange_answer *answer)
 	answer->has_tasks = answer->cut = 0;
 }
 
-/* False: it has no frames but those of the machine. */
+/* False: the thread has native frames only. */
 static bool answer_managed(struct parser *parser, struct snap_pcs *pcs)
 {
 	struct snap_exchange *exchange = parser->exchange;
@@ -309,7 +309,7 @@ static bool wait_for_call(struct snap_exchange *exchange, uint32_t served)
 	return true;
 }
 
-/* Nothing is released at the end, which is that of the process. */
+/* Nothing is released: the process ends with it. */
 void snap_exchange_serve(void *context, int channel)
 {
 	const struct snap_exchange_birth *birth = context;
@@ -320,7 +320,7 @@ void snap_exchange_serve(void *context, int channel)
 	uint32_t served = atomic_load(&exchange->done);
 
 	snap_arena_init(&parser.arena);
-	/* Address space only: what is not entered takes no memory. */
+	/* Address space only: entries that are not used take no memory. */
 	parser.capture.processes = calloc(SNAP_MAX_PROCESSES, sizeof(*parser.capture.processes));
 	parser.capture.process_count = SNAP_MAX_PROCESSES;
 	parser.spaces = calloc(SNAP_MAX_PROCESSES, sizeof(*parser.spaces));

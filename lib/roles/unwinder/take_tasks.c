@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is believed of a parser's answer about the tasks of a process: numbers in their ranges, texts
- * that end, frames that came before. See unwinder.h; as in answer.c each value is taken once, as
- * whoever wrote it may go on writing.
+ * Checks a parser's answer about the tasks of a process: numbers must be in their ranges, texts
+ * must end, frames must be known. See unwinder.h. As in answer.c, the parser may go on writing, so
+ * each value is read once.
  */
 #include "analyze/runtime/runtimes.h"
 #include "base/buffer.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Of the last answer; all of it goes when there is another one. */
+/* The tasks of the last answer; the next one replaces all of them. */
 struct snap_remote_taken_tasks {
 	struct snap_remote_tasks shown;
 	struct snap_remote_task *tasks;
@@ -50,7 +50,7 @@ static bool make_taken(struct snap_remote_unwinder *unwinder,
 
 /* ---- stacks ---- */
 
-/* The frames of a stack, from frame `first` of the answer on. */
+/* Takes the frames of a stack, from frame `first` of the answer on. */
 static bool take_stack_frames(struct snap_remote_unwinder *unwinder, uint32_t number,
 			      uint32_t first, struct snap_log_pcs *stack)
 {
@@ -132,7 +132,7 @@ static bool take_labels(struct snap_remote_unwinder *unwinder,
 	return true;
 }
 
-/* One of ours; NULL: there is none of this name. */
+/* Our own text for a runtime; NULL: no runtime has this name. */
 static const char *runtime_named(const char *name)
 {
 	for (size_t i = 0; name && snap_runtimes[i]; i++)

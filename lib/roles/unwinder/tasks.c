@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks of a process in the parser of a remote unwinder: what the runtimes read in the memory of
- * one stop, as numbers and texts for the client (take_tasks.c), which believes none of it.
- * Knows nothing of calls.
+ * Tasks of a process in the parser of a remote unwinder: turns what the runtimes read in the memory
+ * of one stop into numbers and texts for the client (take_tasks.c), which checks all of them. Knows
+ * nothing of calls.
  */
 #include "analyze/task/task.h"
 #include "base/buffer.h"
@@ -15,10 +15,10 @@ struct telling {
 	struct snap_answering answering;
 	struct snap_exchange_answer *answer;
 	struct snap_pointer_table texts;          /* text -> its place */
-	const struct snap_runtime_stack **stacks; /* those that were told */
+	const struct snap_runtime_stack **stacks; /* those in the answer */
 	size_t stack_capacity;
 	struct snap_hash_table table; /* of them */
-	struct snap_label *labels;    /* of the task at hand */
+	struct snap_label *labels;    /* of the current task */
 	size_t label_capacity;
 	bool no_memory;
 };
@@ -32,14 +32,14 @@ static void telling_deinit(struct telling *telling)
 	free(telling->labels);
 }
 
-/* Without memory; in place of an answer. */
+/* Notes that memory is used up, in place of an answer. */
 static bool fail(struct telling *telling)
 {
 	telling->no_memory = true;
 	return false;
 }
 
-/* Equal texts are mostly one pointer, and told once. False: there is no room. */
+/* Equal texts are mostly one pointer, and are put once. False: there is no room. */
 static bool put_text(struct telling *telling, const char *text, uint32_t *ret)
 {
 	struct snap_pointer_entry *found;
@@ -88,7 +88,7 @@ static bool put_frame(struct telling *telling, const struct snap_runtime_frame *
 	return fail(telling);
 }
 
-/* A new one; false: there is no room. */
+/* Puts a new stack; false: there is no room. */
 static bool put_stack(struct telling *telling, const struct snap_runtime_stack *stack)
 {
 	struct snap_exchange_answer *answer = telling->answer;
@@ -124,7 +124,7 @@ static bool put_stack(struct telling *telling, const struct snap_runtime_stack *
 	return true;
 }
 
-/* The place of a stack, + 1; it is told once for all tasks that stand there. */
+/* The place of a stack, + 1; tasks with equal stacks share one. */
 static bool find_stack(struct telling *telling, const struct snap_runtime_stack *stack,
 		       uint32_t *ret)
 {
@@ -151,13 +151,15 @@ static bool find_stack(struct telling *telling, const struct snap_runtime_stack 
 
 /* ---- tasks ---- */
 
-/* A thread shows what it runs; one that is merely locked to a thread waits as others do. */
+/*
+ * A thread shows the task that it runs; a task that is only locked to a thread waits as others do.
+ */
 static bool is_shown_by_thread(const struct snap_runtime_task *task)
 {
 	return task->tid > 0 && !(task->locked && task->state == SNAP_TASK_WAITING);
 }
 
-/* Sorted, as the program wrote them; what is beyond their number is not there. */
+/* Puts the labels, sorted, as the program wrote them; labels beyond the limit are left out. */
 static bool put_labels(struct telling *telling, const struct snap_runtime_task *task,
 		       struct snap_exchange_task *put)
 {

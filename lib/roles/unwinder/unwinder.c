@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The client of a remote unwinder: see unwinder.h. Here is which processes the parser knows, whose
- * fault it is when one is lost. The call itself is in call.c, what is believed of its answers in
- * answer.c.
+ * The client of a remote unwinder: see unwinder.h. This file knows which processes the parser has,
+ * and decides which process to blame for a lost parser. call.c makes the calls, answer.c checks the
+ * answers.
  */
 #include "base/buffer.h"
 #include "roles/process_message.h"
@@ -20,18 +20,17 @@
 enum {
 	MAX_LEFT = 32 << 20,    /* bytes that a parser may keep of processes that were left */
 	LEAST_SENT = 8 << 10,   /* bytes of a process, its mappings and pieces not counted */
-	MAX_ENTERED = 48 << 20, /* of what it was sent of those that it knows */
+	MAX_ENTERED = 48 << 20, /* of what a parser was sent of the processes that it has */
 	/* A process, and a user, whose stacks cost so many parsers have none from then on. */
 	LOSSES_OF_PROCESS = 4,
 	LOSSES_OF_USER = 8,
-	LATE = 2,         /* as much as so many that were quick to end */
-	MOST_LOSSES = 64, /* then there is no parser any more */
-	SLOW_NS =
-		100000000, /* processor time: a stack takes microseconds, once its files are known */
+	LATE = 2,            /* the weight of a late parser, in parsers that ended quickly */
+	MOST_LOSSES = 64,    /* then no parser is made any more */
+	SLOW_NS = 100000000, /* processor time: usually a stack takes microseconds */
 	FORGIVEN = 10,
 };
 
-/* All others wait meanwhile: that is enough for the slow stacks of a process. */
+/* The slow stacks of a process may take so long, as all others wait meanwhile. */
 static const int64_t MOST_SLOW_NS = 3000000000;
 
 static const char LOST[] = "the unwinding process was lost";
@@ -120,7 +119,7 @@ void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder)
 		snap_remote_forget_frames(&unwinder->processes[i]);
 		unwinder->processes[i] = (struct snap_remote_process){ 0 };
 	}
-	/* Numbers may stand for others from here on. */
+	/* Numbers may mean other processes from here on. */
 	unwinder->refusals.count = 0;
 	unwinder->left_count = 0;
 	unwinder->has_left_any = false;
@@ -128,7 +127,7 @@ void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder)
 	unwinder->resets = true;
 }
 
-/* The parser at hand begins anew; what its processes have cost is not forgotten. */
+/* The current parser begins anew; the costs of its processes stay known. */
 static void forget_entered(struct snap_remote_unwinder *unwinder)
 {
 	for (size_t i = 0; i < unwinder->process_count; i++)
@@ -145,7 +144,7 @@ void snap_remote_unwinder_tidy(struct snap_remote_unwinder *unwinder)
 		return;
 	snap_remote_trim_exchange(unwinder);
 	snap_remote_check_parser(unwinder);
-	/* Where none was left it cannot be so; all would be sent anew at every tick. */
+	/* If no process was left, the value is false: all would be sent again at every tick. */
 	if (unwinder->has_left_any && atomic_load(&unwinder->exchange->left_bytes) > MAX_LEFT)
 		snap_remote_unwinder_reset(unwinder);
 }
@@ -187,8 +186,8 @@ static struct stacksnap_error *find_user(struct snap_remote_unwinder *unwinder, 
 }
 
 /*
- * A parser of root's takes a uid that none of the processes has. One that comes later may have it:
- * then the parser is another.
+ * A parser of root takes a uid that no process has. If a later process has it, the parser is
+ * replaced.
  */
 static struct stacksnap_error *choose_uid(struct snap_remote_unwinder *unwinder)
 {
@@ -234,9 +233,9 @@ static void count_loss(struct snap_remote_unwinder *unwinder, uint32_t number,
 }
 
 /*
- * Each stack of a process may take just less than is too long: then all of its stacks together take
- * the time of everybody else's. `before_ns`: what the parser had used before the call; -1: it was
- * new, and it is not known.
+ * Each stack of a process may take a little less than the limit; then all of them together take the
+ * time of all other processes. `before_ns`: processor time of the parser before the call; -1:
+ * unknown, as the parser was new.
  */
 static void count_time(struct snap_remote_unwinder *unwinder, uint32_t number,
 		       struct snap_remote_user *user, int64_t before_ns)
@@ -258,7 +257,7 @@ static void count_time(struct snap_remote_unwinder *unwinder, uint32_t number,
 		 "the parser took too long over the stacks of a process");
 }
 
-/* Its maker's thread may have ended, which is nobody's fault. */
+/* The parser may have ended with the thread that made it: no process is to blame. */
 static bool ended_with_maker(const struct snap_remote_unwinder *unwinder, int status)
 {
 	return unwinder->maker != gettid() && status != -1 && WIFSIGNALED(status) &&
@@ -266,8 +265,8 @@ static bool ended_with_maker(const struct snap_remote_unwinder *unwinder, int st
 }
 
 /*
- * What it read when it ended, or for so long: the next one does without. It says so itself: files
- * of other users' processes are not taken from those by its word.
+ * The next parser does without the file that the lost one was reading. The lost parser named that
+ * file itself, so a file of another user's process is not refused on its word.
  */
 static void refuse_file(struct snap_remote_unwinder *unwinder, const struct snap_remote_user *user)
 {
@@ -305,14 +304,14 @@ static enum snap_call_result lose(struct snap_remote_unwinder *unwinder, uint32_
 	case SNAP_CALL_CANCELLED:
 		return result;
 	}
-	/* SIGKILL comes from outside, or is ours. */
+	/* SIGKILL comes from another process, or from us. */
 	if (result == SNAP_CALL_LATE || (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL))
 		refuse_file(unwinder, user);
 	count_loss(unwinder, number, user, result == SNAP_CALL_LATE ? LATE : 1);
 	return result;
 }
 
-/* The pc by its registers, which is as much as can be told without looking into files. */
+/* Returns the pc from the registers: that needs no files. */
 static void give_pc(struct snap_remote_unwinder *unwinder, const struct snap_process *process,
 		    const struct snap_thread *thread, struct snap_pcs *ret)
 {
@@ -343,7 +342,7 @@ static bool is_hopeless(const struct snap_remote_unwinder *unwinder, uint32_t nu
 	       unwinder->processes[number].losses >= LOSSES_OF_PROCESS;
 }
 
-/* Something of ours failed: as bad as a loss, but there is an errno to tell. */
+/* A call of this process failed: as bad as a loss, but with an errno to report. */
 static enum snap_call_result fail(struct snap_remote_unwinder *unwinder, uint32_t number,
 				  struct snap_remote_user *user, struct stacksnap_error *err)
 {
@@ -358,7 +357,7 @@ static enum snap_call_result fail(struct snap_remote_unwinder *unwinder, uint32_
 	return SNAP_CALL_LATE;
 }
 
-/* What a parser keeps of a process, about. */
+/* About what a parser keeps of a process. */
 static uint64_t sent_bytes(const struct snap_process *process)
 {
 	uint64_t bytes = LEAST_SENT + 2 * process->map_count * sizeof(*process->maps);
@@ -408,7 +407,7 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	return result;
 }
 
-/* *answered_ret: the answer is there, and makes sense. */
+/* *answered_ret: the answer has come, and makes sense. */
 static struct stacksnap_error *answer_question(struct snap_remote_unwinder *unwinder,
 					       uint32_t number, const struct snap_process *process,
 					       const struct snap_remote_question *question,
@@ -430,7 +429,7 @@ static struct stacksnap_error *answer_question(struct snap_remote_unwinder *unwi
 	unwinder->managed = (struct snap_remote_managed){ 0 };
 	if (!is_hopeless(unwinder, number, user))
 		result = ask(unwinder, number, process, question, user, ret);
-	/* It went when nobody needed it: another one is made, once. */
+	/* The parser had ended for lack of calls: another one is made, once. */
 	if (result == SNAP_CALL_LEFT)
 		result = ask(unwinder, number, process, question, user, ret);
 	if (result == SNAP_CALL_CANCELLED)
