@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The capture stage from end to end: see capture.h. Who is in the tree comes from discover, the
- * pause from tracer; here they are put in order, tree after tree.
+ * The capture stage from end to end: see capture.h. The processes of the tree come from discover,
+ * the pause from tracer; this file puts them in order, tree after tree.
  */
 #include "capture/capture.h"
 
@@ -29,14 +29,14 @@ enum {
 	/* Parts of the time of a run, in percent: see snap_discover(). */
 	LOOK_PERCENT = 9,
 	LIST_PERCENT = 18,
-	LONG_LOOK_NS = 50000000, /* for new processes: somebody did not answer */
+	LONG_LOOK_NS = 50000000, /* for new processes: one did not answer */
 	CLOCK_TRIES = 5,
 	CLOCK_CLOSE_NS = 1000,
 };
 
 /*
- * What another clock is ahead of CLOCK_MONOTONIC. Who loses the processor between two readings is
- * wrong by that time; so the closest of a few is taken.
+ * What another clock is ahead of CLOCK_MONOTONIC. A thread that loses the processor between two
+ * readings is wrong by this time; so the closest of a few is taken.
  */
 static int64_t offset_ns(clockid_t clock)
 {
@@ -54,7 +54,7 @@ static int64_t offset_ns(clockid_t clock)
 	return offset;
 }
 
-/* For waits; when all stand still, which is now where nobody is stopped. The first time counts. */
+/* For waits; when all stand still, which is now if no thread is stopped. The first time counts. */
 static struct stacksnap_error *note_moment(const struct snap_options *options,
 					   struct snap_capture *capture, int64_t monotonic_ns)
 {
@@ -88,9 +88,9 @@ static struct stacksnap_error *discover_tree(const struct snap_options *options,
 
 /*
  * Why a capture is taken once more: what was read before the stop belongs to a program that is no
- * more; or who stops was held by something that a process does, which the next look will find; or a
- * process that executes a program did not get the processor that it needs for that; or all threads
- * of one that runs were gone when they were to be stopped.
+ * more; or the tracer was blocked by something that a process does, which the next look will find;
+ * or a process that executes a program did not get the processor that it needs for that; or all
+ * threads of one that runs were gone when they were to be stopped.
  */
 struct retry {
 	bool execed, held, starved, lost;
@@ -237,7 +237,7 @@ static void drop_belated(struct tree *tree, size_t first)
 
 /*
  * Other programs than those whose names, arguments and mappings were read? Asked once their threads
- * are seized: from then on the tracer is told.
+ * are seized: from then on the kernel notifies the tracer.
  */
 static struct stacksnap_error *look_for_execs(struct tree *tree, struct snap_stop *stop)
 {
@@ -262,7 +262,7 @@ static struct stacksnap_error *look_for_execs(struct tree *tree, struct snap_sto
 	return NULL;
 }
 
-/* Each new process on the machine is asked who its parent is, and one may not answer. */
+/* The parent of each new process on the machine is read, and one process may not answer. */
 static struct stacksnap_error *look_again(struct tree *tree, const struct snap_stop *stop,
 					  bool *grown_ret)
 {
@@ -386,7 +386,7 @@ static struct stacksnap_error *run_stop(struct tree *tree, struct snap_stop **re
 	return err;
 }
 
-/* What a stop has cost that somebody has made longer. */
+/* What a stop has cost that a process has made longer. */
 static void note_stalls(const struct tree *tree, const struct snap_stop *stop, int64_t ns)
 {
 	bool stalled = false;
@@ -412,7 +412,9 @@ static char state_now(const struct snap_capture *capture, size_t process)
 	return fd >= 0 && snap_procfs_status(fd, &status) == 0 ? status.state : 0;
 }
 
-/* Whoever makes an exec last sleeps in it; and who waits for a processor cannot answer. */
+/*
+ * A process that delays an exec sleeps in it; a process that waits for a processor cannot answer.
+ */
 static bool is_starved(const struct snap_capture *capture, const struct snap_traced *traced)
 {
 	return traced->held && traced->index < capture->process_count &&
@@ -446,7 +448,10 @@ static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 	return err;
 }
 
-/* Who does not respond will not have become quicker; and users who have cost much come last. */
+/*
+ * A process that did not respond will not have become quicker; and users whose processes cost much
+ * come last.
+ */
 static bool is_to_wait(const struct tree *tree)
 {
 	const struct snap_capture *capture = tree->capture;
@@ -496,8 +501,8 @@ static void mark_left_out(struct snap_capture *capture, const struct roots *root
 }
 
 /*
- * An exec ends all threads but one, which takes the id of the process over: whoever looks meanwhile
- * finds a zombie, or threads that are gone when they are to be seized. Is there a process that has
+ * An exec ends all threads but one, which takes over the id of the process: a look meanwhile finds
+ * a zombie, or threads that are gone when they are to be seized. Is there a process that has
  * not ended for all that (execve(2))?
  */
 static bool is_any_lost(const struct snap_capture *capture)
@@ -606,8 +611,8 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 	} while (retry.again || may_retry(&retry, &pace));
 	if (retry.held)
 		snap_capture_warn(capture, "stop_held", 0, 0,
-				  "processes held who was to stop them, again and again: some were "
-				  "not stopped");
+				  "some processes could not be stopped: the tracer was blocked "
+				  "repeatedly");
 	if (retry.execed)
 		snap_capture_warn(capture, "execed", 0, 0,
 				  "processes executed other programs while the tree was read: "

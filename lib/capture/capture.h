@@ -23,7 +23,7 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 					  const struct snap_stop_hook *hook,
 					  struct snap_capture **ret) _must_check_;
 
-/* The tree alone: nobody is stopped, no threads, no maps (`stacksnap list`). */
+/* The tree alone: no stop, no threads, no maps (`stacksnap list`). */
 struct stacksnap_error *snap_capture_list(const struct snap_options *options,
 					  struct snap_capture **ret) _must_check_;
 

@@ -41,7 +41,7 @@ static void collect_threads(struct snap_process *process, const struct snap_trac
 	}
 	process->thread_count = kept;
 	process->threads_missed = traced->threads_missed;
-	/* A leader that has exited and left nobody behind is no thread any more. */
+	/* A leader that has exited without other threads is no thread any more. */
 	if (kept == 1 && process->threads[0].state == 'Z')
 		process->thread_count = 0;
 	sort_threads(process);
@@ -222,8 +222,8 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 }
 
 /*
- * Called gone, yet there: in an exec of another thread the first one goes, and who calls exec takes
- * its number. Who was looked at in between was not seen.
+ * Called gone, yet there: in an exec of another thread the leader goes, and the thread that calls
+ * exec takes its number. A look in between sees neither.
  */
 static bool is_in_exec(const struct snap_capture *capture, size_t index)
 {

@@ -3,7 +3,7 @@
  * Collect: what the tracing child has found becomes part of the capture.
  *
  * Nothing is copied: threads, maps, registers and stacks stay in the shared mapping. Says what went
- * wrong in the words of the model. Stops nobody.
+ * wrong in the words of the model. Stops no thread.
  */
 #ifndef SNAP_CAPTURE_COLLECT_H
 #define SNAP_CAPTURE_COLLECT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A capture without a stop: see nostop.h. Its beginning, and its end, where it is told what the
- * sampler did not tell of. What it does tell is in nostop_sink.c.
+ * A capture without a stop: see nostop.h. This file has the beginning, and the end with what the
+ * sampler does not report. What it reports is taken by nostop_sink.c.
  */
 #include "capture/nostop.h"
 
@@ -248,7 +248,7 @@ static struct stacksnap_error *finish(struct snap_nostop *nostop)
 	return snap_capture_collect(nostop->options, nostop->capture, nostop->stop);
 }
 
-/* Where that fails nobody knows since when threads wait. */
+/* If it fails, it is unknown since when threads wait. */
 static struct stacksnap_error *read_clocks(struct snap_nostop *nostop)
 {
 	nostop->clocks = malloc(sizeof(*nostop->clocks));
@@ -275,7 +275,7 @@ struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 	struct snap_sampler_tick tick;
 	struct stacksnap_error *err = NULL;
 
-	/* Before there is much memory, of which whoever is left behind would keep a copy. */
+	/* Before there is much memory, of which a worker that is left behind would keep a copy. */
 	if (options->kernel_stacks || options->explain == SNAP_EXPLAIN_ALL)
 		err = snap_thread_asker_new(&nostop.asker);
 	if (!err && options->explain == SNAP_EXPLAIN_ALL)

@@ -14,10 +14,10 @@
 #include "capture/capture.h"
 
 /*
- * `hook`: who judges; NULL, or without `suffices`: all copies suffice. Trouble of single processes
- * and threads is recorded on them. *execed_ret becomes true where all threads of a process were
- * lost to an exec: it is there, and could be read now. Something here (sample/copy_blocked.h) is to
- * prove that a thread stood still.
+ * `hook`: judges the copies; NULL, or without `suffices`: all copies suffice. Trouble of single
+ * processes and threads is recorded on them. *execed_ret becomes true where all threads of a
+ * process were lost to an exec: it is there, and could be read now. Something here
+ * (sample/copy_blocked.h) is to prove that a thread stood still.
  */
 struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 					 const struct snap_stop_hook *hook, bool *execed_ret,

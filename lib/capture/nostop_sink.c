@@ -92,7 +92,7 @@ static struct stacksnap_error *take_maps(struct snap_nostop *nostop,
 	return NULL;
 }
 
-/* What keeps it from being read; none: somebody else traced it, and does no more. */
+/* What keeps it from being read; none: another tracer had it, and has it no more. */
 static struct stacksnap_error *take_trouble(struct snap_nostop *nostop,
 					    const struct snap_process *facts, size_t index)
 {
@@ -342,8 +342,8 @@ static bool is_judged_good(const struct snap_nostop *nostop, const struct snap_t
 }
 
 /*
- * It runs code that was mapped since, as that of a library in a program that has just begun. Nobody
- * can have them read again and again.
+ * It runs code that was mapped since, as that of a library in a program that has just begun. They
+ * are not read again and again.
  */
 static bool has_stale_maps(struct snap_nostop *nostop, const struct snap_sampled_thread *thread,
 			   const struct snap_thread *copy)
@@ -384,7 +384,7 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 		traced->timed_out |= copy->result == SNAP_THREAD_NOT_STOPPED;
 		return NULL;
 	}
-	/* Whether or not it is stopped for its registers: in a stop nobody reads words. */
+	/* Whether or not it is stopped for its registers: a stop reads no futex bytes. */
 	if (copy->partial && thread->words)
 		snap_nostop_keep_words(nostop, traced, thread->words);
 	if (has_stale_maps(nostop, thread, copy)) {

@@ -40,7 +40,8 @@ struct snap_nostop {
 		size_t capacity; /* of its pieces */
 	} * words;
 	size_t words_capacity;
-	struct snap_run_clocks *clocks;  /* NULL: nobody asks since when threads wait */
+	struct snap_run_clocks
+		*clocks; /* NULL: the times since when threads wait are not asked for */
 	struct snap_thread_asker *asker; /* NULL: nothing was asked yet */
 	bool *silent;                    /* by process: it did not answer */
 	size_t silent_capacity;
@@ -60,7 +61,7 @@ struct snap_thread *snap_nostop_add_thread(struct snap_nostop *nostop, struct sn
  */
 void snap_nostop_keep_words(struct snap_nostop *nostop, struct snap_traced *traced,
 			    const struct snap_memory_image *words);
-/* Who stood in its call at one moment with all others that did; and words as they were then. */
+/* Which threads stood in their calls at one common instant, and the futex bytes of it. */
 struct stacksnap_error *snap_nostop_confirm(struct snap_nostop *nostop,
 					    struct snap_sampler *sampler) _must_check_;
 /* The entry of a process that the sampler tells of; NULL: it has none. */

@@ -20,7 +20,7 @@ enum {
 	BYTES_A_THREAD = 656,  /* … and as much for each of its threads */
 	FIRST_NAP_NS = 100000, /* between two moments, then twice as long … */
 	LAST_NAP_NS = 3200000, /* … up to this */
-	MOST_MOVED = 16,       /* threads; of more somebody always moves */
+	MOST_MOVED = 16,       /* threads; of more, one always moves */
 };
 
 /* The same as the last thread's: many wait for one lock. */
@@ -97,7 +97,7 @@ static struct snap_thread *thread_of(struct snap_nostop *nostop,
 							     : NULL;
 }
 
-/* Who stands, of one moment; of several the last one counts. */
+/* The threads that stood still at one instant; of several instants the last one counts. */
 struct moment {
 	struct snap_nostop *nostop;
 	struct snap_copied_words *copied; /* of one thread; NULL: words of all are known */
@@ -129,7 +129,7 @@ static bool is_in_call(void *context, const struct snap_sampled_thread *thread,
 	return true;
 }
 
-/* Of who was stopped nothing was read beside his stack. False: nothing more can be read. */
+/* Of a stopped thread only the stack was read. False: nothing more can be read. */
 static bool add_words(struct moment *moment, struct snap_traced *traced,
 		      const struct snap_confirm_memory *memory)
 {
@@ -243,8 +243,8 @@ static void note_that_it_stands(void *context, const struct snap_sampled_thread 
 }
 
 /*
- * Who wakes up all the time to look whether he may go on, as those do that wait for Python's lock, may
- * do so at this very moment, so another one is tried, a little later; not where many move.
+ * A thread that wakes up all the time to check its lock, as waiters for Python's lock do, may do so
+ * at this very moment, so another one is tried, a little later; not where many move.
  */
 static bool try_another(const struct moment *moment, int64_t nap_ns)
 {

@@ -6,7 +6,7 @@
  * many of them would use up the time of the whole run, and all stacks would be lost. So the more
  * was lost by then, the less patience there is for the next; trees of users who have cost much come
  * last; and when a share of the time is over, no more trees are begun. Knows no stop and no process
- * but by the numbers that it is told.
+ * except by the numbers that it gets.
  */
 #ifndef SNAP_CAPTURE_PACE_H
 #define SNAP_CAPTURE_PACE_H
@@ -44,11 +44,11 @@ int64_t snap_pace_prepare_until_ns(const struct snap_pace *pace, int64_t now_ns)
 void snap_pace_again(struct snap_pace *pace);
 /* So much was lost over a tree. */
 void snap_pace_lose(struct snap_pace *pace, int64_t ns);
-/* Processes of that user, in that tree, were the cause; (uid_t)-1: of nobody that is known. */
+/* Processes of this user, in this tree, were the cause; (uid_t)-1: the user is not known. */
 void snap_pace_blame(struct snap_pace *pace, uid_t uid, int64_t ns);
-/* What is left of patience for a tree of that user, in percent. */
+/* What is left of patience for a tree of this user, in percent. */
 uint32_t snap_pace_patience(const struct snap_pace *pace, uid_t uid);
-/* Whether trees of that user have cost so much that all others come first. */
+/* Whether trees of this user have cost so much that all others come first. */
 bool snap_pace_is_last(const struct snap_pace *pace, uid_t uid);
 
 #endif

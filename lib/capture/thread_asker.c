@@ -86,7 +86,7 @@ static void read_clocks(void *area, uint32_t item _unused_)
 	question->status = 0;
 }
 
-/* ---- who asks ---- */
+/* ---- the asking side ---- */
 
 struct stacksnap_error *snap_thread_asker_new(struct snap_thread_asker **ret)
 {

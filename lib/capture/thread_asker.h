@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Thread asker: reads what procfs says of a thread and what an exec of its process can hold: its
- * stat (since Linux 6.18), its kernel stack, its system call. A worker reads (base/workers.h), which is left behind
- * if it takes too long. Knows nothing of what is done with the answers, nor of who is asked again.
+ * stat (since Linux 6.18), its kernel stack, its system call. A worker reads (base/workers.h),
+ * which is left behind if it takes too long. Knows neither the use of the answers, nor which
+ * threads are asked again.
  */
 #ifndef SNAP_CAPTURE_THREAD_ASKER_H
 #define SNAP_CAPTURE_THREAD_ASKER_H
@@ -31,7 +32,7 @@ int snap_thread_ask_stack(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			  const char **text_ret, size_t *size_ret);
 int snap_thread_ask_call(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			 struct snap_syscall_line *ret);
-/* The clocks by which threads run: what the worker finds, who goes to each processor for it. */
+/* The clocks by which threads run: found by the worker, which visits each processor for it. */
 int snap_thread_ask_clocks(struct snap_thread_asker *asker, struct snap_run_clocks *ret);
 
 #endif

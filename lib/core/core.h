@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Core: what an ELF core file (core(5), elf(5)) says of the process that it was made of, as a
- * capture; and where in the file the memory of that process lies.
+ * capture; and where in the file its memory lies.
  *
  * A core is one more way to a capture: registers, signal, names and mappings come from its notes
  * and program headers (parse.c), stacks and what explains them from its memory (fill.c). The first
- * part is for a sandbox, as every byte is whoever's who made the file; the second one reads at
+ * part is for a sandbox, as every byte may be forged; the second one reads at
  * places that the first one names, and believes nothing of what they hold. Knows no symbols, no
  * functions, and no file but this one.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a capture has of memory, taken from a core: the heads of modules, stacks from below the stack
- * pointer up to the end of their mapping, what their runtimes keep, what explains waits. In the same
- * amounts, and by the same rules, as of a process that stands still; only nobody waits here. Reads
- * numbers of the capture and bytes at places, and follows none of the bytes but by a plan.
+ * What a capture has of memory, taken from a core: the heads of modules, stacks from below the
+ * stack pointer up to the end of their mapping, what their runtimes keep, what explains waits. In
+ * the same amounts, and by the same rules, as from a stopped process; but no process waits here.
+ * Reads numbers of the capture and bytes at places, and follows none of the bytes but by a plan.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -22,8 +22,7 @@
 enum {
 	PAGE = 4096,
 	BUFFER = 1 << 16,
-	CRASHED_STACK =
-		16 << 20, /* bytes of that of the thread that got the signal: see most_of() */
+	CRASHED_STACK = 16 << 20, /* stack bytes of the thread that got the signal: see most_of() */
 	USUAL_STACK = 1 << 20,
 	OVERFLOW_BYTES =
 		1 << 20, /* of a frame that did not fit any more, with what guards a stack */
@@ -34,7 +33,7 @@ enum {
 	MOST_ARRAY = MOST_FUTEXES * 24,
 };
 
-/* For the memory of runtimes: nobody stands still for it. */
+/* For the memory of runtimes: no process is stopped for it. */
 static const int64_t PLAN_NS = 2000000000;
 
 struct filling {
@@ -112,7 +111,7 @@ struct need {
 };
 
 /*
- * Who has used up a stack stands below it, in the pages that guard it or where there is nothing: the
+ * The stack pointer of an overflowed stack lies below it, in the guard pages or in no mapping: the
  * stack is the next mapping then.
  */
 static const struct snap_map *next_stack(const struct filling *filling, uint64_t sp)
@@ -186,8 +185,9 @@ static const uint8_t *copy(const struct filling *filling, uint64_t address, uint
 }
 
 /*
- * Of an endless recursion the outermost frames tell who began it. Nobody stands still for it, so the
- * thread that crashed has more room than others, unless somebody wants less than is usual.
+ * The outermost frames of an endless recursion show its origin. No process is stopped for a core,
+ * so the crashed thread gets more room than others, unless the caller asks for less than the
+ * default.
  */
 static uint64_t most_of(const struct filling *filling, const struct snap_thread *thread,
 			uint64_t most)
@@ -456,7 +456,7 @@ static struct stacksnap_error *execute_plan(const struct filling *filling,
 	task.budget.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PLAN_NS;
 	snap_plan_execute(&task, &filling->shared->stacks, image);
 	munmap(work, size);
-	/* How long it took says nothing: nobody stood still. */
+	/* How long it took says nothing: no process was stopped. */
 	image->taken_ns = 0;
 	snap_plan_finish(image, begin, begin + filling->shared->size);
 	process->memory = image;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Mappings of a core: program headers tell where memory was and who could do what with it, NT_FILE
- * which files lay there. Neither device nor inode is known (SNAP_NO_DEVICE): files are told apart by
+ * Mappings of a core: program headers say where memory was and with which protection, NT_FILE which
+ * files were mapped. Neither device nor inode is known (SNAP_NO_DEVICE): files are distinguished by
  * their paths, and compared by build ids and first pages.
  */
 #include "base/bsearch.h"
@@ -57,7 +57,7 @@ static void sort(struct snap_core_notes *notes)
 
 /* ---- paths ---- */
 
-/* A number a path, from 1 on: what stands for the inode. */
+/* A number a path, from 1 on: in place of the inode. */
 struct paths {
 	struct snap_interner strings;
 	struct snap_hash_table table;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Packed cores: as systemd-coredump keeps them (zstd, lz4, xz), or somebody has put them away
- * (gzip). Bytes in, bytes out, a piece at a time, with bounded memory. Knows nothing of what is
- * packed, nor where the bytes come from.
+ * Packed cores: as systemd-coredump keeps them (zstd, lz4, xz), or packed by hand (gzip). Bytes in,
+ * bytes out, a piece at a time, with bounded memory. Knows nothing of what is packed, nor where the
+ * bytes come from.
  */
 #ifndef SNAP_CORE_UNPACK_H
 #define SNAP_CORE_UNPACK_H

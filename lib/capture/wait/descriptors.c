@@ -79,7 +79,7 @@ static bool is_tty(const struct statx *status)
 		number == 188 || number == 204);
 }
 
-/* "/memfd:name (deleted)"; a file of that name has one. */
+/* "/memfd:name (deleted)"; a file of this name has one. */
 static bool is_memfd(const struct statx *status, const char *link)
 {
 	static const char prefix[] = "/memfd:";
@@ -302,7 +302,7 @@ static void ask_identity(void *context, uint32_t item)
 	identity->start_ticks = identity->status ? 0 : stat.start_ticks;
 }
 
-/* ---- who asks ---- */
+/* ---- the asking side ---- */
 
 static void note_failure(struct snap_wait_resolver *resolver, int status)
 {

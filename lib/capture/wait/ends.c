@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who has the other ends of what threads wait with: by the tables of descriptors of all processes
- * of the tree, and of all others of the machine where that can tell more.
+ * Processes that have the other ends of what threads wait with: by the tables of descriptors of all
+ * processes of the tree, and of all others of the machine where these can add something.
  *
- * That is so where nobody in the tree has the other end; and where all who have it seem to wait
- * themselves, as whether they wait for ever depends on who else has it. Only those who wait with
- * that one descriptor count: of many that are polled nobody is named. Who holds a lock on a file is
- * told by the fdinfo of those who have it open: the kernel's table names who took it, who may have
- * exited, and nobody for some kinds.
+ * They can if no process in the tree has the other end; or if all that have it seem to wait
+ * themselves, because only another process with the end can then wake them. Only waits with a
+ * single descriptor count: for a poll of many no process is named. The holder of a lock on a file
+ * is found by the fdinfo of the processes that have the file open: the kernel's table names the
+ * process that took the lock, which may have exited, and names none for some kinds.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -23,7 +23,7 @@ enum {
 	OUTSIDE_NS = 1000000000,
 };
 
-/* Which ends somebody waits for; bits. */
+/* Which ends are waited for; bits. */
 enum { NEEDS_READER = 1, NEEDS_WRITER = 2 };
 
 struct candidate {
@@ -31,7 +31,7 @@ struct candidate {
 	unsigned needs;
 	bool may_ask_outside;
 	bool is_found;
-	bool is_open; /* somebody in the tree who has it could go on by himself */
+	bool is_open; /* a process in the tree that has it could go on by itself */
 };
 
 struct ends {
@@ -98,7 +98,9 @@ static struct stacksnap_error *want_descriptor(struct ends *ends, const struct s
 						  .inode = descriptor->inode,
 						  .dev_major = descriptor->dev_major,
 						  .dev_minor = descriptor->dev_minor };
-	/* An end of a pipe that can do what is waited for is needed: the descriptor's own counts. */
+	/*
+	 * An end of a pipe that can do what is waited for is needed: the descriptor's own counts.
+	 */
 	if (descriptor->kind == SNAP_DESCRIPTOR_FIFO)
 		candidate.end.name = descriptor->link;
 	else if (descriptor->kind == SNAP_DESCRIPTOR_EVENTFD)
@@ -174,7 +176,9 @@ static struct stacksnap_error *find_candidates(struct ends *ends)
 	return err;
 }
 
-/* Whether a call waits for what somebody else does, so that a circle of such may never end. */
+/*
+ * Whether a call waits for an act of another thread, so that a circle of such calls may never end.
+ */
 static bool waits_for_others(const struct snap_process *process, const struct snap_thread *thread)
 {
 	const uint64_t may_be =
@@ -474,8 +478,8 @@ static struct stacksnap_error *scan_outside(struct ends *ends, const struct pids
 }
 
 /*
- * Who has started a program has mostly made the pipes that it was given: ancestors come first, and
- * where they answer all questions nobody else is asked, which may be thousands.
+ * The parent of a program has mostly made its pipes: ancestors come first, and if they answer all
+ * questions, the others, which may be thousands, are not asked.
  */
 static struct stacksnap_error *scan_others(struct ends *ends)
 {

@@ -4,12 +4,12 @@
  * process numbers it that took the lock. Where no thread of the capture has that number, whether
  * any thread that could be meant has it is asked of the whole machine.
  *
- * Whoever is in the pid namespace that procfs shows is found by the number itself, whatever procfs
+ * A thread in the pid namespace that procfs shows is found by the number itself, whatever procfs
  * hides; all threads of processes in namespaces inside of it are looked through. A thread that has
- * the number and not the memory is not meant: numbers are given out again, and by each namespace. In
- * the end the word is read again: the number of somebody who had let go of it before he ended stands
- * there no more. What kind of lock it is, analysis finds out: all words that could name somebody
- * are asked.
+ * the number and not the memory is not meant: numbers are given out again, and by each namespace.
+ * In the end the word is read again: a thread that released the lock before it ended is no longer
+ * named there. What kind of lock it is, analysis finds out: all words that could name an owner are
+ * looked up.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -58,7 +58,7 @@ struct numbers {
 	const struct snap_wait_memory *memory;
 	struct number *list; /* by tid */
 	size_t count;
-	bool is_first;     /* this pid namespace has all others inside of it, and hides nobody */
+	bool is_first; /* this pid namespace has all others inside of it, and hides no process */
 	const pid_t *pids; /* all processes of the machine */
 	bool is_partial;   /* of some process not all threads were seen */
 };
@@ -156,7 +156,7 @@ static void look_inside(void *context, uint32_t item)
 	numbers->is_partial |= more < 0 && !snap_procfs_is_gone(more);
 }
 
-/* A page that a server of somebody's has to give is an error, or costs this worker. */
+/* A page that a user's FUSE server has to fill is an error, or costs this worker. */
 static bool still_stands(int root_fd, const struct number *number)
 {
 	char name[SNAP_WAIT_NAME];
@@ -198,7 +198,7 @@ static void look_again(void *context, uint32_t item)
 	number->is_there = number->is_there || !still_stands(numbers->memory->root_fd, number);
 }
 
-/* ---- who asks ---- */
+/* ---- the asking side ---- */
 
 struct list {
 	struct snap_wait_resolver *resolver;
@@ -253,7 +253,7 @@ static bool list_living(struct list *list)
 	return true;
 }
 
-/* What a word names; nobody, or somebody of the capture: nothing is added. */
+/* The owner that a word names; if it is none, or a thread of the capture, nothing is added. */
 static struct stacksnap_error *add_word(struct list *list, const struct snap_process *process,
 					const struct snap_thread *thread,
 					const struct snap_map *map, uint64_t address,
@@ -346,7 +346,7 @@ static int compare_gone(const void *left, const void *right)
 	return (a->tid > b->tid) - (a->tid < b->tid);
 }
 
-/* Several words may have one number: it is that of somebody gone only if none of them says else. */
+/* Several words may have one number: its owner is gone only if none of them says otherwise. */
 static bool is_gone(const struct numbers *numbers, size_t *at)
 {
 	const struct number *first = &numbers->list[*at];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The kernel's table of locks on files, of which those of files are kept that somebody waits to
- * lock. Who holds a lock the table does not always say: see ends.c.
+ * The kernel's table of locks on files; only locks on files that a thread waits to lock are kept.
+ * The table does not always name the holder of a lock: see ends.c.
  *
  * The table is one for the machine, and the kernel walks it from its beginning for each buffer that
- * is read (fs/locks.c): 100,000 locks, which anybody may take, are a second and a half. So it has a
- * time, and what was read by then counts.
+ * is read (fs/locks.c): 100,000 locks, which every user may take, are a second and a half. So it
+ * has a time, and what was read by then counts.
  */
 #include "proc/wait/locks.h"
 #include "base/clock.h"
@@ -28,7 +28,7 @@ struct block {
 /* Seen by workers, too. */
 struct table {
 	struct snap_wait_memory *memory;
-	const uint64_t *inodes; /* of files that somebody waits to lock, sorted */
+	const uint64_t *inodes; /* of files that a thread waits to lock, sorted */
 	size_t inode_count;
 	struct block *blocks; /* newest first */
 	size_t count;
@@ -96,7 +96,7 @@ static void read_table(void *context, uint32_t item _unused_)
 	table->status = more < 0 ? more : 0;
 }
 
-/* ---- who asks ---- */
+/* ---- the asking side ---- */
 
 static size_t list_inodes(const struct snap_wait_resolver *resolver, uint64_t *ret)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * System V message queues and semaphores that somebody waits at: how full, and who used them last.
+ * System V message queues and semaphores that threads wait at: how full they are, and which process
+ * used them last.
  *
  * Their numbers belong to a namespace, and mean something else in another one. So each process's is
- * asked first; a queue is looked up in that of who waits for it, where a worker may go there, and
- * nowhere else. Semaphores of a set are told apart.
+ * asked first; a queue is looked up in the waiter's namespace, if a worker may enter it, and
+ * nowhere else. Semaphores of a set are distinguished.
  */
 #include "proc/wait/queues.h"
 #include "base/bsearch.h"
@@ -65,7 +66,7 @@ static void ask_home(void *context, uint32_t item)
 	queues->homes[item].namespace = namespace_of(queues->memory->root_fd, name);
 }
 
-/* Where the worker is afterwards, whoever had it go elsewhere before. */
+/* Afterwards the worker is there, wherever it was before. */
 static bool enter_namespace(int root_fd, const struct queue *queue)
 {
 	static const char own[] = "thread-self/ns/ipc";
@@ -114,7 +115,7 @@ static void ask_queue(void *context, uint32_t item)
 	queue->found.last_sender = last > 0 ? last : 0;
 }
 
-/* ---- who asks ---- */
+/* ---- the asking side ---- */
 
 static bool is_of_queue(const struct snap_wait_caller *caller)
 {

@@ -6,7 +6,7 @@
  *     wants          (which descriptors, locks, queues the calls name)        wants.c
  *     descriptors    (links, fdinfo, what an epoll watches; the same call?)   descriptors.c
  *     sockets        (sock_diag, one dump a network namespace)                sockets.c, dump.c
- *     ends           (who has the other end of a pipe, socket, lock)          ends.c, scan.c
+ *     ends           (the other end of a pipe, socket, lock)          ends.c, scan.c
  *     locks, queues, frozen                                                   locks.c, queues.c …
  *
  * Everything is asked by number, in workers that may be left behind (asker.h); nothing that a
@@ -22,8 +22,8 @@
  * Fills in what facts.h describes but for words of memory and the clocks: descriptors, sockets,
  * locks, ends, outsiders, queues, frozen, and of threads call, wchan and call_confirmed where they
  * are absent. Called once, when all threads run again and have their registers and words, with
- * capture->waits. `until_ns`: CLOCK_MONOTONIC. What is not found out, for want of time or memory, is
- * absent, and `lacks` says why.
+ * capture->waits. `until_ns`: CLOCK_MONOTONIC. What is not found out, for want of time or memory,
+ * is absent, and `lacks` says why.
  */
 void snap_capture_resolve_waits(const struct snap_options *options, struct snap_capture *capture,
 				int64_t until_ns);

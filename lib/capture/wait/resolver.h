@@ -10,15 +10,15 @@
 
 /* What a descriptor is waited with; a set of bits. */
 enum snap_wait_use {
-	SNAP_WAIT_USE_READ = 1 << 0,    /* a call of its own that waits for somebody to write */
-	SNAP_WAIT_USE_WRITE = 1 << 1,   /* … for somebody to read */
+	SNAP_WAIT_USE_READ = 1 << 0,    /* a call of its own that waits for a writer */
+	SNAP_WAIT_USE_WRITE = 1 << 1,   /* … for a reader */
 	SNAP_WAIT_USE_ONE = 1 << 2,     /* poll, select: it alone … */
 	SNAP_WAIT_USE_POLL = 1 << 3,    /* … or one of several */
 	SNAP_WAIT_USE_WATCH = 1 << 4,   /* an epoll watches it */
 	SNAP_WAIT_USE_LOCK = 1 << 5,    /* flock, fcntl */
 	SNAP_WAIT_USE_CONNECT = 1 << 6, /* connect */
 	SNAP_WAIT_USE_MQUEUE = 1 << 7,
-	SNAP_WAIT_USE_OTHER = 1 << 8, /* epoll, accept, fsync …: nobody has another end */
+	SNAP_WAIT_USE_OTHER = 1 << 8, /* epoll, accept, fsync …: there is no other end */
 };
 
 /* A descriptor that is to be looked at. */
@@ -72,7 +72,7 @@ bool snap_wait_is_alive(const struct snap_process *process, const struct snap_th
 bool snap_wait_read_memory(const struct snap_process *process, const struct snap_thread *thread,
 			   uint64_t address, void *out, size_t size);
 
-/* resolve.c: where nobody has been asked yet. NO_MEMORY, SYSTEM. */
+/* resolve.c: the asker, made at its first use. NO_MEMORY, SYSTEM. */
 struct stacksnap_error *snap_wait_make_asker(struct snap_wait_resolver *resolver) _must_check_;
 
 /* All: NO_MEMORY; what cannot be read is absent, and facts->lacks says why. */
@@ -105,22 +105,24 @@ struct stacksnap_error *snap_wait_identify(struct snap_wait_resolver *resolver) 
 /* sockets.c: those of the descriptors, and their peers. */
 struct stacksnap_error *snap_wait_ask_sockets(struct snap_wait_resolver *resolver) _must_check_;
 
-/* locks.c: lines of /proc/locks about files that somebody waits for. */
+/* locks.c: lines of /proc/locks about files that are waited for. */
 struct stacksnap_error *snap_wait_ask_locks(struct snap_wait_resolver *resolver) _must_check_;
 
-/* ends.c: who has the other ends. */
+/* ends.c: the processes at the other ends. */
 struct stacksnap_error *snap_wait_ask_ends(struct snap_wait_resolver *resolver) _must_check_;
 
 /* gone.c: owners of locks that have ended. */
 struct stacksnap_error *snap_wait_ask_gone(struct snap_wait_resolver *resolver) _must_check_;
 
-/* tracers.c: who has stopped threads; behind snap_wait_ask_ends(), as it adds to its list. */
+/*
+ * tracers.c: the tracers of stopped threads; behind snap_wait_ask_ends(), as it adds to its list.
+ */
 struct stacksnap_error *snap_wait_ask_tracers(struct snap_wait_resolver *resolver) _must_check_;
 
 /* queues.c: System V. */
 struct stacksnap_error *snap_wait_ask_queues(struct snap_wait_resolver *resolver) _must_check_;
 
-/* frozen.c: process->frozen; asks nobody who can be held. */
+/* frozen.c: process->frozen; reads nothing that can block. */
 void snap_wait_find_frozen(struct snap_capture *capture);
 
 #endif

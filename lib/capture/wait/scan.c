@@ -48,7 +48,7 @@ static size_t find_wanted(const struct snap_scans *scans, enum snap_descriptor_k
 	return found ? (size_t)(found - scans->wanted) : scans->wanted_count;
 }
 
-/* A process may have a thousand numbers for one end: it is told once, or once more if it is both. */
+/* A process may have a thousand numbers for one end: it is listed once, or twice if it is both. */
 static void add_end(const struct table *table, size_t wanted, bool readable, bool writable)
 {
 	struct snap_scans *scans = table->scans;
@@ -115,7 +115,7 @@ static bool is_on(const struct snap_file_lock *lock, const struct snap_wanted_en
 		(lock->dev_major == wanted->dev_major && lock->dev_minor == wanted->dev_minor));
 }
 
-/* What a process has of a file is its locks: those of its own, and of who it has the file from. */
+/* The locks of a process on a file: its own, and those that came with the open file. */
 static void scan_locks(const struct table *table, size_t wanted, const char *number)
 {
 	_cleanup_fd_ int fd = open_info(table, number);
@@ -147,7 +147,7 @@ static void scan_locks(const struct table *table, size_t wanted, const char *num
 		table->scan->locks = kept;
 		add_link(table, wanted, number);
 	}
-	/* Whoever has a hundred thousand is not read to the end. */
+	/* A table of a hundred thousand is not read to the end. */
 	if (lines.limited)
 		table->scans->is_cut = true;
 }

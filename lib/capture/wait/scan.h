@@ -2,7 +2,7 @@
 /*
  * A scan of a process's table of descriptors: which of the wanted ends it has.
  *
- * It is made in a worker, in shared memory. Knows nothing of who wants them.
+ * It is made in a worker, in shared memory. Does not know what they are wanted for.
  */
 #ifndef SNAP_CAPTURE_WAIT_SCAN_H
 #define SNAP_CAPTURE_WAIT_SCAN_H
@@ -36,7 +36,7 @@ struct snap_scan {
 	int status; /* 0 or a negative errno */
 	struct snap_scan_end *ends;
 	struct snap_scan_lock *locks; /* that it holds, on wanted files */
-	/* Where it has some: who it is. */
+	/* If it has some: its identity. */
 	uint64_t start_ticks;
 	char state;
 	char name[SNAP_MAX_COMM];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sockets that somebody waits with, and what belongs to them: the other end on this machine, the
+ * Sockets that a thread waits with, and what belongs to them: the other end on this machine, the
  * listener that has not accepted yet, or that a connect is for. All others of a dump are left out.
  */
 #include "base/buffer.h"
@@ -24,7 +24,7 @@ enum {
 struct entry {
 	struct snap_socket socket;
 	bool is_kept;
-	unsigned uses;    /* of whom it is the other end, bits of enum snap_wait_use */
+	unsigned uses;    /* of which calls it is the other end, bits of enum snap_wait_use */
 	bool is_doubtful; /* its inode came twice in a table: a made-up line, maybe */
 };
 
@@ -318,7 +318,10 @@ static void keep_tcp_peer(struct sockets *sockets, const struct snap_socket *soc
 		has_owner = entry->socket.inode != 0;
 		keep_peer(sockets, entry);
 	}
-	/* What was not accepted yet belongs to nobody; the listener's processes could. */
+	/*
+	 * A connection that was not accepted yet has no process; the listener's processes could
+	 * accept it.
+	 */
 	if (!has_owner && is_here(&local, &remote))
 		keep_listeners(sockets, socket->namespace, &remote);
 }
@@ -443,7 +446,7 @@ static struct stacksnap_error *give_sockets(struct sockets *sockets)
 	return NULL;
 }
 
-/* Who has them is asked next. */
+/* The processes that have them are looked up next. */
 static struct stacksnap_error *give_peers(struct sockets *sockets)
 {
 	struct snap_wait_resolver *resolver = sockets->resolver;

@@ -17,10 +17,10 @@ enum {
 	WCHAN_TEXT = 64,
 	GUARD_TEXT = 96,
 	/*
-	 * A thread that has just been let go is on its way back into its wait, and asked meanwhile it
-	 * runs. That takes it microseconds, once it has a processor, for which it may have to wait: on
-	 * a busy machine far longer. So the shorter time is counted from when it got one, and all that
-	 * is asked again is asked within the longer one.
+	 * A thread that has just been let go is on its way back into its wait, and asked meanwhile
+	 * it runs. That takes it microseconds, once it has a processor, for which it may have to
+	 * wait: on a busy machine far longer. So the shorter time is counted from when it got one,
+	 * and all that is asked again is asked within the longer one.
 	 */
 	PATIENCE_NS = 10000000,
 	MOST_PATIENCE_NS = 100000000,
@@ -71,8 +71,8 @@ static bool ask_function(const struct questions *questions, struct question *que
 }
 
 /*
- * What the kernel counts of its runs: as long as it is the same, the thread has not had a processor.
- * Empty: that is not known.
+ * What the kernel counts of its runs: as long as it is the same, the thread has not had a
+ * processor. Empty: that is not known.
  */
 static void read_runs(const struct questions *questions, const struct question *question,
 		      char *text, size_t size)
@@ -111,7 +111,7 @@ static void ask_thread(void *context, uint32_t item)
 	}
 }
 
-/* ---- who asks ---- */
+/* ---- the asking side ---- */
 
 /* What is not done is as if it had not been asked. NULL: there is no memory, or no time. */
 static struct questions *make_questions(struct snap_wait_resolver *resolver, size_t count)
@@ -133,7 +133,7 @@ static bool has_no_call(const struct snap_process *process, const struct snap_th
 	       !snap_wait_call_of(process->arch, thread).known;
 }
 
-/* Asleep without a call: in a page fault, most likely. And in D everybody is asked. */
+/* Asleep without a call: in a page fault, most likely. And in D every thread is asked. */
 static bool wants_wchan(const struct snap_process *process, const struct snap_thread *thread)
 {
 	struct snap_thread_call call;
@@ -220,7 +220,9 @@ static struct stacksnap_error *take_answer(struct snap_wait_resolver *resolver,
 	return thread->wchan ? NULL : snap_error_no_memory();
 }
 
-/* One pass lists the questions, another one takes the answers: both see the threads as they were. */
+/*
+ * One pass lists the questions, another one takes the answers: both see the threads as they were.
+ */
 static struct stacksnap_error *take_answers(struct snap_wait_resolver *resolver,
 					    const struct questions *questions,
 					    struct snap_thread *const *threads,

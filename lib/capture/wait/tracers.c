@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who has stopped threads that somebody else traces: a debugger. Only of those that stand because of
- * that (state t); a thread that is traced and goes its way waits for nobody.
+ * The tracer that has stopped a thread, such as a debugger. Only for threads in a trace stop (state
+ * t); a traced thread that runs waits for no tracer.
  */
 #include "capture/wait/resolver.h"
 
@@ -46,7 +46,7 @@ static void ask_tracer(void *context, uint32_t item)
 	memcpy(traced->name, stat.name, sizeof(traced->name));
 }
 
-/* ---- who asks ---- */
+/* ---- the asking side ---- */
 
 static bool is_traced(const struct snap_process *process, const struct snap_thread *thread)
 {
@@ -72,7 +72,7 @@ static bool is_in_capture(const struct snap_capture *capture, pid_t pid)
 	return false;
 }
 
-/* Who traces thousands is told once. */
+/* A tracer of thousands is named once. */
 static struct stacksnap_error *name_tracer(struct snap_wait_resolver *resolver,
 					   const struct traced *traced)
 {
