@@ -23,7 +23,7 @@ enum {
 	SCAN_BYTES = 1 << 16,       /* of a stack, for a signal frame */
 };
 
-/* Who is read, for the callbacks of a copy. */
+/* The thread that is read, for the callbacks of a copy. */
 struct question {
 	struct snap_sampler *sampler;
 	struct snap_sampler_thread *thread;
@@ -161,8 +161,8 @@ static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size
 }
 
 /*
- * Whether there is time for the plan of a process. Somebody may have many threads whose memory takes
- * long: he goes without, rather than that others are not sampled.
+ * Whether there is time for the plan of a process. A process may have many threads whose memory
+ * takes long: it goes without, so that others are sampled.
  */
 static bool has_time_for_plan(const struct snap_sampler *sampler,
 			      struct snap_sampler_process *process)
@@ -284,7 +284,9 @@ static bool is_worth_another(const struct snap_sampler *sampler,
 	return true;
 }
 
-/* Only a single look has somebody who explains waits; and who once kept us waiting is not asked. */
+/*
+ * Waits are explained for a single look only; and a process that once kept us waiting is not asked.
+ */
 static void want_words(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
 		       struct snap_blocked_copy *blocked)
 {

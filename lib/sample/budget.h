@@ -16,7 +16,7 @@
 struct snap_budget_rules {
 	uint32_t share;     /* in millionths; 0, or all of it: no limit */
 	int64_t horizon_ns; /* 0: it has no known end */
-	int64_t since_ns;   /* when the time begins to count; INT64_MAX: nobody knows yet */
+	int64_t since_ns;   /* when the time begins to count; INT64_MAX: not known yet */
 };
 
 struct snap_budget {
@@ -26,7 +26,7 @@ struct snap_budget {
 	int64_t usual_ns;            /* what one stop takes, if it takes long */
 	int64_t long_ns;             /* the same of stops that were made together */
 	int64_t stood_ns;            /* in all */
-	int64_t call_ns, until_ns;   /* of the stops at hand: how long it stood, until when */
+	int64_t call_ns, until_ns;   /* of the current stops: how long it was stopped, until when */
 };
 
 static inline bool snap_budget_is_limited(const struct snap_budget_rules *rules)
@@ -47,7 +47,7 @@ int64_t snap_budget_most(const struct snap_budget_rules *rules);
  * counts once, in call_ns, which snap_budget_spend() begins anew.
  */
 void snap_budget_add(struct snap_budget *budget, int64_t from_ns, int64_t stood_ns);
-/* `stops` that were asked for made the process stand for so long. */
+/* `stops` that were asked for stopped the process for so long. */
 void snap_budget_spend(struct snap_budget *budget, unsigned stops, int64_t stood_ns);
 
 #endif

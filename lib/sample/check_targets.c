@@ -33,8 +33,8 @@ struct stacksnap_error *snap_check_targets(struct snap_sampler *sampler)
 			int error = snap_sampler_try(sampler, &process);
 
 			/*
-			 * Without descriptors nothing can be told; nor is it a matter of the
-			 * target. One that does not answer may do so later.
+			 * Without descriptors nothing can be said; nor is it the target's fault.
+			 * One that does not answer may do so later.
 			 */
 			if (error == 0 || error == -EMFILE || error == -ENFILE ||
 			    error == -ETIMEDOUT) {

@@ -2,7 +2,7 @@
 /*
  * Whether any of the targets that were found can be looked at, before that begins.
  *
- * Has the sampler try what a look reads; nobody is stopped. Knows nothing of threads.
+ * Has the sampler try what a look reads; no process is stopped. Knows nothing of threads.
  */
 #ifndef SNAP_SAMPLE_CHECK_TARGETS_H
 #define SNAP_SAMPLE_CHECK_TARGETS_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who stands in a call, all of them at one moment, though nobody is stopped: see sampler.h.
+ * Threads that are in a call, all at one instant, though no thread is stopped: see sampler.h.
  *
  * Each thread was copied at a moment of its own. So it is looked at twice more: first that each is
- * in its call, with its counters; when all have been, memory is read; then that none of them has run.
- * Whoever has not was in that call from the first to the second, as all the others were, and so
- * while memory was read: nobody of them can have changed what they hold.
+ * in its call, with its counters; when all have been, memory is read; then that none of them has
+ * run. A thread that has not run was in this call from the first check to the second, as all the
+ * others were, and so while memory was read: none of them can have changed what it holds.
  */
 #include "sample/internal.h"
 
@@ -63,7 +63,7 @@ static void list_threads(struct stands *stands)
 	}
 }
 
-/* Who was stopped in a call with a timeout goes on with it under another number. */
+/* A thread that was stopped in a call with a timeout goes on with it under another number. */
 static bool is_same_call(enum snap_arch arch, const struct snap_thread_call *call,
 			 const struct snap_syscall_line *line)
 {
@@ -143,7 +143,7 @@ static int read_all(void *context, struct snap_sampled_words *words, size_t coun
 				       count);
 }
 
-/* Of a process whose memory cannot be read again nobody stands. */
+/* No thread of a process is confirmed if its memory cannot be read again. */
 static void read_words(struct stands *stands)
 {
 	const struct snap_confirm *confirm = stands->confirm;

@@ -101,7 +101,7 @@ static bool guard_works(const struct snap_procfs *procfs, enum snap_guard_kind g
 
 	if (!read_own_counters(procfs, guard, &before))
 		return false;
-	/* Whoever asks has run. */
+	/* A thread in a call has run. */
 	if (before.runs == 0 && before.run_ns == 0 && before.waited == 0)
 		return false;
 	if (!procfs->live)

@@ -6,7 +6,7 @@
 #include "sample/internal.h"
 
 /*
- * One in an uninterruptible wait (D) does not stop until that ends, one that somebody else traces
+ * One in an uninterruptible wait (D) does not stop until that ends, one that another process traces
  * (t) not at all. The next tick is soon; only where there is none is a stop tried and waited for.
  */
 static enum snap_look_action stop_or(enum snap_look_action otherwise,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Known processes that run another program than before. Whatever was known of the old one goes;
- * what is read of the new one costs a millisecond, so who calls exec all the time is followed for a
- * share of the time only, and ticks in which it was not looked at are counted.
+ * what is read of the new one costs a millisecond, so a process that calls exec all the time is
+ * followed for a share of the time only, and ticks in which it was not looked at are counted.
  */
 #include "sample/internal.h"
 
@@ -23,8 +23,8 @@ enum fate {
 };
 
 /*
- * Between two leaders, of whom the second calls exec, procfs has a moment in which there seems to be
- * none. A pidfd knows better; without one it is asked another time.
+ * When a second thread calls exec, procfs has a moment between two leaders in which there seems to
+ * be none. A pidfd knows better; without one procfs is asked another time.
  */
 static enum fate seems_ended(struct snap_sampler_process *process)
 {

@@ -50,7 +50,7 @@ static void explain_trouble(struct snap_sampler *sampler, struct snap_capture *c
 				      os_errno == EACCES ? EPERM : os_errno);
 }
 
-/* Its trouble is this from now on; the sink is told. */
+/* Its trouble is this from now on; the sink gets it. */
 static struct stacksnap_error *take_trouble(struct snap_sampler *sampler,
 					    struct snap_sampler_process *process,
 					    enum snap_trouble trouble, const char *message)
@@ -211,7 +211,7 @@ static struct stacksnap_error *take_space(void *context, const struct snap_reade
 	struct snap_sampler_space *old = process->space;
 	struct stacksnap_error *err;
 
-	/* Who has put off root's rights may have mapped anything since. */
+	/* A process that has dropped root's rights may have mapped anything since. */
 	if (about->credentials.known)
 		process->facts.credentials = about->credentials;
 	process->shown.net_namespace = about->net_namespace;
@@ -323,7 +323,7 @@ int snap_sampler_read_words(struct snap_sampler *sampler, struct snap_sampled_pr
 		return -EINVAL;
 	if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED)
 		return -ESTALE;
-	/* Who once kept us waiting is not asked. */
+	/* A process that once kept us waiting is not asked. */
 	if (process->words_held)
 		return -ETIMEDOUT;
 	status = count ? snap_reader_read_words(sampler->reader, &target, words, count) : 0;

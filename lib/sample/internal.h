@@ -35,7 +35,9 @@ struct snap_sampler_space {
 	bool cut, is_32_bit;
 };
 
-/* exec.c: what was spent on processes that are other programs is paid for by the time until then. */
+/*
+ * exec.c: what was spent on processes that are other programs is paid for by the time until then.
+ */
 struct snap_renewal {
 	int64_t paid_ns;
 };
@@ -65,7 +67,7 @@ enum snap_sampler_process_state {
 };
 
 struct snap_sampler_process {
-	struct snap_sampled_process shown; /* the first: who has it has this */
+	struct snap_sampled_process shown; /* the first, so that its pointer is also this one's */
 	struct snap_process facts;         /* texts in `arena`, mappings in `space` */
 	struct snap_live live;
 	const struct snap_memory_plan *plan; /* `shown` had this one at the last tick */
@@ -75,9 +77,9 @@ struct snap_sampler_process {
 	uint64_t beside_tick;
 	struct snap_arena arena;
 	struct snap_sampler_space *space; /* NULL: its mappings are not known */
-	struct snap_arena pieces;         /* of facts, until the sink has been told of them */
+	struct snap_arena pieces;         /* of facts, until the sink has got them */
 	enum snap_sampler_process_state state;
-	unsigned rank, children; /* see tree.c: who comes first when there are too many */
+	unsigned rank, children; /* see tree.c: the order when there are too many */
 	bool announced;          /* the sink knows it, and the program that it is */
 	bool was_announced;      /* the sink knows it */
 	bool list_due;           /* its threads have changed */
@@ -101,13 +103,13 @@ struct snap_sampler_process {
 	struct snap_renewal renewal;
 	uint64_t shown_tick;    /* the last one in which a copy of it was shown */
 	unsigned seemed_ended;  /* how often, one after the other */
-	uint32_t ticks_in_exec; /* that were not told: it may have ended */
-	int64_t trace_after_ns; /* somebody else traces it: not stopped before */
+	uint32_t ticks_in_exec; /* that were not reported: it may have ended */
+	int64_t trace_after_ns; /* another process traces it: not stopped before */
 	bool words_held; /* memory that explains a wait did not come: it is not asked for again */
-	struct snap_budget budget; /* of the time that it stands */
-	/* Of the call of the tracer at hand, and of the tick `stood_tick`. */
+	struct snap_budget budget; /* of the time for which it is stopped */
+	/* Of the tracer's current call, and of the tick `stood_tick`. */
 	unsigned call_stops;
-	int64_t call_most_ns; /* no thread of it can have stood for longer */
+	int64_t call_most_ns; /* no thread of it can have been stopped for longer */
 	int64_t tick_ns;
 	uint64_t stood_tick;
 };
@@ -148,7 +150,7 @@ struct snap_sampler_thread {
 	struct snap_sampler_process *process;
 	char name[SNAP_MAX_COMM];
 	unsigned listed; /* + 1, in sampler->questions; 0: it is not there */
-	uint32_t turn;   /* of its process's new ones in the look at hand; 0: it is not new */
+	uint32_t turn;   /* of its process's new ones in this look; 0: it is not new */
 	size_t guard;    /* in sampler->guards */
 	uint32_t flags;  /* PF_* */
 	int cpu;
@@ -157,7 +159,8 @@ struct snap_sampler_thread {
 	uint64_t run_ns;  /* at the last look */
 	/*
 	 * Where it was blocked when it was last shown: hashes of the known registers and of the
-	 * stack's bytes, with those that a plan copied. A thread that is found with both again is not shown again.
+	 * stack's bytes, with those that a plan copied. A thread that is found with both again is
+	 * not shown again.
 	 */
 	uint64_t registers_hash, stack_hash;
 	uint64_t beside_hash; /* the same of what explained its wait; 0: that was not read */
@@ -166,7 +169,7 @@ struct snap_sampler_thread {
 	uint64_t fs_base;     /* as it was at its last stop; 0: unknown */
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
-	bool stack_is_file; /* it is one of a file, whose pages somebody may serve */
+	bool stack_is_file; /* it is one of a file, whose pages a FUSE server may fill */
 	int64_t born_ns, rename_after_ns, seldom_after_ns;
 	/* Without counters, of one that was stopped as it was blocked: not before, if it has moved;
 	 * and again then, if not. */
@@ -194,11 +197,11 @@ struct snap_observation {
 	enum snap_sight sight;
 	char letter;      /* of its state; 0: not known yet */
 	bool is_worker;   /* made by the kernel: there is no stack of a program */
-	bool held_off;    /* it did not stop the last times, or somebody else traces it */
-	bool seen_lately; /* UNREADABLE: stopped for that reason a short time ago */
+	bool held_off;    /* it did not stop the last times, or another process traces it */
+	bool seen_lately; /* UNREADABLE: stopped for this reason a short time ago */
 	bool too_soon;    /* without counters: stopped as it was blocked, a short time ago */
 	bool is_due;      /* without counters: that was long ago */
-	bool over_budget; /* its process stands for too long already */
+	bool over_budget; /* its process has been stopped for too long */
 	bool time_is_up;
 };
 
@@ -212,23 +215,23 @@ struct snap_look_rules {
 
 enum snap_look_action {
 	SNAP_LOOK_KEEP,       /* what the sink has is right */
-	SNAP_LOOK_TELL,       /* its state alone is told */
+	SNAP_LOOK_TELL,       /* the sink gets its state alone */
 	SNAP_LOOK_COPY,       /* try to copy it as it is blocked */
 	SNAP_LOOK_SHOW,       /* the copy is shown */
 	SNAP_LOOK_SHOW_AS_IS, /* the copy does not suffice, but there will be no better one */
 	SNAP_LOOK_STOP,       /* stopped alone and copied */
 	SNAP_LOOK_RETRY,      /* looked at once more in this tick */
-	SNAP_LOOK_MISS,       /* the sink is told that it could not be had */
-	SNAP_LOOK_SKIP,       /* nothing is told, though what the sink has may not be right */
-	SNAP_LOOK_LEAVE_OUT,  /* missed, as its process stands for too long already */
-	SNAP_LOOK_END,        /* its end is told */
+	SNAP_LOOK_MISS,       /* the sink gets the miss */
+	SNAP_LOOK_SKIP,       /* the sink gets nothing, though what it has may be wrong */
+	SNAP_LOOK_LEAVE_OUT,  /* missed, as its process has been stopped for too long already */
+	SNAP_LOOK_END,        /* the sink gets its end */
 };
 
 enum snap_look_action snap_look_decide(enum snap_sampler_thread_state state,
 				       const struct snap_observation *seen,
 				       const struct snap_look_rules *rules);
 
-/* What lies beside the copy at hand. */
+/* What lies beside the current copy. */
 struct snap_kept_beside {
 	struct snap_beside beside;
 	struct snap_memory_image image; /* its memory, for the sink */
@@ -288,9 +291,9 @@ struct snap_sampler {
 	/* What a plan copied with a blocked thread; the room is made when it is first needed. */
 	struct snap_memory_image image;
 	void *image_room;
-	struct snap_copied_words *words; /* of the copy at hand; NULL: nobody asks for them */
+	struct snap_copied_words *words; /* of the current copy; NULL: not asked for */
 	struct snap_kept_beside *beside; /* the same in recordings */
-	uint64_t beside_hash;            /* of the copy at hand; 0: it was not read */
+	uint64_t beside_hash;            /* of the current copy; 0: it was not read */
 	int64_t plan_ns;                 /* that plans took in this tick, without a stop */
 	uint64_t looks;
 	int64_t now_ns;   /* when this look began */
@@ -303,7 +306,7 @@ struct snap_sampler {
 	bool refresh_due;
 	bool warned;                                /* that threads cannot be stopped */
 	int64_t refresh_after_ns, refresh_again_ns; /* not before; once more at, 0: no */
-	int64_t retry_after_ns; /* who did not respond is not asked again before */
+	int64_t retry_after_ns; /* a process that did not respond is not asked before */
 	int64_t refreshed_ns,
 		ran_ns;      /* the last one; the last tick that saw a thread that had run */
 	int64_t troubled_ns; /* processes without threads were looked at */
@@ -314,7 +317,7 @@ struct snap_sampler {
 
 /*
  * What is new, processes and the first stacks of their threads, may be more than there is time for:
- * in each look it has a share, so that whoever is known goes on to be sampled.
+ * in each look it has a share, so that known threads go on to be sampled.
  */
 static inline bool snap_sampler_has_time(const struct snap_sampler *sampler)
 {
@@ -382,11 +385,11 @@ static inline int64_t snap_sampler_after(const struct snap_sampler *sampler, int
 	return now + (cost > least_ns ? cost : least_ns);
 }
 
-/* tree.c: who belongs to it. */
+/* tree.c: the processes of the tree. */
 /* Takes over processes that discovery has found, with their live descriptors, in its order. */
 struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
 						   struct snap_capture *capture) _must_check_;
-/* Looks for new processes where there may be some; the sink is told of all that it does not know.
+/* Looks for new processes where there may be some; the sink gets all that it does not know.
  */
 struct stacksnap_error *snap_sampler_find_processes(struct snap_sampler *sampler) _must_check_;
 /* All threads of a process are taken away. */
@@ -422,7 +425,7 @@ bool snap_sampler_may_renew(const struct snap_sampler *sampler,
  */
 bool snap_sampler_is_in_exec(const struct snap_sampler *sampler,
 			     const struct snap_sampler_process *process);
-/* At the end of a tick: these are counted. What is told of them is told once they live on. */
+/* At the end of a tick: these are counted. The sink gets the rest once they live on. */
 void snap_sampler_count_in_exec(struct snap_sampler *sampler);
 
 /* spaces.c: mappings, once for all processes that have them. */
@@ -437,11 +440,11 @@ bool snap_sampler_space_is(const struct snap_sampler_space *kept, const struct s
 /* facts.c: what a process is and has mapped. */
 /* The sink knows its mappings: what it copied is not needed here any more. */
 void snap_sampler_process_told(struct snap_sampler_process *process);
-/* Whom to read: a thread of the process that lives, `thread` or another one if that is NULL. */
+/* The target to read: a living thread of the process, `thread` or another one if it is NULL. */
 struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *sampler,
 						     const struct snap_sampler_process *process,
 						     const struct snap_sampler_thread *thread);
-/* Something that was asked of it (`what`) did not return: it is HELD, of which the sink is told. */
+/* Something that was asked of it (`what`) did not return: it is HELD, and the sink gets it. */
 struct stacksnap_error *snap_sampler_process_hold(struct snap_sampler *sampler,
 						  struct snap_sampler_process *process,
 						  const char *what) _must_check_;
@@ -453,7 +456,7 @@ snap_sampler_process_open(struct snap_sampler *sampler,
 struct stacksnap_error *
 snap_sampler_process_reopen(struct snap_sampler *sampler,
 			    struct snap_sampler_process *process) _must_check_;
-/* Why it cannot be traced becomes its trouble, of which the sink is told; 0: it can again. */
+/* Why it cannot be traced becomes its trouble, which the sink gets; 0: it can again. */
 struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
 						     struct snap_sampler_process *process,
 						     int os_errno) _must_check_;
@@ -462,15 +465,16 @@ struct stacksnap_error *snap_sampler_process_refused(struct snap_sampler *sample
 						     struct snap_sampler_process *process,
 						     int os_errno) _must_check_;
 /*
- * Reads the mappings again, at a bounded rate; the sink is told if they have changed, and so is the
- * caller.
+ * Reads the mappings again, at a bounded rate; the sink gets a change, and so does the caller.
  */
 struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 						 struct snap_sampler_process *process,
 						 bool *changed_ret) _must_check_;
-/* Has it become another program, as a thread shows? Asked once a tick; then its threads are gone. */
+/*
+ * Has it become another program, as a thread shows? Asked once a tick; then its threads are gone.
+ */
 void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_thread *thread);
-/* The same of what stat tells of a thread of it, for whoever has read that anyway. */
+/* The same of what stat tells of a thread of it, for callers that have read it anyway. */
 void snap_sampler_process_compare(struct snap_sampler *sampler,
 				  struct snap_sampler_process *process,
 				  const struct snap_stat *stat);
@@ -526,7 +530,7 @@ bool snap_sampler_wants_beside(const struct snap_sampler *sampler,
 			       const struct snap_sampler_thread *thread);
 /* A tick begins, with time for that. */
 void snap_sampler_begin_beside(struct snap_sampler *sampler);
-/* Keeps what explains the wait of the copy at hand; false: there is nothing. */
+/* Keeps what explains the wait of the current copy; false: there is nothing. */
 bool snap_sampler_keep_beside(struct snap_sampler *sampler, struct snap_sampler_process *process,
 			      const struct snap_beside *beside);
 /* The sink sees it from now on, and not any more. */
@@ -541,12 +545,12 @@ struct stacksnap_error *snap_sampler_look_ahead(struct snap_sampler *sampler,
 /* look.c: a thread that has moved. */
 struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,
 					  struct snap_sampler_thread *thread) _must_check_;
-/* A copy as the sink gets it: who it is of, and its state. */
+/* A copy as the sink gets it: its thread, and its state. */
 void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
 				  struct snap_thread *copy);
 /* What a copy holds, the first `size` bytes of its stack and what its plan copied. */
 uint64_t snap_sampler_hash(const struct snap_thread *copy, size_t size);
-/* It could not be had in this tick: the sink is told that there is no copy. */
+/* It could not be had in this tick: the sink learns that there is no copy. */
 struct stacksnap_error *snap_sampler_miss(struct snap_sampler *sampler,
 					  struct snap_sampler_thread *thread) _must_check_;
 /*

@@ -21,7 +21,7 @@ enum {
 	USUAL_STACK = 65536, /* more than that is not compared: unwinding it is cheaper */
 };
 
-/* ---- what is told ---- */
+/* ---- what the sink gets ---- */
 
 void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
 				  struct snap_thread *copy)
@@ -128,7 +128,7 @@ static struct stacksnap_error *show_as_is(struct snap_sampler *sampler,
 	return sampler->sink->sample(sampler->sink->context, &thread->shown, copy, &verdict);
 }
 
-/* One that is blocked where nothing counts its runs stands there as far as anybody knows. */
+/* A blocked thread whose runs are not counted is taken to have stayed there. */
 static void set_after_stop(struct snap_sampler *sampler, struct snap_sampler_thread *thread)
 {
 	bool settles = sampler->guard_kind == SNAP_GUARD_NONE && thread->letter != 'R';
@@ -217,7 +217,10 @@ static enum snap_look_action decide(const struct snap_sampler *sampler,
 	return snap_look_decide(snap_sampler_thread_state(sampler, thread), seen, &rules);
 }
 
-/* The same, once more if a stop is decided on and its process stands for too long already. */
+/*
+ * The same, once more if a stop is decided on and its process has been stopped for too long
+ * already.
+ */
 static enum snap_look_action decide_within_budget(struct snap_sampler *sampler,
 						  struct snap_sampler_thread *thread,
 						  struct snap_observation *seen)
@@ -284,7 +287,7 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 	return NULL;
 }
 
-/* What was not read this time is as it was, as far as anybody knows. */
+/* What was not read this time is taken to be unchanged. */
 static bool is_same_beside(const struct snap_sampler_thread *thread, uint64_t hash)
 {
 	return hash == 0 || hash == thread->beside_hash;

@@ -2,10 +2,10 @@
 /*
  * Reader: reads what a process can make sleep: where its threads are, its memory, its mappings.
  *
- * A page that a silent server is to fill, or a lock that the process keeps, holds whoever reads, and
+ * A page that a silent server is to fill, or a lock that the process keeps, blocks the reader,
  * perhaps where no signal ends it. So a worker reads (base/workers.h), which is left behind if it
  * takes too long. Mostly one call does for a thread: where it is comes with the bytes of the stack
- * that it was on the last time. Knows nothing of what is read, nor of who is read again when.
+ * that it was on the last time. Knows nothing of what is read, nor which thread is read again when.
  *
  * All functions return -ETIMEDOUT where a call did not return in time: the process had better be
  * let be. For one thread at a time.
@@ -29,11 +29,11 @@ enum {
 
 struct snap_reader;
 
-/* Whom it is about: a thread that lives, and what tells its program (struct snap_stat). */
+/* The target: a thread that lives, and what identifies its program (struct snap_stat). */
 struct snap_reader_target {
 	pid_t pid, tid;
 	uint64_t program; /* 0: whatever it is */
-	bool is_file;     /* its stack lies in a file, whose pages somebody may serve */
+	bool is_file;     /* its stack lies in a file, whose pages a FUSE server may fill */
 };
 
 /* To be made early: its workers have the memory that the caller has now. */
@@ -44,7 +44,7 @@ void snap_reader_destroy(struct snap_reader *reader);
 
 /*
  * What stat tells of a thread; of a process if `tid` is 0. Since Linux 6.18 it waits for an exec,
- * which may wait for whoever serves a file. 0 or a negative errno.
+ * which may wait for a file's server. 0 or a negative errno.
  */
 int snap_reader_stat(struct snap_reader *reader, pid_t pid, pid_t tid, struct snap_stat *ret);
 
@@ -68,8 +68,8 @@ int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_ques
 		       size_t most, struct snap_syscall_line *ret);
 /*
  * The same for many at once, which costs one hand-over: snap_reader_located() has what became of
- * each, until the next list or until a call was late. ETIMEDOUT: then *late_ret is which of them was
- * at hand, SIZE_MAX: none, and nothing is known of any.
+ * each, until the next list or until a call was late. ETIMEDOUT: then *late_ret is the one being
+ * read, SIZE_MAX: none, and nothing is known of any.
  */
 enum { SNAP_READER_MOST = 64 }; /* of one list */
 
@@ -88,7 +88,7 @@ ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_ta
 
 /*
  * How many reads beside stacks there may be until this is called again, pieces of memory and links:
- * whoever comes when they are used up is left out.
+ * reads beyond them are left out.
  */
 void snap_reader_set_beside_most(struct snap_reader *reader, int64_t most);
 /* What was read beside the stack of number `index`, or with snap_reader_locate(); NULL: nothing. */
@@ -135,7 +135,7 @@ struct snap_reader_space {
 };
 
 /*
- * Reads that, of which `use` is told; it is gone when that returns. `taken`: bytes that the mappings
+ * Reads it and calls `use` with it; it is gone when `use` returns. `taken`: bytes that the mappings
  * of others take, see proc/address_space.h. In *error_ret 0 or a negative errno: then there is
  * no space.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The sampler from outside: see sampler.h. A tick in its order: who is there, who has moved, what
- * of these can be copied as they are blocked, and the rest, which is stopped.
+ * The sampler from outside: see sampler.h. A tick in its order: the threads that exist, those that
+ * have moved, those of them that can be copied while blocked, and the rest, which is stopped.
  */
 #include "sample/internal.h"
 
@@ -16,7 +16,8 @@
 #include <time.h>
 
 enum {
-	OTHERS = 64, /* descriptors left to everybody else at least, and a quarter of all */
+	OTHERS =
+		64, /* descriptors left to the rest of the program at least, and a quarter of all */
 	MOST_DESCRIPTORS = 1 << 21,
 	LOOKS_ONLY_TICK = 8,
 	LEAST_FRESH = 16, /* threads whose first stacks each look takes */
@@ -24,8 +25,8 @@ enum {
 	FACTS_PART = 20,  /* of the time to begin in, if that is less, for what processes are … */
 	LEAST_FACTS_MS = 50, /* … but not less than this */
 	ONLY_PERCENT = 30,   /* the same, of the time of the run where there is one tick */
-	LEAST_PERCENT = 10,  /* and so much of that in any case */
-	LOOK_PERCENT = 6,    /* for who is there: see snap_discover() */
+	LEAST_PERCENT = 10,  /* and so much of it in any case */
+	LOOK_PERCENT = 6,    /* for discovery: see snap_discover() */
 	EXEC_NS = 1000000,
 	MOST_EXECS = 6, /* of a process, that a look follows */
 	EXEC_NAP_NS = 200000,
@@ -78,7 +79,7 @@ static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 	const struct snap_discover_known known = {
 		.descriptors = sampler->descriptors / (sampler->options->no_stop ? 1 : 4),
 		.asker = sampler->asker,
-		/* Nobody is left out of a recording, but who is one of thousands is read later. */
+		/* No process is left out of a recording, but one of thousands is read later. */
 		.percent = sampler->options->no_stop ? LOOK_PERCENT : 0,
 		.facts_ns = sampler->options->no_stop ? 0 : facts_ns(sampler->options),
 	};
@@ -324,7 +325,7 @@ static struct stacksnap_error *find_moved_of(struct snap_sampler *sampler,
 	return NULL;
 }
 
-/* Who comes first: where samples are left out, another one each time. */
+/* The process that comes first: if samples are left out, another one each time. */
 static size_t first_of_moved(struct snap_sampler *sampler)
 {
 	const uint64_t step = 7919;
@@ -370,8 +371,8 @@ static int compare_turns(const void *left, const void *right)
 }
 
 /*
- * There may be more new threads than there is time for: then one of each process comes, and
- * another one of each, so that nobody waits for all of a process that has thousands. Known ones
+ * There may be more new threads than there is time for: then one of each process comes, and another
+ * one of each, so that no process waits for all threads of one that has thousands. Known ones
  * come before them.
  */
 static void give_turns(struct snap_sampler *sampler)
@@ -467,7 +468,10 @@ static struct stacksnap_error *find_threads(struct snap_sampler *sampler)
 	return snap_sampler_remove_threads(sampler);
 }
 
-/* Who is there, who has moved, what of these can be copied as they are blocked, and the rest. */
+/*
+ * The threads that exist, those that have moved, those of them that can be copied while blocked,
+ * and the rest.
+ */
 static struct stacksnap_error *look_once(struct snap_sampler *sampler)
 {
 	struct stacksnap_error *err;
@@ -542,8 +546,8 @@ static struct stacksnap_error *follow_all(struct snap_sampler *sampler, bool *le
 }
 
 /*
- * Who calls exec all the time would be in one whenever it is looked at, and have no samples. So it
- * is looked at again, when all others were, as often as there is time for.
+ * A process that calls exec all the time would be in one at each look, and have no samples. So it
+ * is looked at again, after all others, as often as there is time for.
  */
 static struct stacksnap_error *follow_execs(struct snap_sampler *sampler)
 {
@@ -567,8 +571,8 @@ static bool is_any_in_exec(const struct snap_sampler *sampler)
 }
 
 /*
- * Where there will be no other tick it looks until nobody is new, nor was found running, a bounded
- * number of times. Who executes a program gets a moment for it.
+ * If there will be no other tick it looks until no thread is new or running, a bounded number of
+ * times. A process that executes a program gets a moment for it.
  */
 static struct stacksnap_error *run_tick(struct snap_sampler *sampler)
 {
@@ -598,7 +602,7 @@ static struct stacksnap_error *run_tick(struct snap_sampler *sampler)
 	return NULL;
 }
 
-/* What has ended is nobody to wait for. */
+/* An ended process is not waited for. */
 static bool is_alive(const struct snap_sampler_process *process)
 {
 	return !snap_troubles[process->facts.trouble].ended &&

@@ -26,8 +26,9 @@
 
 struct snap_sampled_process {
 	const struct snap_process *facts; /* with mappings, pieces, trouble; without threads */
-	struct snap_live *live; /* open until `ended`; who needs them for longer puts -1 there */
-	int tasks_fd;           /* its directory of threads, borrowed; -1: not open */
+	struct snap_live
+		*live; /* open until `ended`; a sink that keeps them longer puts -1 there */
+	int tasks_fd;  /* its directory of threads, borrowed; -1: not open */
 	uint64_t net_namespace; /* inode, as of its mappings; 0: unknown */
 	/* What it looks as if it had; bits of enum snap_runtime_kind, of the options' alone. */
 	unsigned runtimes;
@@ -48,7 +49,7 @@ struct snap_sampled_thread {
 	const char *name;
 	bool kernel; /* a kernel-made worker */
 	struct snap_sampled_process *process;
-	int64_t stopped_ns; /* for how long it stood still for the copy at hand */
+	int64_t stopped_ns; /* for how long it was stopped for this copy */
 	/*
 	 * Memory that explains the wait of a copy, in no order; NULL: none. Valid during the call.
 	 */
@@ -67,7 +68,7 @@ struct snap_sampled_thread {
 	uint64_t run_ns;
 	uint64_t runs; /* how often it had been given a processor, at the last look; 0 unknown */
 	char state;    /* letter, when it was last read; see struct snap_thread */
-	bool left_out; /* of a copy that is NOT_STOPPED: its process would have stood for too long */
+	bool left_out; /* of a copy that is NOT_STOPPED: its process would have been stopped for too long */
 	uint32_t user; /* the sink's */
 };
 
@@ -108,8 +109,8 @@ struct snap_sampler_sink {
 					  const struct snap_thread *copy,
 					  enum snap_verdict *verdict_ret);
 	/*
-	 * A thread that ran since the last tick, and stands as it was shown, or may not be looked at
-	 * now. NULL: that is of no interest.
+	 * A thread that ran since the last tick, and stands as it was shown, or may not be looked
+	 * at now. NULL: that is of no interest.
 	 */
 	void (*stayed)(void *context, struct snap_sampled_thread *thread);
 };
@@ -137,8 +138,8 @@ struct snap_sampler_tick {
 struct snap_sampler;
 
 /*
- * Discovers the targets of the options; nobody is stopped, the sink hears nothing yet. Errors as of
- * snap_discover(). The sink must outlive the sampler.
+ * Discovers the targets of the options; no process is stopped, and the sink gets nothing yet.
+ * Errors as of snap_discover(). The sink must outlive the sampler.
  */
 struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 					    const struct snap_sampler_sink *sink,
@@ -181,7 +182,7 @@ struct snap_sampled_words {
 
 enum { SNAP_SAMPLED_WORDS_MOST = 64, SNAP_SAMPLED_WORDS_BYTES = 1 << 14 };
 
-/* The memory of a process, while it is confirmed who stands. */
+/* The memory of a process, while its threads are confirmed. */
 struct snap_confirm_memory {
 	ssize_t (*read)(void *context, uint64_t address, uint8_t *bytes, size_t size);
 	/* As snap_sampler_read_words(): as much as that takes, with one hand-over. */
@@ -190,8 +191,9 @@ struct snap_confirm_memory {
 };
 
 /*
- * After an only tick: who stands in the call that it was copied in, all of them at one moment, though
- * nobody is stopped. Of each process with such threads the memory is read again at that moment.
+ * After an only tick: which threads still are in the call in which they were copied, all at one
+ * instant, though no thread is stopped. The memory of each process with such threads is read again
+ * at this instant.
  */
 struct snap_confirm {
 	void *context;
@@ -212,7 +214,7 @@ struct stacksnap_error *snap_sampler_confirm(struct snap_sampler *sampler,
 /* A process as it was at one instant. */
 struct snap_whole {
 	bool is_taken;               /* `process` is there */
-	bool is_left_out;            /* it would have stood for too long, see max_stopped */
+	bool is_left_out;            /* it would have been stopped for too long, see max_stopped */
 	struct snap_process process; /* facts, borrowed; threads without stacks, and memory */
 	int64_t stopped_ns;          /* first INTERRUPT to last DETACH, taken or not */
 	struct snap_shared_memory *memory;
@@ -220,9 +222,9 @@ struct snap_whole {
 
 /*
  * Between two ticks: stops a process as a whole, copies what the plan says, lets it run. Nothing is
- * done where it would stand for too long: `expected_ns` is how long it may take. What goes wrong with
- * the process is no error. To be released by snap_whole_release(), whatever is returned. CANCELLED,
- * NO_MEMORY.
+ * done if it would be stopped for too long: `expected_ns` is how long it may take. What goes wrong
+ * with the process is no error. To be released by snap_whole_release(), whatever is returned.
+ * CANCELLED, NO_MEMORY.
  */
 struct stacksnap_error *snap_sampler_take_whole(struct snap_sampler *sampler,
 						struct snap_sampled_process *process,

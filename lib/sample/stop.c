@@ -17,8 +17,11 @@ enum {
 	PATIENT_TRIES = 3, /* where many threads share few processors, one may just be late */
 	FIRST_SKIP_MS = 20,
 	LONGEST_SKIP_MS = 100,
-	TRACED_MS = 1000, /* how long a process that somebody else traces is let be */
-	/* For how long threads stand while stacks are read: a worker needs some time to begin. */
+	TRACED_MS = 1000, /* how long a process with another tracer is left alone */
+	/*
+	 * For how long threads are stopped while stacks are read: a worker needs some time to
+	 * begin.
+	 */
 	LEAST_READ_NS = 2000000,
 	MOST_READ_NS = 50000000,
 	PATIENT_STALLS = 2, /* beyond this time, where there was less than the most */
@@ -38,7 +41,7 @@ static int64_t stop_timeout_ns(const struct snap_options *options)
 struct stacksnap_error *snap_sampler_request_stop(struct snap_sampler *sampler,
 						  const struct snap_stop_request *request)
 {
-	/* Where nothing is sampled each stands for as short as can be. */
+	/* If nothing is sampled, each is stopped as briefly as possible. */
 	size_t most = sampler->options->no_stop ? 1 : SNAP_SINGLE_MOST;
 
 	sampler->requests[sampler->request_count++] = *request;
@@ -168,8 +171,8 @@ static struct stacksnap_error *take_refusal(struct snap_sampler *sampler,
 }
 
 /*
- * Who holds its lock for a moment may be late once; what holds those who read it for ever costs one
- * of them each time.
+ * A process that holds its lock for a moment may be late once; one that blocks its readers for ever
+ * costs one reader each time.
  */
 static struct stacksnap_error *take_stall(struct snap_sampler *sampler,
 					  struct snap_sampler_thread *thread)
@@ -193,7 +196,7 @@ static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
 		return NULL;
 	if (pick->stalled)
 		return take_stall(sampler, thread);
-	/* Another one of the same call has held who reads. */
+	/* Another thread of the same call has blocked the reader. */
 	if (is_spoiled && pick->copy.result == SNAP_THREAD_COPIED && !pick->copy.stack_size)
 		return snap_sampler_miss(sampler, thread);
 	if (pick->copy.result == SNAP_THREAD_COPIED)
@@ -209,8 +212,8 @@ static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
 }
 
 /*
- * Where nobody knew where its stack is, the copy may be too short. Now it is known, and there is no
- * next tick.
+ * If the place of its stack was unknown, the copy may be too short. Now it is known, and there is
+ * no next tick.
  */
 static struct stacksnap_error *stop_with_known_stack(struct snap_sampler *sampler,
 						     const struct snap_sampler_thread *thread,
@@ -335,7 +338,10 @@ static void order_picks(const struct snap_pick *picks, size_t count, uint8_t *or
 	}
 }
 
-/* From its INTERRUPT to its DETACH; who was not let go may have stood until the end of the call. */
+/*
+ * From its INTERRUPT to its DETACH; a thread that was not released may have been stopped until the
+ * end of the call.
+ */
 static int64_t longest_stand(const struct snap_pick *pick, int64_t call_ns)
 {
 	if (pick->copy.result != SNAP_THREAD_COPIED)
@@ -414,7 +420,7 @@ static struct stacksnap_error *stop_threads(struct snap_sampler *sampler, size_t
 	err = snap_single_take(sampler->single, sampler->picks, count,
 			       stop_timeout_ns(sampler->options), &stopped_ns);
 	waited_ns = err ? -1 : snap_single_waited(sampler->single);
-	/* Of one that has failed nobody knows more. */
+	/* Of a failed one no more is known. */
 	if (err)
 		stopped_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	account_call(sampler, count, stopped_ns, waited_ns < 0 ? stopped_ns : waited_ns);
@@ -433,7 +439,7 @@ static void warn_cannot_stop(struct snap_sampler *sampler, const struct stacksna
 	sampler->warned = true;
 }
 
-/* Where the kernel does not say who was stopped, it was nobody that we know. */
+/* If the kernel does not name the stopped thread, it is none that we know. */
 static bool is_of_another_program(struct snap_sampler *sampler, size_t index)
 {
 	struct snap_sampler_thread *thread = sampler->requests[index].thread;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Threads come, go and are renamed. Their number is asked for in every tick; who they are, only
- * when that has changed or one of them has gone.
+ * Threads come, go and are renamed. Their number is read in every tick; the list only when the
+ * number has changed or a thread has gone.
  */
 #include "sample/internal.h"
 
@@ -296,7 +296,7 @@ static int compare_threads(const void *left, const void *right)
 	return ((*a)->shown.tid > (*b)->shown.tid) - ((*a)->shown.tid < (*b)->shown.tid);
 }
 
-/* Both lists are sorted; who is in one alone has gone, or is new. */
+/* Both lists are sorted; a thread in one alone has gone, or is new. */
 static struct stacksnap_error *merge_listing(struct snap_sampler *sampler,
 					     struct snap_sampler_process *process, size_t count)
 {
@@ -348,7 +348,7 @@ struct stacksnap_error *snap_sampler_list(struct snap_sampler *sampler,
 	err = list_tids(sampler, process, &count);
 	if (err)
 		return err;
-	/* Nobody is gone because the list cannot be read. */
+	/* A list that cannot be read does not mean that threads are gone. */
 	if (count < 0 && !snap_procfs_is_gone(count))
 		process->list_due = true;
 	else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who belongs to the tree. New processes are looked for when the kernel has given away a pid, at a
- * bounded rate; each look is a discovery that reads labels of new processes alone, so that nothing
- * of it stays but the new processes.
+ * Which processes belong to the tree. New processes are looked for when the kernel has given away a
+ * pid, at a bounded rate; each look is a discovery that reads labels of new processes alone, so
+ * that nothing of it stays but the new processes.
  */
 #include "sample/internal.h"
 
@@ -121,8 +121,8 @@ static struct stacksnap_error *insert_process(struct snap_sampler *sampler,
 }
 
 /*
- * Who comes first when not all can: those with few ancestors and few elder siblings, so that neither
- * thousands of children nor a long row of generations keep others waiting.
+ * The order when there is no time for all: processes with few ancestors and few elder siblings come
+ * first, so that neither thousands of children nor a long row of generations keep others waiting.
  */
 static void rank_process(struct snap_sampler *sampler, struct snap_sampler_process *process,
 			 struct snap_sampler_process *parent)
@@ -245,9 +245,9 @@ static bool may_grow(const struct snap_options *options)
 }
 
 /*
- * Nobody of it has run since the last discovery, as far as the last tick knows: so nobody has a new
- * child, whoever else the kernel gave a pid. Of who runs between two ticks the next one hears; that a
- * child is found one tick later is a matter for a watch alone, which looks all day.
+ * No process of the tree has run since the last discovery, as far as the last tick knows: so none
+ * has a new child, although the kernel gave away a pid. The next tick sees what runs between two
+ * ticks; finding a child one tick later matters to a watch alone, which looks all day.
  */
 static bool is_at_rest(const struct snap_sampler *sampler)
 {
@@ -311,8 +311,8 @@ static void check_troubled_processes(struct snap_sampler *sampler)
 
 /*
  * Those that did not respond are asked again, as many as a part of the time permits: there may be
- * dozens, and others are to be sampled. That they did not is told of them to the end: what is missing
- * is missing.
+ * dozens, and others are to be sampled. The report says to the end that they did not respond: what
+ * is missing is missing.
  */
 static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler)
 {
@@ -340,8 +340,8 @@ static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler
 }
 
 /*
- * What a process is, of which discovery had no time to read it; who cannot be read for want of
- * something that the system has too little of keeps the trouble.
+ * Reads the facts for which discovery had no time; a process that cannot be read because the system
+ * lacks a resource keeps the trouble.
  */
 static struct stacksnap_error *read_late(struct snap_sampler *sampler,
 					 struct snap_sampler_process *process)
@@ -385,7 +385,7 @@ static struct stacksnap_error *announce_process(struct snap_sampler *sampler,
 		err = snap_sampler_process_open(sampler, process);
 	if (err)
 		return err;
-	/* It went before anybody heard of it, unless somebody named it. */
+	/* It ended before it was reported, unless it was named as a target. */
 	if (process->state == SNAP_SAMPLER_PROCESS_GONE && !process->facts.is_target)
 		return NULL;
 	process->announced = process->was_announced = true;
@@ -404,8 +404,8 @@ static bool is_parent_known(const struct snap_sampled_process *parent)
 }
 
 /*
- * As many as there is time for, one at least, and some in the first tick, which may be the last one;
- * parents come before their children by their rank.
+ * As many as there is time for, one at least, and some in the first tick, which may be the last
+ * one; parents come before their children by their rank.
  */
 static struct stacksnap_error *announce_processes(struct snap_sampler *sampler)
 {
@@ -418,7 +418,7 @@ static struct stacksnap_error *announce_processes(struct snap_sampler *sampler)
 	     i++) {
 		struct snap_sampler_process *process = sampler->fresh[i];
 
-		/* Its parent went before anybody heard of it: it will be a root. */
+		/* Its parent ended before it was reported: it will be a root. */
 		if (!is_parent_known(process->shown.parent)) {
 			sampler->fresh[sampler->fresh_at + waiting++] = process;
 			continue;
@@ -482,7 +482,7 @@ void snap_sampler_remove_processes(struct snap_sampler *sampler)
 
 		if (process->state != SNAP_SAMPLER_PROCESS_GONE)
 			continue;
-		/* Its pid may be somebody else's, who got it without the last one having moved. */
+		/* Another process may have got its pid without the last pid having moved. */
 		sampler->refresh_due = true;
 		if (process->announced)
 			sink->ended(sink->context, &process->shown);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-	STACK_BYTES = 4096, /* of a thread: who reads the memory needs no stacks */
+	STACK_BYTES = 4096, /* of a thread: the readers of the memory need no stacks */
 	SPARE = 16,         /* processes that it forks meanwhile */
 };
 
@@ -118,8 +118,8 @@ static void take_whole(const struct snap_sampler_process *process, const struct 
 }
 
 /*
- * An exec in the stop was noted, one before it was not: the plan and the mappings are of the program
- * that is known. The next tick finds out, too.
+ * An exec in the stop was noted, one before it was not: the plan and the mappings are of the
+ * program that is known. The next tick finds out, too.
  */
 static bool is_known_program(const struct snap_sampler *sampler,
 			     struct snap_sampler_process *process)
@@ -156,7 +156,7 @@ struct stacksnap_error *snap_sampler_take_whole(struct snap_sampler *sampler,
 					&ret->memory);
 	if (!err)
 		err = stop_process(sampler, process, plan, ret->memory, &stop);
-	/* Without a tracer there are no looks; who samples tells why. */
+	/* Without a tracer there are no looks; the sampler says why. */
 	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
 		snap_error_destroy(err);
 		return NULL;

@@ -58,7 +58,7 @@ struct snap_reading_area {
 	uint32_t list_count, list_at;
 	struct snap_reading_location list[SNAP_READER_MOST];
 	uint8_t *list_bytes;
-	int64_t list_sign_ns; /* when the one at hand was begun */
+	int64_t list_sign_ns; /* when the current one was begun */
 	/* what lies beside stacks: where it goes, and whether it is being read */
 	struct snap_region beside_room;
 	uint32_t at_beside;

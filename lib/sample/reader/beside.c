@@ -353,7 +353,7 @@ int snap_beside_read(const struct snap_beside_source *source, enum snap_arch arc
 	return 0;
 }
 
-/* ---- who has it ---- */
+/* ---- the holder ---- */
 
 void snap_beside_keep(const struct snap_beside *from, void *room, struct snap_beside *ret)
 {

@@ -3,8 +3,8 @@
  * Beside: what a recording keeps of a wait beside the stack: memory that explains the call
  * (stop/words.h), and what its descriptors lead to.
  *
- * All of it is found out at once, by whoever is asked where the thread is, as only the call's
- * arguments tell what there is to read. What says nothing of what is waited for is not there:
+ * The worker that reads the thread's call finds all of it at once, because only the call's
+ * arguments say what there is to read. What says nothing of what is waited for is not there:
  * timeouts, and what an earlier poll left in its array. Neither allocates nor locks, and does not
  * know how a thread is read.
  */
@@ -35,10 +35,12 @@ struct snap_beside_source {
 struct snap_beside {
 	struct snap_memory_piece *pieces; /* in no order; they may overlap */
 	size_t piece_count;
-	/* By number: with links, kinds and inodes alone. A link that there is no room for is NULL. */
+	/*
+	 * By number: with links, kinds and inodes alone. A link that there is no room for is NULL.
+	 */
 	struct snap_descriptor *descriptors;
 	size_t descriptor_count;
-	bool is_futex;    /* or may be: its memory changes with who has it */
+	bool is_futex;    /* or may be: its memory changes with its holder */
 	bool is_left_out; /* nothing was read: there had been enough */
 	uint32_t reads;   /* that it took */
 };
@@ -57,8 +59,8 @@ int snap_beside_read(const struct snap_beside_source *source, enum snap_arch arc
 void snap_beside_keep(const struct snap_beside *from, void *room, struct snap_beside *ret);
 
 /*
- * A hash of what the thread waits for, not 0: links, and memory, but for that of futexes, which
- * changes with who has them.
+ * A hash of what the thread waits for, not 0: links, and memory, except futex words, which change
+ * with their holders.
  */
 uint64_t snap_beside_hash(const struct snap_beside *beside);
 

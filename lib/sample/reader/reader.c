@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The reader, seen from who asks: see reader.h. */
+/* The reader, seen from its caller: see reader.h. */
 #include "sample/reader/area.h"
 
 #include "base/clock.h"
@@ -378,7 +378,7 @@ snap_reader_space(struct snap_reader *reader, const struct snap_reader_target *t
 	*error_ret = call_worker(reader, area, snap_reading_space, SNAP_READER_SPACE_MS);
 	if (*error_ret == 0)
 		err = use(context, &area->about);
-	/* Nobody needs it any more, and there may be much of it. */
+	/* It is not needed any more, and there may be much of it. */
 	if (*error_ret != -ETIMEDOUT) {
 		page = (uint8_t *)(((uintptr_t)area->bytes + size - 1) & ~(size - 1));
 		madvise(page, SNAP_READING_SPACE_BYTES - size, MADV_REMOVE);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The reader, in a worker. It has no descriptor but procfs, so it opens what it needs by number; the
- * memory of processes it keeps open, some of them. That a number still means the same process is the
- * caller's to know, who holds files of the thread; that it is the same program is looked at when its
- * memory is opened.
+ * The reader, in a worker. It has no descriptor but procfs, so it opens what it needs by number;
+ * the memory of processes it keeps open, some of them. The caller, which holds files of the thread,
+ * ensures that a number still means the same process; that it is the same program is looked at when
+ * its memory is opened.
  */
 #include "sample/reader/area.h"
 
@@ -336,7 +336,7 @@ static void find_runtimes(struct snap_reading_area *area, const struct snap_spac
 	area->about.runtimes = snap_plan_candidates(&candidate);
 }
 
-/* As whom it reads files, and which network it sees. */
+/* The credentials with which it reads files, and the network that it sees. */
 static void read_process(struct snap_reading_area *area)
 {
 	char path[PATH], text[PATH];
