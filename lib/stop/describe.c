@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-	TURN = 32, /* threads that are taken at once */
+	TURN = 32, /* threads that one side takes at once */
 	LONGEST_KERNEL_STACK = 8192,
 	LONGEST_WCHAN = 128,
 	WAIT_NS = 100000000,
@@ -67,7 +67,7 @@ void snap_describe_start(const struct snap_describer *describer, struct snap_thr
 		thread->start_ticks = stat.start_ticks;
 }
 
-/* Another process may look at it meanwhile. */
+/* Another process may read it meanwhile. */
 void snap_describe_kernel_stack(const struct snap_describer *describer, struct snap_thread *thread)
 {
 	const char *text = read_text(describer, thread->tid, "stack", LONGEST_KERNEL_STACK);

@@ -12,7 +12,7 @@
 #include <time.h>
 
 enum {
-	SCHED_TEXT = 512, /* the field stands in one of the first lines */
+	SCHED_TEXT = 512, /* the field is in one of the first lines */
 	PATH = 32,
 	MOST_NS = 100000000,
 	NAP_NS = 1000,
@@ -20,7 +20,10 @@ enum {
 
 _Static_assert((int)SNAP_RUN_CLOCKS <= (int)CPU_SETSIZE, "a set has them all");
 
-/* Where we have been scheduled just now: how far that processor's clock is ahead at least. */
+/*
+ * How far the clock of the current processor is ahead, at least; we must have been scheduled just
+ * now.
+ */
 static int64_t read_here(int root_fd)
 {
 	const struct timespec nap = { .tv_nsec = NAP_NS };
@@ -29,7 +32,7 @@ static int64_t read_here(int root_fd)
 	uint64_t ran_ns;
 	ssize_t length;
 
-	/* Who goes on where he was would be told of his last tick. */
+	/* Without a sleep the kernel would give the time of the last tick. */
 	nanosleep(&nap, NULL);
 	length = fd < 0 ? fd : snap_procfs_reread(fd, text, sizeof(text));
 	if (length <= 0 || !snap_parse_exec_start(text, (size_t)length, &ran_ns))

@@ -13,8 +13,8 @@ enum {
 };
 
 /*
- * The kernel's struct ucontext as it lies on the stack (asm/ucontext.h, asm/sigcontext.h): the same
- * on both processors up to the registers.
+ * The kernel's struct ucontext on the stack (asm/ucontext.h, asm/sigcontext.h): the same on both
+ * processors up to the registers.
  */
 enum {
 	UC_LINK = 8,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The parent's side of single stops: makes the child where there is none, hands it the threads to
+ * The parent's side of single stops: makes the child if there is none, hands it the threads to
  * stop, watches the deadline while it works, and takes over the copies. See single.h; the child is
  * stop/child/single.c.
  */
@@ -20,14 +20,14 @@
 
 enum {
 	/*
-	 * How often the child is woken in a call that takes long: where all processors are busy it
-	 * may sit in a queue though its tracee has come, or wait for one while others have come.
+	 * How often the child is woken in a call that takes long: on busy processors it may wait in
+	 * a queue after its tracee has stopped, or wait for one thread after others have stopped.
 	 */
 	TICK_NS = 300000,
-	LOOK_NS = 2000000,       /* how often it is asked why a thread does not stop */
-	PATIENCE_NS = 100000000, /* beyond the time that was asked for, then the child is ended */
+	LOOK_NS = 2000000,       /* between two looks at why a thread does not stop */
+	PATIENCE_NS = 100000000, /* past the requested time, then the child is ended */
 	END_MS = 1000,           /* for the child to end by itself, or when killed */
-	DISMISS_MS = 200,        /* for the child to end when it is told to */
+	DISMISS_MS = 200,        /* for the child to end on request */
 	PAGE = SNAP_MOST_PAGE,
 	SPARE_BYTES = 1 << 20,
 	KEPT_IMAGES = 4 << 20,
@@ -53,8 +53,8 @@ struct snap_single {
 
 /* What the child had of a processor so far. */
 struct child_times {
-	int64_t run_ns, waited_ns; /* -1: nobody knows */
-	/* A kernel that counts nothing says 0, and of a child that was just made the others do. */
+	int64_t run_ns, waited_ns; /* -1: unknown */
+	/* False: the kernel counts nothing, or the child was just made. */
 	bool has_run;
 };
 
@@ -79,7 +79,7 @@ static void open_schedstat(struct snap_single *single)
 		single->schedstat_fd = snap_procfs_open_file(process, "schedstat");
 }
 
-/* Address space only: what a call does not use takes no memory. */
+/* Address space only: unused parts take no memory. */
 static struct stacksnap_error *create_channel(uint64_t max_stack, struct snap_channel **ret)
 {
 	size_t header = (sizeof(struct snap_channel) + PAGE - 1) & ~(size_t)(PAGE - 1);
@@ -128,7 +128,7 @@ static void end_child(struct snap_single *single, bool kill_it)
 	single->pid = 0;
 }
 
-/* Nobody stands until it has begun. One that is not ready in time may still be. */
+/* No thread is stopped until the child has begun. A child that is late may still get ready. */
 static void await_child(const struct snap_single *single)
 {
 	struct snap_channel *channel = single->channel;
@@ -158,7 +158,7 @@ static struct stacksnap_error *make_child(struct snap_single *single)
 	return NULL;
 }
 
-/* It ends its worker before itself, so that nobody is left to whom it does not matter. */
+/* The child ends its worker before it ends itself, so that no worker is left. */
 static void dismiss_child(struct snap_single *single)
 {
 	struct snap_channel *channel = single->channel;
@@ -218,7 +218,7 @@ int64_t snap_single_waited(const struct snap_single *single)
 	return single->waited_ns;
 }
 
-/* What few calls need is given back. */
+/* Gives back memory that only few calls need. */
 static void begin_images(struct snap_channel *channel)
 {
 	size_t left = snap_region_room(&channel->images);
@@ -263,7 +263,9 @@ static bool is_done(const struct snap_slot *slot)
 	return snap_tracee_is_done(__atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE));
 }
 
-/* Its latest time at which it ran is known; who was not interrupted does not stand. */
+/*
+ * The time since the thread last ran for certain; a thread that was not interrupted is not stopped.
+ */
 static int64_t stood_until(const struct snap_slot *slot, int64_t now)
 {
 	switch ((enum snap_tracee_phase)__atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE)) {
@@ -283,7 +285,7 @@ static int64_t stood_until(const struct snap_slot *slot, int64_t now)
 	return 0;
 }
 
-/* It is as the child's worker has left it. */
+/* The child's worker has left the image, which is not trusted. */
 static const struct snap_memory_image *take_over_image(struct snap_channel *channel, uint32_t index)
 {
 	struct snap_memory_image *image = &channel->plans[index].image;
@@ -294,7 +296,7 @@ static const struct snap_memory_image *take_over_image(struct snap_channel *chan
 	return image;
 }
 
-/* Those of a child that was ended in the middle count as not stopped. */
+/* Threads of a child that was ended in the middle count as not stopped. */
 static void take_over_copies(struct snap_channel *channel, struct snap_pick *picks, int64_t now)
 {
 	const struct snap_thread nothing = { 0 };
@@ -311,7 +313,7 @@ static void take_over_copies(struct snap_channel *channel, struct snap_pick *pic
 		pick->past_end = slot->pick.past_end;
 		pick->stalled = slot->pick.stalled;
 		pick->stopped_ns = slot->pick.stopped_ns;
-		/* One that was given up may have come just before the child ended. */
+		/* A thread that was given up may have stopped just before the child ended. */
 		pick->stood_ns = done ? slot->pick.stood_ns : stood_until(slot, now);
 		pick->stood_from_ns = slot->ran_ns;
 		to->result = done ? from->result : SNAP_THREAD_NOT_STOPPED;
@@ -341,8 +343,8 @@ static bool is_call_served(const struct snap_channel *channel)
 }
 
 /*
- * Whether there is no use in waiting for those that have not come: they are in D, or are leaders
- * that have exited before their threads, whose end nobody is told.
+ * Whether waiting is useless: the threads that have not stopped are in D, or are leaders that have
+ * exited before their threads, whose end wait(2) does not report.
  */
 static bool is_waiting_useless(const struct snap_single *single)
 {
@@ -356,7 +358,7 @@ static bool is_waiting_useless(const struct snap_single *single)
 		if (is_done(slot))
 			continue;
 		process = snap_procfs_open_process(&single->procfs, slot->pick.tid);
-		/* Not its stat, which may wait for an exec. */
+		/* Not from its stat, which may wait for an exec. */
 		if (process < 0 || snap_procfs_status(process, &status) ||
 		    (status.state != 'D' && status.state != 'Z'))
 			return false;
@@ -366,7 +368,7 @@ static bool is_waiting_useless(const struct snap_single *single)
 
 enum watch_result { WATCH_SERVED, WATCH_DIED, WATCH_OVERDUE, WATCH_CANCELLED };
 
-/* Mostly one wait that ends at once; the rest is for threads that do not stop. */
+/* Mostly one wait that ends soon; the rest is for threads that do not stop. */
 static enum watch_result watch_child(struct snap_single *single, int64_t timeout_ns)
 {
 	struct snap_channel *channel = single->channel;
@@ -398,8 +400,8 @@ static enum watch_result watch_child(struct snap_single *single, int64_t timeout
 }
 
 /*
- * A worker that did not return may still write to the old one. It keeps it mapped, and the child
- * that would wait for its end is not waited for.
+ * A worker that did not return may still write to the old channel, and keeps it mapped. The child
+ * would wait for that worker, so it is killed.
  */
 static struct stacksnap_error *replace_channel(struct snap_single *single)
 {
@@ -415,8 +417,9 @@ static struct stacksnap_error *replace_channel(struct snap_single *single)
 }
 
 /*
- * For how long the child waited, and until when it lived. One that left by itself, which lets those
- * go who had not come, has used so much of a processor since: we may hear of it much later.
+ * Notes how long the child waited for a processor, and when it ended. The end of a child that left
+ * by itself releases the threads that had not stopped. We may notice it much later, so its time is
+ * computed from the processor time that the child has used since.
  */
 static void note_end(struct snap_single *single, const struct child_times *before, bool left)
 {
@@ -494,7 +497,7 @@ struct stacksnap_error *snap_single_take(struct snap_single *single, struct snap
 	if (result == WATCH_DIED)
 		return snap_error_format(SNAP_ERROR_OS, "the tracing process was killed");
 	take_over_copies(single->channel, picks, single->gone_ns);
-	/* Who has not come stood until the child ended, at the most. */
+	/* A thread that had not stopped in time stood until the child ended, at most. */
 	end_ns = single->pid ? single->channel->end_ns : single->gone_ns;
 	*stopped_ns_ret =
 		single->channel->begin_ns && end_ns ? end_ns - single->channel->begin_ns : 0;

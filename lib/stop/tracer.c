@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The parent's side of a stop: makes the tracing child, watches it against deadlines and the
- * caller's wish to cancel, answers its one question, ends it. See tracer.h; the child is
- * stop/child/child.c.
+ * The parent's side of a stop: makes the tracing child, watches its deadlines and the caller's
+ * cancel flag, answers its requests, ends it. See tracer.h; the child is stop/child/child.c.
  */
 #include "base/clock.h"
 #include "base/spawn.h"
@@ -19,8 +18,8 @@
 enum {
 	TICK_MS = 20,       /* how often the parent looks at the cancel flag and the clock */
 	LEAST_STACK = 4096, /* bytes copied of a thread */
-	LATE_MS = 100,      /* that a stop may go on for when its time is up */
-	HELD_TICKS = 8,     /* in which the child sleeps where it cannot be woken */
+	LATE_MS = 100,      /* past its time, before a stop is ended */
+	HELD_TICKS = 8,     /* for which the child sleeps uninterruptibly, before it is ended */
 	PATIENCE_MS = 1000, /* for the child to end when all threads run again, or when killed */
 };
 
@@ -85,8 +84,8 @@ static struct stacksnap_error *spawn_child(struct child *child, struct snap_trac
 }
 
 /*
- * What the parent does while the child lists threads: a page of a stack is the least that each of
- * them will need, and making shared memory present is as slow as reading their states.
+ * The parent does this while the child lists threads: each thread needs one page of stack at least,
+ * and making shared memory present is as slow as reading states.
  */
 static void prefault_stacks(struct snap_shared_memory *memory, const struct snap_stop *stop)
 {
@@ -144,8 +143,8 @@ static int64_t deadline_of(const struct snap_options *options, const struct snap
 }
 
 /*
- * The child wants help with its reading, asks for plans, or whether there are new processes in the
- * tree, or is done.
+ * Handles a message of the child: it wants help with its reading, asks for plans, asks for new
+ * processes in the tree, or is done.
  */
 static struct stacksnap_error *answer_child(const struct snap_options *options,
 					    const struct child *child,
@@ -218,7 +217,7 @@ static struct stacksnap_error *watch_child(const struct snap_options *options,
 	return snap_error_format(SNAP_ERROR_TIMEOUT, "the tracing process does not wake up");
 }
 
-/* Where the child was ended, by whomever, the stop ended no later than now. */
+/* If the child was ended, the stop has ended by now. */
 static void close_stop(struct snap_stop *stop)
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);

@@ -2,10 +2,10 @@
 /*
  * Tracer: stops the processes of one tree together, copies them, lets them run.
  *
- * The work is done by a short-lived child, so that its death, by whatever cause, lets everything
- * run again: only SEIZE and INTERRUPT are used, nothing is ever written to a target. What it has
- * found lies in memory that it shares with its parent and is valid at any moment, complete or not.
- * Knows threads, registers and bytes; nothing of trees, labels, files or stacks' meaning.
+ * A short-lived child does the work, so that its death, for any reason, lets everything run again.
+ * It uses only SEIZE and INTERRUPT, and never writes to a target. Its results are in memory that it
+ * shares with its parent; they are valid at any moment, complete or not. Knows threads, registers
+ * and bytes; nothing of trees, labels, files or what stacks mean.
  */
 #ifndef SNAP_STOP_TRACER_H
 #define SNAP_STOP_TRACER_H
@@ -16,26 +16,27 @@
 #include "model/options.h"
 #include "proc/procfs.h"
 
-/* How long what a process can make sleep is waited for, where nothing was slow before. */
+/* How long to wait for a call that a process can block, if nothing was slow before. */
 enum { SNAP_STOP_PATIENCE_MS = 150 };
 
-/* What the caller knows better; a pointer that is NULL is not called. */
+/* Decisions of the caller; a pointer that is NULL is not called. */
 struct snap_stop_hook {
 	/*
-	 * --engine=ptrace: called in the tracing process for each stopped thread, which it may
-	 * read by ptrace; writes at most `max` pcs, innermost first, and returns their number.
+	 * --engine=ptrace: called in the tracing process for each stopped thread, which it may read
+	 * by ptrace. It writes at most `max` pcs, innermost first, and returns their number.
 	 */
 	size_t (*unwind)(void *context, pid_t tid, uint64_t *pcs, size_t max);
 	/*
-	 * --no-stop: whether a copy without all registers suffices, or a stop could tell more.
-	 * `process` is an index in capture->processes, whose mappings are there by now; the array
-	 * may move between two calls.
+	 * --no-stop: whether a copy without all registers suffices, or a stop would give more.
+	 * `process` is an index in capture->processes, whose mappings are known; the array may move
+	 * between two calls.
 	 */
 	bool (*suffices)(void *context, const struct snap_capture *capture, size_t process,
 			 const struct snap_thread *copy);
 	/*
-	 * Which memory of a managed runtime is to be copied in the stop: called for a process that
-	 * runs, whose mappings are there, and may have one. *found_ret: there is a plan.
+	 * Plans which memory of a managed runtime the stop copies. It is called for a running
+	 * process that may have a runtime, and whose mappings are known. *found_ret: there is a
+	 * plan.
 	 */
 	struct stacksnap_error *(*scout)(void *context, const struct snap_options *options,
 					 struct snap_capture *capture, size_t process,
@@ -43,30 +44,30 @@ struct snap_stop_hook {
 	void *context;
 };
 
-/* A process as the tracing child sees it; what it writes lies in the shared mapping. */
+/* A process as the tracing child sees it; the child's results are in the shared mapping. */
 struct snap_traced {
-	/* written by the parent, before the child looks at it */
+	/* written by the parent, before the child reads it */
 	pid_t pid;
 	int proc_fd;          /* O_PATH directory of procfs, open in both; -1: look it up by pid */
-	uint64_t start_ticks; /* with pid its identity; 0: whoever has the pid */
+	uint64_t start_ticks; /* with pid its identity; 0: any process with that pid */
 	size_t index;         /* in capture->processes; SIZE_MAX: forked during the stop */
 	bool look_only; /* list its threads, touch none: kernel threads, processes with trouble */
 	bool foreign_namespace; /* its tids differ inside: read ns_tid of each thread */
-	/* By the parent, when it is asked for it; in the shared mapping. NULL: there is none. */
+	/* Set by the parent on request, in the shared mapping. NULL: none. */
 	const struct snap_memory_plan *plan;
 	/* written by the child */
 	int error;      /* errno of SEIZE or of reading; 0: none */
-	bool seized;    /* some thread is, or was, ours */
+	bool seized;    /* some thread is, or was, traced by us */
 	bool vanished;  /* gone before it could be stopped */
-	bool execed;    /* another program now: what was read before the stop is stale */
+	bool execed;    /* it runs another program now: what was read before the stop is stale */
 	bool timed_out; /* the time was up before all its threads stood still */
 	bool stalled;   /* a read of its memory did not return */
 	bool uncopied;  /* the time of the stop was up before a stack of it was read */
 	bool left_out;  /* there was no time for it before the stop: none of its threads is known */
-	/* A call that it can make sleep did not return, so it was left alone. */
+	/* A call that it can block did not return, so the process was left alone. */
 	enum snap_held { SNAP_HELD_NOT, SNAP_HELD_MAPS, SNAP_HELD_SEIZE } held;
 	bool unsupported;     /* registers of another architecture or word size */
-	uint32_t forked_from; /* of a process with index SIZE_MAX: who forked it */
+	uint32_t forked_from; /* of a process with index SIZE_MAX: the process that forked it */
 	enum snap_arch arch;
 	struct snap_map *maps;
 	size_t map_count;
@@ -74,29 +75,28 @@ struct snap_traced {
 	int maps_error; /* errno of the last look at them; 0: none, or it had exited */
 	struct snap_piece *pieces;
 	size_t piece_count;
-	unsigned runtimes; /* bits of enum snap_runtime_kind that it may have, as it looks */
+	unsigned runtimes; /* bits of enum snap_runtime_kind that it may have, at a first look */
 	struct snap_memory_image
-		*memory; /* what the plan copied, for snap_plan_finish(); or NULL */
-	/* Memory that explains waits, as snap_process.words; NULL: none was asked for, or found. */
+		*memory; /* what the plan copied, for snap_plan_finish(); NULL: nothing */
+	/* Memory that explains waits, as snap_process.words; NULL: none was wanted or found. */
 	struct snap_memory_image *words;
-	bool words_missing;          /* some of it is not there, as it stalled */
+	bool words_missing;          /* some of it is missing, as a read stalled */
 	struct snap_thread *threads; /* in no order */
 	size_t thread_count, thread_capacity;
 	size_t threads_missed;
-	size_t children_missed; /* forked while it was seized, and there was no room for them */
+	size_t children_missed; /* forked while it was seized, and left out for lack of room */
 	int64_t stop_begin_ns, stop_end_ns; /* CLOCK_MONOTONIC; 0: never stopped */
 	int64_t alone_ns;                   /* --no-stop: the longest stop of one of its threads */
 };
 
 /*
- * Reading about many threads is shared out: the parent, which has nothing else to do meanwhile,
- * takes the threads of one process in turns with the child, and has memory put behind the region
- * for the stacks.
+ * Child and parent share the reading of many threads: the parent, which would only wait, takes
+ * threads of one process in turns with the child, and makes the memory for stacks present.
  */
 struct snap_help {
 	uint32_t state;       /* enum snap_help_state; a futex */
-	uint32_t process;     /* whose threads */
-	uint32_t next;        /* the first thread that nobody has taken */
+	uint32_t process;     /* the process whose threads are shared */
+	uint32_t next;        /* the first thread that is not taken yet */
 	uint64_t stack_bytes; /* expected */
 };
 
@@ -108,32 +108,35 @@ struct snap_stop {
 	int64_t begin_ns, still_ns, end_ns;
 	struct snap_help help;
 	const struct snap_run_clocks *clocks; /* by the child, for --explain; NULL: none */
-	/* From the caller: in percent, of what a whole stop waits for those who make it wait … */
+	/*
+	 * From the caller: the percentage of the usual time to wait for processes that block calls
+	 * …
+	 */
 	uint32_t patience;
-	int64_t until_ns; /* … and when it must be over, CLOCK_MONOTONIC; 0: when timeout_ns says */
-	bool out_of_time; /* that came before the stop was over, or had the time that it may take */
-	/* CLOCK_MONOTONIC: for all that is read before the stop; 0: there is no hurry. */
+	int64_t until_ns; /* … and the end of the stop, CLOCK_MONOTONIC; 0: by timeout_ns */
+	bool out_of_time; /* until_ns came before the stop was over, or had its usual time */
+	/* CLOCK_MONOTONIC: the end of all reading before the stop; 0: no limit. */
 	int64_t prepare_until_ns;
 	bool limited; /* the snapshot's limit cut stacks */
-	bool held;    /* the child was ended as something of a target held it, asleep */
-	bool killed;  /* the child did not end by itself: what there is may be incomplete */
+	bool held;    /* the child was ended because a target blocked it */
+	bool killed;  /* the child did not end by itself: its results may be incomplete */
 };
 
 /*
- * Asked once all listed threads are seized: have the processes got children that are not in the
- * stop? Appends them by snap_stop_add() and says so; called in the parent.
+ * Called in the parent once all listed threads are seized: appends children of the processes that
+ * are not in the stop yet by snap_stop_add(), and says whether there were some.
  */
 struct snap_stop_again {
 	struct stacksnap_error *(*look)(void *context, struct snap_stop *stop, bool *grown_ret);
 	/*
 	 * Before the first SEIZE, if there are processes with `runtimes`: sets their plans. NULL:
-	 * nobody does.
+	 * no plans are made.
 	 */
 	struct stacksnap_error *(*scout)(void *context, struct snap_stop *stop);
 	void *context;
 };
 
-/* What is asked for of runtimes' memory beyond the usual is no part of the memory for stacks. */
+/* Memory of runtimes beyond the usual amount does not count as memory for stacks. */
 static inline uint64_t snap_stop_extra_bytes(const struct snap_options *options)
 {
 	const uint64_t usual = 64 << 20;
@@ -141,16 +144,17 @@ static inline uint64_t snap_stop_extra_bytes(const struct snap_options *options)
 	return options->runtime_memory > usual ? options->runtime_memory - usual : 0;
 }
 
-/* A stop without processes, with room for so many, and all patience. NULL: memory is used up. */
+/* A stop without processes, with room for so many, and full patience. NULL: memory is used up. */
 struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capacity);
 /* Adds a process; false when there is no room. */
 bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process);
 
 /*
- * Stops, copies and releases. *tracer_fd (-1: none) is the pidfd of the tracing child, which has
- * let go of the targets and of the stop, but may not have ended yet: for snap_tracer_end(), which
- * is called here for one that is there already. Trouble of processes and threads is in the stop;
- * the stop is valid whatever is returned. CANCELLED, OS (no tracing process can be made), TIMEOUT.
+ * Stops, copies and releases. *tracer_fd (-1: none) becomes the pidfd of the tracing child, for
+ * snap_tracer_end(): the child has released the targets and the stop, but may not have ended yet. A
+ * child that *tracer_fd already has is ended first. The stop has the trouble of processes and
+ * threads, and is valid even after an error. CANCELLED, OS (no tracing process can be made),
+ * TIMEOUT.
  */
 struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 					const struct snap_stop_hook *hook,

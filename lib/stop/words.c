@@ -73,7 +73,7 @@ static void add_sets(struct ranges *ranges, const struct snap_thread_call *call,
 }
 
 /*
- * restart_syscall(2) hides which call it was, and keeps its arguments: those of futex, poll,
+ * restart_syscall(2) hides the number of the call, and keeps its arguments: those of futex, poll,
  * nanosleep or clock_nanosleep.
  */
 static void add_restarted(struct ranges *ranges, const struct snap_thread_call *call)

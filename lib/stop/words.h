@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Words: which memory explains the call that a thread waits in.
+ * Words: finds out which memory explains the call that a thread waits in.
  *
- * The word of a futex with what lies around it, as that is the lock; and what other arguments lead
- * to, which dies when the call returns: arrays of descriptors, times, addresses, paths. Knows calls
- * and numbers, and reads nothing.
+ * This is the word of a futex with the memory around it, which is the lock; and what other
+ * arguments point to, which is gone when the call returns: arrays of descriptors, times, addresses,
+ * paths. Knows calls and numbers, and reads nothing.
  */
 #ifndef SNAP_STOP_WORDS_H
 #define SNAP_STOP_WORDS_H
@@ -19,13 +19,13 @@ struct snap_word_range {
 	uint32_t size; /* not 0; the range does not wrap */
 };
 
-/* The call of a line of /proc/TID/syscall; a thread pointer that is not known is 0. */
+/* The call of a line of /proc/TID/syscall; an unknown thread pointer is 0. */
 struct snap_thread_call snap_word_call(const struct snap_syscall_line *line,
 				       uint64_t thread_pointer);
 
 /*
  * The ranges that a call's arguments name, in no order; they may overlap, and need not be mapped.
- * How many there are: at most `most`, which more than SNAP_MOST_WORD_RANGES need not be.
+ * Returns their number: at most `most`; SNAP_MOST_WORD_RANGES is always enough.
  */
 size_t snap_word_ranges(enum snap_arch arch, const struct snap_thread_call *call,
 			struct snap_word_range *ret, size_t most);
@@ -33,9 +33,7 @@ size_t snap_word_ranges(enum snap_arch arch, const struct snap_thread_call *call
 /* Whether its first range is an array that leads to more: of futex_waitv(2). */
 bool snap_word_lead_on(enum snap_arch arch, const struct snap_thread_call *call);
 
-/*
- * The addresses in that array; at most `most`. How many there are.
- */
+/* The addresses in that array, at most `most`; returns their number. */
 size_t snap_word_futexes(const uint8_t *array, size_t size, uint64_t *ret, size_t most);
 
 /* The range around a futex word. */

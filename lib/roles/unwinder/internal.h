@@ -3,9 +3,10 @@
  * Internal: what the files of the client of a remote unwinder share. The parser's side (parser.c,
  * managed.c, tasks.c) does not include it.
  *
- * unwinder.c    which processes the parser knows, whose fault it is when one is lost call.c
- * the parser, and one call of it answer.c      what is believed of an answer about a thread
- * take_tasks.c  the same of one about the tasks of a process
+ *	unwinder.c    which processes the parser has; which process to blame for a lost parser
+ *	call.c        the parser, and one call of it
+ *	answer.c      checks an answer about a thread
+ *	take_tasks.c  checks an answer about the tasks of a process
  */
 #ifndef SNAP_ROLES_UNWINDER_INTERNAL_H
 #define SNAP_ROLES_UNWINDER_INTERNAL_H

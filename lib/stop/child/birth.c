@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Threads and processes that are born while their tree is on its way to the stop. The kernel makes
- * them ours and stops them before their first instruction; their creator's stop says who they are.
+ * Threads and processes that are born while their tree is being stopped. The kernel makes them
+ * tracees and stops them before their first instruction; the stop of their creator gives their tid.
  */
 #include "base/clock.h"
 #include "stop/child/internal.h"
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/ptrace.h>
 
-enum { MOST_NEW_PIDS = 1024 /* that are looked at in the pause */ };
+enum { MOST_NEW_PIDS = 1024 /* that are checked in the pause */ };
 
 static bool is_known(const struct snap_tracer *tracer, pid_t tid)
 {
@@ -18,7 +18,7 @@ static bool is_known(const struct snap_tracer *tracer, pid_t tid)
 	return index && tracer->tracees[index - 1].phase != SNAP_TRACEE_GONE;
 }
 
-/* It has its creator's name, and waits to run for the first time. */
+/* A new thread has its creator's name, and waits to run for the first time. */
 static void add_newborn(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint32_t creator)
 {
 	struct snap_tracee *tracee = snap_tracer_add(tracer, process, tid);
@@ -69,20 +69,20 @@ void snap_tracer_catch_child(struct snap_tracer *tracer, uint32_t creator, int e
 	if (ptrace(PTRACE_GETEVENTMSG, tracer->tracees[creator].tid, NULL, &message))
 		return;
 	tid = (pid_t)message;
-	/* A second look at the tree may have found it first. */
+	/* A second listing of the tree may have found it first. */
 	if (is_known(tracer, tid))
 		return;
-	/* CLONE is also what clone() of a process without SIGCHLD is called. */
+	/* A process that is made by clone() without SIGCHLD is reported as CLONE, too. */
 	if (event == PTRACE_EVENT_CLONE && snap_procfs_task_stat(tasks, tid, &stat) == 0)
 		add_newborn(tracer, process, tid, creator);
 	else if (add_process(tracer, tid, process))
 		add_newborn(tracer, tracer->stop->process_count - 1, tid, creator);
 }
 
-/* The process of the stop whose child this one is, if it runs and nobody traces it; -1: none. */
+/* The parent of a process in this stop, if the process runs and is not traced; -1: none. */
 static int64_t find_parent(const struct snap_tracer *tracer, pid_t pid)
 {
-	/* A process has a folder below the root as a thread has below its process. */
+	/* A process has a folder below the root, as a thread has below its process. */
 	int root = tracer->procfs->root_fd;
 	struct snap_status status;
 	struct snap_stat stat;
@@ -92,7 +92,7 @@ static int64_t find_parent(const struct snap_tracer *tracer, pid_t pid)
 	    stat.ppid <= 0 || stat.ppid >= SNAP_TRACER_TIDS)
 		return -1;
 	index = tracer->by_tid[stat.ppid];
-	/* Threads have a folder there, too; and who is traced was born to a tracee. */
+	/* Threads have a folder there, too; and a traced process was born to a tracee. */
 	if (!index || snap_procfs_task_status(root, pid, &status) || status.tgid != pid ||
 	    status.tracer_pid)
 		return -1;
@@ -134,7 +134,7 @@ bool snap_tracer_add_unseen_children(struct snap_tracer *tracer)
 	tracer->first_pid = last;
 	if (first < last) {
 		look_for_children(tracer, first + 1, last);
-	} else { /* Numbers begin anew at their end, wherever that is set. */
+	} else { /* Numbers start again after the last one, which is configurable. */
 		look_for_children(tracer, first + 1, first + MOST_NEW_PIDS);
 		look_for_children(tracer, 1, last);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The tracing child from its first to its last instruction: see child.h for what it may not
- * do. It dies with its parent.
+ * The tracing child from its first to its last instruction: see internal.h for what it must not do.
+ * It dies with its parent.
  */
 #include "base/clock.h"
 #include "stop/child/internal.h"
@@ -18,12 +18,12 @@ enum { MOST_ROUNDS = 16 /* in which the tree may have grown */ };
 
 /*
  * A thread that calls exec waits until all other threads have ended, and until we have reaped those
- * of them that we trace, also those that were born to a tracee and that we have not heard of yet.
- * Meanwhile SEIZE of any of them waits for the exec. So they are reaped here; the SEIZE that was
- * interrupted begins anew by itself.
+ * of them that we trace, also those that were born to a tracee and that we do not know yet.
+ * Meanwhile SEIZE of any of them waits for the exec. So they are reaped here; the kernel then
+ * restarts the interrupted SEIZE.
  *
- * The kernel cannot be asked for ends alone: wait(2) tells a tracer of stops, too, and only once.
- * Those are kept for snap_tracer_wait(): else their threads would seem not to stop, and the signals
+ * The kernel cannot report ends alone: wait(2) reports stops, too, and each only once. These stops
+ * are kept for snap_tracer_wait(). Otherwise their threads would seem not to stop, and the signals
  * that some have stopped at would be lost.
  */
 static void reap_for_exec(struct snap_tracer *tracer)
@@ -40,8 +40,8 @@ static void reap_for_exec(struct snap_tracer *tracer)
 }
 
 /*
- * An exec that goes on although all was reaped that it may wait for. Where several do, each gets
- * less time than the one before.
+ * Whether an exec goes on although everything that it can wait for was reaped. Of several, each
+ * gets less time than the one before.
  */
 static bool is_seize_late(struct snap_tracer *tracer)
 {
@@ -58,7 +58,7 @@ static bool is_seize_late(struct snap_tracer *tracer)
 
 /*
  * The timer's signal ends a blocking wait with EINTR. In a SEIZE that lasts from one tick to the
- * next it does what that may be waiting for.
+ * next it reaps what the SEIZE may wait for.
  */
 static void on_tick(int signal _unused_, siginfo_t *info _unused_, void *frame)
 {
@@ -114,7 +114,7 @@ static bool lay_out_scratch(struct snap_tracer *tracer)
 	       tracer->ticks_place && snap_tracer_lay_out_copies(tracer);
 }
 
-/* Asks the parent for processes that were born before the SEIZE; false: the channel broke. */
+/* Asks the parent for processes that were born before the SEIZE; false: the channel is broken. */
 static bool ask_for_more(const struct snap_tracer_task *task, bool *more_ret)
 {
 	uint64_t value = SNAP_TRACER_ASK;
@@ -129,7 +129,7 @@ static bool ask_for_more(const struct snap_tracer_task *task, bool *more_ret)
 	return got == sizeof(value);
 }
 
-/* Before there is a worker, which goes to processors as we do. */
+/* Before the first worker is made, as a worker follows us to each processor. */
 static void read_clocks(struct snap_tracer *tracer)
 {
 	struct snap_run_clocks *clocks;
@@ -143,7 +143,7 @@ static void read_clocks(struct snap_tracer *tracer)
 	tracer->stop->clocks = clocks;
 }
 
-/* Somebody makes SEIZE wait, and who is ours has waited for that long enough. */
+/* Whether SEIZE was blocked, and the seized threads have waited for that long enough. */
 static bool is_held_long(const struct snap_tracer *tracer)
 {
 	return tracer->seizes_given_up &&
@@ -173,7 +173,7 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 		return;
 	read_clocks(&tracer);
 	snap_ticks_set_up(on_tick, tracer.ticks_place, &tracer);
-	/* The first worker comes into being while we list threads. */
+	/* The first worker starts while we list threads. */
 	if (snap_workers_init(&tracer.pool, 0, task->procfs->root_fd, 0) ||
 	    !snap_workers_prepare(&tracer.pool))
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The tracing child as its parent (stop/tracer.c) sees it: what it is given, and the two eventfds
- * by which they talk while it works. All that it finds goes into struct snap_stop.
+ * Child: the tracing child as its parent (stop/tracer.c) sees it: its input, and the two eventfds
+ * for messages while it works. Its results go into struct snap_stop. Knows nothing of how it works.
  */
 #ifndef SNAP_STOP_CHILD_CHILD_H
 #define SNAP_STOP_CHILD_CHILD_H
@@ -15,27 +15,28 @@ struct snap_tracer_task {
 	struct snap_stop *stop;
 	const struct snap_procfs *procfs;
 	struct snap_region scratch; /* the child's own memory: notes on each thread */
-	struct snap_region lists;   /* shared with its workers: what they are to read */
+	struct snap_region lists;   /* shared with its workers: lists of what they read */
 	int ask_fd, answer_fd;      /* eventfds: messages to the parent, answers */
 	bool may_scout;             /* the parent can be asked for plans */
 };
 
 enum {
-	/* The child's messages; those that were not read yet add up. */
+	/* The child's messages; unread ones add up. */
 	SNAP_TRACER_HELP = 1,        /* stop->help is set: describe threads with me */
 	SNAP_TRACER_ASK = 1 << 16,   /* has the tree grown? */
 	SNAP_TRACER_SCOUT = 1 << 18, /* which memory is to be copied of runtimes? */
 	SNAP_TRACER_DONE = 1 << 20,  /* nothing more is written to shared memory */
 	/* The parent's answers to ASK; GO: also to SCOUT. */
 	SNAP_TRACER_GO = 1,
-	SNAP_TRACER_PREPARE = 2, /* it has, see stop->processes */
+	SNAP_TRACER_PREPARE = 2, /* it has grown, see stop->processes */
 
-	SNAP_TRACER_MANY = 128, /* threads of a process that are worth two processes' work */
+	SNAP_TRACER_MANY =
+		128, /* threads of a process that are worth sharing between child and parent */
 };
 
 /*
  * Lists, seizes, stops, copies and releases. The process must end when this returns: then the
- * kernel lets go what did not stop in time.
+ * kernel releases threads that did not stop in time.
  */
 void snap_tracer_child(const struct snap_tracer_task *task);
 

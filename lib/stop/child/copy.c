@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the pause is for: registers, then stacks from just below the stack pointer to the end of
- * the mapping. The stacks are listed here and copied by a worker, all with one hand-over: one call
- * a thread would make the whole pause a tenth longer. Who stands on pages of files comes last, as
- * somebody may have to serve them.
+ * The copies, which are the purpose of the pause: registers, then stacks from just below the stack
+ * pointer to the end of the mapping. The stacks are listed here and copied by a worker, all with
+ * one hand-over: one call a thread would make the whole pause a tenth longer. Stacks on pages of
+ * files come last, as a program may have to serve them.
  */
 #include "base/clock.h"
 #include "model/arch/registers.h"
@@ -20,20 +20,20 @@
 enum {
 	MOST_REFERENCE_PCS = 1 << 16,
 	USUAL_STACK = 8192,
-	LARGE_STACK = 1 << 16, /* the most that is made ready for each */
+	LARGE_STACK = 1 << 16, /* the most that is made present for each */
 	SPARE_BYTES = 1 << 16,
 	READY_NS = 500000000,     /* for a worker to have its memory ready */
 	MAPS_NS = 50000000,       /* for maps that are read inside the pause */
 	BATCH_NS = 100000000,     /* for some megabytes of stacks */
-	CAREFUL_NS = 50000000,    /* for one stack, where another one is not to be had */
+	CAREFUL_NS = 50000000,    /* for one stack, after another one could not be read */
 	LIST_BYTES_A_THREAD = 64, /* what a stack takes in a list */
-	DEATH_NS = 20000000,      /* for who was killed, to end */
+	DEATH_NS = 20000000,      /* for killed workers to end */
 	DEATH_LOOKS = 40,
 };
 
 /*
- * Memory that is ready and not needed is memory all the same, and what is not ready is put there
- * in the pause, page by page: so a few stacks are measured beforehand.
+ * Memory that is made present but not needed still counts, and missing memory is added in the
+ * pause, page by page. So a few stacks are measured beforehand.
  */
 uint64_t snap_tracer_expect(const struct snap_tracer *tracer)
 {
@@ -46,7 +46,7 @@ uint64_t snap_tracer_expect(const struct snap_tracer *tracer)
 	       snap_tracer_expected_words(tracer).bytes;
 }
 
-/* The beginning of what is left of a region. */
+/* The beginning of the unused part of a region. */
 static struct snap_region first_bytes(const struct snap_region *region, uint64_t size)
 {
 	uint64_t room = snap_region_room(region);
@@ -86,14 +86,14 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 }
 
 /*
- * What is kept of a thread's registers beside NT_PRSTATUS; see model/arch/registers.h. Vectors, of which
- * SVE and SME may have kilobytes, are a set of their own and are never asked for.
+ * Reads what is kept of a thread's registers besides NT_PRSTATUS; see model/arch/registers.h.
+ * Vector registers, kilobytes with SVE and SME, are a set of their own and are never read.
  */
 static int read_thread_pointer(pid_t tid _unused_, void *registers _unused_)
 {
 #if defined(__aarch64__)
 	struct snap_aarch64_registers *of = registers;
-	/* The kernel may have a second word, of SME: what does not fit is left out. */
+	/* The kernel may have a second word, of SME, which is left out. */
 	struct iovec vector = { &of->thread_pointer, sizeof(of->thread_pointer) };
 
 	return ptrace(PTRACE_GETREGSET, tid, NT_ARM_TLS, &vector) ? errno : 0;
@@ -115,7 +115,7 @@ static uint64_t stack_pointer(const void *registers)
 	return known_registers(registers).sp;
 }
 
-/* A 32-bit thread has a shorter set: that is how it is known (68 bytes on i386, 72 on arm). */
+/* A 32-bit thread has a shorter set, which identifies it (68 bytes on i386, 72 on arm). */
 int snap_tracer_registers(pid_t tid, void *ret, size_t *size_ret, uint64_t *sp_ret,
 			  enum snap_arch *arch_ret)
 {
@@ -161,7 +161,7 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 	thread->result = SNAP_THREAD_COPIED;
 }
 
-/* Where there is no such mapping the maps are stale. */
+/* Size 0: there is no such mapping, so the maps are stale. */
 struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t process, uint64_t sp)
 {
 	const struct snap_map *map = snap_tracer_find_map(tracer, process, sp);
@@ -207,8 +207,8 @@ static void forget_space(struct snap_traced *traced)
 }
 
 /*
- * A stack that grew, a thread or a program that is new: then the maps are read again, once a
- * process. It is rare, and nothing else says where the stack ends.
+ * After a stack grew, or with a new thread or program, the maps are read again, once a process.
+ * This is rare, and nothing else says where the stack ends.
  */
 static void read_stale_maps(struct snap_tracer *tracer)
 {
@@ -220,13 +220,13 @@ static void read_stale_maps(struct snap_tracer *tracer)
 
 		if (!thread || tracer->maps_read_again[process])
 			continue;
-		/* Where not all are kept, it would not be found the next time either. */
+		/* If not all mappings are kept, the next read would not find it either. */
 		if (!tracer->stop->processes[process].execed &&
 		    (tracer->stop->processes[process].maps_cut ||
 		     snap_tracer_find_map(tracer, process, stack_pointer(thread->registers))))
 			continue;
 		tracer->maps_read_again[process] = tracer->maps_wanted[process] = true;
-		/* Those of another program would be worse than none. */
+		/* The maps of another program would be worse than none. */
 		if (tracer->stop->processes[process].execed)
 			forget_space(&tracer->stop->processes[process]);
 	}
@@ -243,7 +243,10 @@ static uint64_t total_of(const struct snap_tracer *tracer, uint64_t most)
 	return total;
 }
 
-/* The longest stack with which all fit: the inner frames of each are worth more than one whole. */
+/*
+ * The longest size with which all stacks fit: the inner frames of each are worth more than one
+ * whole stack.
+ */
 static uint64_t plan(struct snap_tracer *tracer)
 {
 	uint64_t most = tracer->options->max_stack & ~15ull;
@@ -269,14 +272,14 @@ static uint64_t plan(struct snap_tracer *tracer)
 
 /* ---- a list of stacks ---- */
 
-/* Whether a thread's stack is still to be copied; with care, only of those who need it. */
+/* Whether a thread's stack is still to be copied; `careful`: only those of stalled processes. */
 static bool is_needed(const struct snap_tracer *tracer, uint32_t index, bool careful)
 {
 	return tracer->needs[index].size &&
 	       snap_tracer_process(tracer, &tracer->tracees[index])->stalled == careful;
 }
 
-/* Processes whose stacks have no file behind them, then those whose have. */
+/* The place of a process: first stacks without a file behind them, then those with one. */
 static uint32_t *place_of(const struct snap_tracer *tracer, uint32_t index)
 {
 	uint32_t process = tracer->tracees[index].process;
@@ -285,7 +288,7 @@ static uint32_t *place_of(const struct snap_tracer *tracer, uint32_t index)
 							     : process];
 }
 
-/* Items, without what they want; how many there are. */
+/* Makes the items, without their wants; returns their number. */
 static uint32_t list_items(struct snap_tracer *tracer, struct snap_copy_item *items)
 {
 	uint32_t processes = tracer->stop->process_count, count = 0, first = 0;
@@ -311,7 +314,7 @@ static uint32_t list_items(struct snap_tracer *tracer, struct snap_copy_item *it
 	return count;
 }
 
-/* Fills in what is wanted, and who it is asked of; false: memory is used up. */
+/* Fills in the wants, and the thread of each item; false: memory is used up. */
 static bool list_wants(struct snap_tracer *tracer, const struct snap_copy_list *list,
 		       uint32_t count, uint64_t most, bool careful)
 {
@@ -366,13 +369,16 @@ static void take_want(struct snap_tracer *tracer, const struct snap_want *want)
 	need->size = 0;
 }
 
-/* Words of a process, each item of which has one kind of wants. */
+/* Whether an item has words: an item has only one kind of wants. */
 static bool has_words(const struct snap_copy_list *list, const struct snap_copy_item *item)
 {
 	return list->wants[item->first].is_words;
 }
 
-/* An item that is not done: nobody has begun it, as the time was up, or it held who did. */
+/*
+ * Notes an item that is not done: no worker has begun it before the time was up, or it blocked its
+ * worker.
+ */
 static void note_undone(struct snap_tracer *tracer, const struct snap_copy_item *item)
 {
 	struct snap_traced *traced = &tracer->stop->processes[item->process];
@@ -385,8 +391,8 @@ static void note_undone(struct snap_tracer *tracer, const struct snap_copy_item 
 }
 
 /*
- * Whether a worker left words alone, as another one was at the stacks of the same process, who was
- * merely slow: a second one goes on meanwhile. Then they are wanted again.
+ * Wants words again that a worker has skipped, because another worker was still reading stacks of
+ * the same process, and was merely slow.
  */
 static bool want_words_again(struct snap_tracer *tracer, const struct snap_copy_list *list,
 			     const struct snap_copy_item *item)
@@ -423,8 +429,8 @@ static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *
 }
 
 /*
- * The last item of stacks of a process, UINT32_MAX: there is none. They stand in the order of
- * processes, twice: without files behind them, and with. To be asked in that order as well.
+ * Finds the last item of stacks of a process, UINT32_MAX: there is none. Items are in the order of
+ * processes, twice: without files behind them, and with. Ask in that order as well.
  */
 struct stack_items {
 	const struct snap_copy_item *items;
@@ -457,8 +463,8 @@ static uint32_t find_stacks(struct stack_items *stacks, uint32_t process)
 }
 
 /*
- * Appends the words, process by process, behind all stacks: how many items there are then. Where
- * there is no room for them, they are left out.
+ * Appends the words, process by process, behind all stacks, and returns the number of items.
+ * Without room they are left out.
  */
 static uint32_t append_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
 			     uint32_t items, uint32_t wants)
@@ -492,7 +498,7 @@ static uint32_t append_words(struct snap_tracer *tracer, const struct snap_copy_
 	return items;
 }
 
-/* Has one list copied; what is not, stays needed. */
+/* Has one list copied; stacks that are not copied stay needed. */
 static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 {
 	uint32_t processes = tracer->stop->process_count, wants = 0, most_items, items;
@@ -544,7 +550,7 @@ static bool has_stalled(const struct snap_tracer *tracer)
 	return false;
 }
 
-/* Whether those who were held have died when they were killed; FUSE does not let them. */
+/* Whether killed workers have died; a FUSE server can prevent that. */
 static bool have_readers_died(struct snap_tracer *tracer)
 {
 	const struct timespec nap = { .tv_nsec = DEATH_NS / DEATH_LOOKS };
@@ -558,8 +564,8 @@ static bool have_readers_died(struct snap_tracer *tracer)
 }
 
 /*
- * Where a page is served by nobody (userfaultfd), what lies behind it in the list was not read:
- * that is tried once more, in a way that such a page does not hold.
+ * Behind a page that is never served (userfaultfd) the rest of the list was not read. It is tried
+ * once more, in a way that such a page does not block.
  */
 void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most)
 {
@@ -571,7 +577,7 @@ void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most)
 		copy_list(tracer, most, true);
 }
 
-/* --engine=ptrace: another unwinder works on the thread itself, as slowly as it likes. */
+/* --engine=ptrace: another unwinder works on the thread itself, without a limit on its time. */
 static void call_hook(struct snap_tracer *tracer)
 {
 	uint64_t *pcs = tracer->reference_pcs;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Inside the tracing child of a stop: what its files share.
+ * Internal: what the files of the tracing child of a stop share.
  *
  *	child.c    its life: signals, memory, the order of what follows
  *	seize.c    threads, listed and seized while all run
  *	pause.c    from the first INTERRUPT to the last DETACH
  *	birth.c    threads and processes that are born meanwhile
- *	settle.c   are the threads that are known all that there are?
+ *	settle.c   whether the known threads are all threads
  *	copy.c     registers and stacks; interrupted.c: those below signal handlers
  *	words.c    memory that explains waits
  *	maps.c     the address spaces
  *	plan.c     the memory of managed runtimes: which, and its copy
- *	reader.h   what workers read for us, who touch no memory of a target
+ *	reader.h   what workers read for us, as we touch no memory of a target
  *	phases.h   the phases that a thread goes through
  *
- * From the first SEIZE on nothing is done that a target can make sleep without end.
+ * From the first SEIZE on this process makes no call that a target can block without end.
  *
- * The child of a threaded program may find any lock held for ever, malloc's too. So nothing here
- * allocates, locks or prints: memory comes from the shared mapping and from the scratch region,
- * both laid out by the parent.
+ * In the child of a threaded program any lock may be locked for ever, also that of malloc. So
+ * nothing here allocates, locks or prints: memory comes from the shared mapping and from the
+ * scratch region, both laid out by the parent.
  */
 #ifndef SNAP_STOP_CHILD_INTERNAL_H
 #define SNAP_STOP_CHILD_INTERNAL_H
@@ -39,11 +39,11 @@ struct snap_tracee {
 	uint32_t process; /* in stop->processes */
 	uint32_t thread;  /* in its threads */
 	uint8_t phase;    /* enum snap_tracee_phase; changed by snap_tracer_note() alone */
-	int8_t signal;    /* to be handed on at DETACH */
-	uint16_t look;    /* the last listing of its process that had it */
+	int8_t signal;    /* to be delivered at DETACH */
+	uint16_t look;    /* the number of the last listing that had it */
 };
 
-/* Memory that explains waits, for the next list of stacks; its wants lie process by process. */
+/* Memory that explains waits, for the next list of stacks; its wants are sorted by process. */
 struct snap_words {
 	struct snap_want *wants;
 	uint32_t want_count, item_count; /* items: a process each, at most */
@@ -63,27 +63,27 @@ struct snap_tracer {
 	uint32_t *by_tid; /* index in tracees + 1, 0: not listed */
 	int *task_fds;    /* by process; negative errno: not open */
 	/*
-	 * By process: tracees that the kernel counts as its threads, and those of them that can
-	 * vanish unseen (snap_tracee_is_counted(), snap_tracee_is_unwatched()).
+	 * By process: tracees that the kernel counts as its threads, and the counted ones that can
+	 * vanish unnoticed (snap_tracee_is_counted(), snap_tracee_is_unwatched()).
 	 */
 	uint32_t *counted, *unwatched;
 	int ask_fd;             /* eventfd to the parent */
-	int answer_fd;          /* and from it */
+	int answer_fd;          /* eventfd from the parent */
 	bool may_scout;         /* the parent can be asked for plans */
-	uint64_t plan_bytes;    /* expected of those that there are; 0: there are none */
-	uint32_t *planned;      /* the processes that there are plans for, in the order of these */
-	uint32_t planned_count; /* how many these are */
-	int loadavg_fd;         /* tells the pid that was given out last */
-	pid_t first_pid;        /* that pid, before the tree was last looked at; 0: not known */
+	uint64_t plan_bytes;    /* expected of all plans; 0: there are none */
+	uint32_t *planned;      /* the processes with plans, in the order of their execution */
+	uint32_t planned_count; /* the number of these processes */
+	int loadavg_fd;         /* gives the pid that was assigned last */
+	pid_t first_pid;        /* that pid, before the last look at the tree; 0: unknown */
 	uint32_t prepared;      /* processes whose threads are listed */
 	uint32_t waited;        /* tracees before this one need no first wait */
-	uint16_t look;          /* how often some process was listed again */
+	uint16_t look;          /* the number of listings after the first ones */
 	bool stopping;          /* the first INTERRUPT was sent */
-	bool first;             /* we, and our worker, come before ordinary processes */
-	bool time_is_up;        /* nobody is waited for any more */
+	bool first;             /* we and our worker have priority over ordinary processes */
+	bool time_is_up;        /* no thread is waited for any more */
 	bool hurries;           /* the run has less time left than a stop may take */
 	void *ticks_place;      /* SNAP_TICKS_PLACE bytes */
-	/* The tid in SEIZE just now, 0: none; and what it was at the last tick. */
+	/* The tid of the current SEIZE, 0: none; and that at the last tick. */
 	volatile pid_t seizing, seizing_at_tick;
 	int64_t seizing_since_ns, first_seize_ns;
 	unsigned seizes_given_up;
@@ -94,15 +94,16 @@ struct snap_tracer {
 	/* scratch */
 	pid_t *tids;             /* a listing */
 	char *buffer;            /* texts, SNAP_DESCRIBE_BYTES */
-	bool *maps_wanted;       /* by process: they are to be read */
+	bool *maps_wanted;       /* by process: its maps are to be read */
 	bool *maps_read_again;   /* by process: done, inside the pause */
 	struct snap_need *needs; /* by tracee: where its stack is */
-	uint32_t *places;        /* by process: in a list of stacks; those of files behind them */
+	uint32_t
+		*places; /* by process: its place in a list of stacks; those on files come second */
 	struct snap_words words;
-	bool words_lead_on; /* to more words, by arrays that some of them are */
+	bool words_lead_on; /* some words are arrays of addresses of further words */
 	size_t last_map;    /* where the last stack was found */
 	uint64_t *reference_pcs;
-	/* Stacks that were measured before the stop. */
+	/* Of the stacks that were measured before the stop. */
 	uint64_t sample_bytes;
 	uint32_t sample_count;
 };
@@ -111,7 +112,7 @@ enum {
 	SNAP_TICKS_PLACE = 1 << 16,
 	SNAP_TRACER_TICK_US = 2000,
 	SNAP_HURRY_NS =
-		200000000, /* that threads are ours before a late SEIZE is given up at once */
+		200000000, /* from the first SEIZE on, before a late SEIZE is given up at once */
 	SNAP_TRACER_TIDS = 1 << 22, /* PID_MAX_LIMIT of the kernel: no tid is above it */
 };
 
@@ -127,15 +128,15 @@ static inline struct snap_thread *snap_tracer_thread(const struct snap_tracer *t
 	return &snap_tracer_process(tracer, tracee)->threads[tracee->thread];
 }
 
-/* What is left of a time that something may take which a target can make slow. */
+/* The remaining patience for a call that a target can block. */
 static inline int64_t snap_tracer_patience(const struct snap_tracer *tracer, int64_t whole_ns)
 {
 	return whole_ns * tracer->stop->patience / 100;
 }
 
 /*
- * For how long somebody may be ours. A thread that makes another one stands still from then on, also
- * before the stop; so where an exec makes SEIZE wait, that counts as time of the stop.
+ * The time since the first SEIZE. A seized thread that makes another one is stopped from then on,
+ * also before the pause; so the time of a SEIZE that an exec blocks counts as time of the stop.
  */
 static inline int64_t snap_tracer_held_ns(const struct snap_tracer *tracer, int64_t now)
 {
@@ -143,33 +144,33 @@ static inline int64_t snap_tracer_held_ns(const struct snap_tracer *tracer, int6
 }
 
 /* child.c */
-/* A signal each interval ends calls that wait; 0: none any more. */
+/* Sends a signal at each interval, which ends blocking calls; 0: no more signals. */
 void snap_tracer_set_ticks(long interval_us);
 
 /* ticks.c */
 /*
- * Makes a signal end calls that wait. Its handler finds `context` by snap_ticks_context(), which
- * nobody who may send signals can forge; `place` is SNAP_TICKS_PLACE bytes for that.
+ * Makes a signal end blocking calls. Its handler finds `context` by snap_ticks_context(), which no
+ * sender of signals can forge; `place` is SNAP_TICKS_PLACE bytes for that.
  */
 void snap_ticks_set_up(void (*handler)(int, siginfo_t *, void *), void *place, void *context);
 void *snap_ticks_context(const void *frame);
-/* For who has left the handler by a jump. */
+/* For code that has left the handler by a jump. */
 void snap_ticks_allow(void);
 
 /* seize.c */
 /* Reads and seizes the processes that were added since the last call. */
 void snap_tracer_prepare(struct snap_tracer *tracer);
-/* Fills in what procfs says of a thread; false when it has gone. */
+/* Describes a thread from procfs; false when it has gone. */
 bool snap_tracer_describe(struct snap_tracer *tracer, const struct snap_tracee *tracee);
 /* Adds a thread to a process; NULL when it is known already or there is no room. */
 struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process, pid_t tid);
 /* Opens the directory of threads of a process, by number if need be. */
 void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process);
-/* What those threads do in the kernel that did not stop, as far as it is asked for. */
+/* Reads what threads that did not stop do in the kernel, as far as options ask for it. */
 void snap_tracer_read_slow(struct snap_tracer *tracer);
-/* One SEIZE, and what it means for the phase. */
+/* Makes one SEIZE, and notes the phase that follows. */
 void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee);
-/* Every change of a tracee's phase, with what follows for the counts and the thread's result. */
+/* Makes every change of a tracee's phase, and updates the counts and the thread's result. */
 void snap_tracer_note(struct snap_tracer *tracer, struct snap_tracee *tracee,
 		      enum snap_tracee_event event);
 /* The first thread of a process, NULL: it was never listed. */
@@ -177,50 +178,57 @@ struct snap_tracee *snap_tracer_leader(const struct snap_tracer *tracer, uint32_
 
 /* maps.c */
 /*
- * Has the maps read of all processes that are marked in maps_wanted, and the first pages of their
- * modules; where that fails those of before stay. `until_ns`: for all of them.
+ * Has the maps of all processes in maps_wanted read, and the first pages of their modules; if that
+ * fails, the old ones stay. `until_ns`: for all of them.
  */
 void snap_tracer_read_maps(struct snap_tracer *tracer, int64_t patience_ns, int64_t until_ns);
-/* The mapping that holds an address, NULL: none. */
+/* The mapping of an address, NULL: none. */
 const struct snap_map *snap_tracer_find_map(struct snap_tracer *tracer, uint32_t process,
 					    uint64_t address);
 
 /* copy.c */
-/* Where a stack is, and how much of it there is; size 0: nowhere, or it is copied by now. */
+/* The place and size of a stack; size 0: unknown, or it is copied by now. */
 struct snap_need {
 	uint64_t address;
 	uint64_t size;
-	bool has_file; /* pages of a file, which somebody may have to serve */
+	bool has_file; /* pages of a file, which a program may have to serve */
 };
 /*
- * A stopped thread's NT_PRSTATUS into SNAP_MAX_REGISTERS bytes. 0 or an errno; ENOEXEC: it is of
- * another architecture or word size.
+ * Reads a stopped thread's NT_PRSTATUS into SNAP_MAX_REGISTERS bytes. 0 or an errno; ENOEXEC: it is
+ * of another architecture or word size.
  */
 int snap_tracer_registers(pid_t tid, void *ret, size_t *size_ret, uint64_t *sp_ret,
 			  enum snap_arch *arch_ret);
-/* How many bytes of stacks to expect, judged by some of the threads listed by now. */
+/* The expected bytes of stacks, estimated from some of the threads listed by now. */
 uint64_t snap_tracer_expect(const struct snap_tracer *tracer);
-/* Has memory ready for the copies of all threads that are listed by now, with a worker as well. */
+/*
+ * Makes memory present for the copies of all threads that are listed by now, here and in a worker.
+ */
 void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes);
 bool snap_tracer_lay_out_copies(struct snap_tracer *tracer);
 /* The bytes of a stack, by its pointer. */
 struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t process, uint64_t sp);
-/* Copies what is in needs, at most `most` bytes of each. */
+/* Copies the stacks in needs, at most `most` bytes of each. */
 void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most);
 /* Registers of all stopped threads, then their stacks. */
 void snap_tracer_copy(struct snap_tracer *tracer);
 
 /* words.c */
-/* The memory that words will take, where each thread waits for another futex. */
+/* The memory that words will take if each thread waits for another futex. */
 struct snap_expected_words {
 	uint64_t bytes, list_bytes, record_bytes;
 };
 struct snap_expected_words snap_tracer_expected_words(const struct snap_tracer *tracer);
-/* How much of the room for stacks is kept for words. */
+/* The part of the room for stacks that is kept for words. */
 uint64_t snap_tracer_words_room(const struct snap_tracer *tracer, uint64_t room);
-/* Puts into tracer->words what is wanted beside the stacks in needs, `most` bytes of each. */
+/*
+ * Puts the words that are not in the copied stacks into tracer->words; `most`: bytes of each stack.
+ */
 void snap_tracer_find_words(struct snap_tracer *tracer, uint64_t most);
-/* The same for what the words that are there lead to; whether there is more, and no stack. */
+/*
+ * The same for further words that the copied words point to; whether there are some. No stack is
+ * needed then.
+ */
 bool snap_tracer_find_more_words(struct snap_tracer *tracer);
 /* The first `done` wants of an item of words become the process's image. */
 void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
@@ -229,39 +237,42 @@ void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_l
 /* plan.c */
 /* Asks the parent for plans, if some process looks as if it had a managed runtime. */
 void snap_tracer_scout(struct snap_tracer *tracer);
-/* Copies what the plans name, within what is left of the time for that. */
+/* Executes the plans, within the time left for them. */
 void snap_tracer_execute_plans(struct snap_tracer *tracer);
 
 /* interrupted.c */
-/* Needs for the stacks that threads on a signal stack were interrupted on; whether there are. */
+/*
+ * Sets needs for the stacks that threads on a signal stack have interrupted; whether there are
+ * some.
+ */
 bool snap_tracer_find_interrupted(struct snap_tracer *tracer);
 
 /* birth.c */
 /*
  * A fork that was under way when its thread was seized makes a child that is not traced, perhaps
  * after the tree was looked at. Adds the processes of such children, whose threads are then to be
- * settled; whether there were any. What there is no room for is counted in `children_missed`.
+ * settled; whether there were any. Those without room are counted in `children_missed`.
  */
 bool snap_tracer_add_unseen_children(struct snap_tracer *tracer);
-/* `creator` stands at CLONE, FORK or VFORK; adds the child, which stops as well. */
+/* `creator` has stopped at CLONE, FORK or VFORK; adds the child, which stops as well. */
 void snap_tracer_catch_child(struct snap_tracer *tracer, uint32_t creator, int event);
 
 /* settle.c */
 /*
- * Whether the threads that are known are all that a process has. Equal numbers do not
- * prove it: one that is not traced may have vanished, and another one have been born.
+ * Whether the known threads are all threads of a process. Equal counts do not prove it: an untraced
+ * thread may have vanished, and another one have been born.
  */
 bool snap_tracer_is_settled(const struct snap_tracer *tracer, uint32_t process);
-/* Lists the threads of a process again, seizes the unknown ones; how many there were. */
+/* Lists the threads of a process again, and seizes the unknown ones; returns their number. */
 uint32_t snap_tracer_settle(struct snap_tracer *tracer, uint32_t process);
-/* Reaps the threads of a process if they were killed as they stood. */
+/* Reaps threads of a process that were killed while stopped. */
 void snap_tracer_reap_killed(struct snap_tracer *tracer, uint32_t process);
 /* Sets `threads_missed` of the processes that are not settled. */
 void snap_tracer_note_missed(struct snap_tracer *tracer);
 
 /* pause.c */
 enum snap_wait_result { SNAP_WAITED_STOPPED, SNAP_WAITED_GONE, SNAP_WAITED_NOT_YET };
-/* Waits for one tracee, with `options` of wait4(2), and notes what has become of it. */
+/* Waits for one tracee, with `options` of wait4(2), and notes the result. */
 enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t index, int options);
 void snap_tracer_pause(struct snap_tracer *tracer);
 

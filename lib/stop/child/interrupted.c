@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Threads in a handler on a signal stack (stop/signal_stack.h): where the stack lies that was
- * interrupted, judged by what was copied of the signal stack.
+ * Threads in a handler on a signal stack (stop/signal_stack.h): finds the interrupted stack, from
+ * the copy of the signal stack.
  */
 #include "model/arch/registers.h"
 #include "stop/child/internal.h"
@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-enum { SIGNAL_FRAME_BYTES = 4 << 20 /* that are searched for signal frames, of all stacks */ };
+enum { SIGNAL_FRAME_BYTES = 4 << 20 /* of all stacks that are searched for signal frames */ };
 
-/* Beside the usual stack of a thread; 0: not known. */
+/* The thread pointer, which is near the usual stack of a thread; 0: unknown. */
 static uint64_t thread_pointer(const struct snap_thread *thread)
 {
 	struct snap_known_registers known;
@@ -25,7 +25,7 @@ static bool is_usual_stack(const struct snap_map *map, uint64_t pointer)
 	       (map->path && strcmp(map->path, "[stack]") == 0);
 }
 
-/* A thread of a stop, while its signal frame is looked for. */
+/* A thread of a stop, during the search for its signal frame. */
 struct interrupted_thread {
 	struct snap_tracer *tracer;
 	const struct snap_tracee *tracee;

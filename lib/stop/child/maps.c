@@ -11,7 +11,7 @@
 #include <errno.h>
 
 enum {
-	NEAR_MAPS = 3, /* the stack of the next thread lies so near */
+	NEAR_MAPS = 3, /* the stack of the next thread is so near */
 	SAMPLES = 32,  /* stacks that are measured before the stop */
 };
 
@@ -24,7 +24,7 @@ static uint32_t count_wanted(const struct snap_tracer *tracer)
 	return count;
 }
 
-/* A list of those that are wanted, which then are not any more; NULL: memory is used up. */
+/* Makes a list of the wanted maps, and clears the wish; NULL: memory is used up. */
 static struct snap_maps_list *list_wanted(struct snap_tracer *tracer, uint32_t count)
 {
 	struct snap_maps_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
@@ -57,7 +57,7 @@ static struct snap_maps_list *list_wanted(struct snap_tracer *tracer, uint32_t c
 	return list;
 }
 
-/* What is whole counts, even of one who is late. */
+/* Takes what is complete, even from a late worker. */
 static void take_space(struct snap_traced *traced, const struct snap_maps_item *item)
 {
 	traced->maps = item->space.maps;
@@ -77,7 +77,7 @@ static void take_item(struct snap_tracer *tracer, const struct snap_maps_item *i
 		take_space(traced, item);
 	if (late) {
 		traced->stalled |= reached || tracer->stopping;
-		/* Nobody has asked it, so it is not its fault. */
+		/* No worker has begun with it, so the process is not to blame. */
 		if (place == SNAP_REACHED_NOTHING && !tracer->stopping)
 			traced->left_out = true;
 		else if (!reached && !tracer->stopping)
@@ -88,7 +88,7 @@ static void take_item(struct snap_tracer *tracer, const struct snap_maps_item *i
 	traced->runtimes |= item->runtimes;
 	tracer->sample_bytes += item->sample_bytes;
 	tracer->sample_count += item->sample_count;
-	/* Only the readable have maps; whether it can be traced, SEIZE will tell as well. */
+	/* Only readable processes have maps; SEIZE will show as well whether it can be traced. */
 	if ((item->error == -EACCES || item->error == -EPERM) && !tracer->stopping)
 		traced->error = -item->error;
 }
@@ -123,7 +123,7 @@ const struct snap_map *snap_tracer_find_map(struct snap_tracer *tracer, uint32_t
 	size_t from = tracer->last_map > NEAR_MAPS ? tracer->last_map - NEAR_MAPS : 0;
 	size_t low, high = traced->map_count;
 
-	/* Threads that were made one after the other have their stacks near each other. */
+	/* Threads that were made in sequence have stacks near each other. */
 	for (size_t i = from; i < high && i <= tracer->last_map + NEAR_MAPS; i++) {
 		const struct snap_map *map = &traced->maps[i];
 

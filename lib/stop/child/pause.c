@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The pause: from the first INTERRUPT to the last DETACH. Nothing here is done once a thread but
- * INTERRUPT, wait, registers, a share of a copy, DETACH; what costs more is for the rare cases.
+ * The pause: from the first INTERRUPT to the last DETACH. Each thread costs only INTERRUPT, wait,
+ * registers, a share of a copy, and DETACH; anything more is for rare cases.
  *
- * Waits block, each for one thread (waiting for any grows faster than linear), and are ended by a
- * timer: polling under SCHED_FIFO would keep the target from the only processor.
+ * Waits block, each for one thread (waiting for any thread grows faster than linear), and a timer
+ * ends them: polling under SCHED_FIFO would keep the target from a single processor.
  */
 #include "base/clock.h"
 #include "stop/child/internal.h"
@@ -23,9 +23,9 @@ enum {
 	GRACE_NS = 5000000,   /* for threads in D, after all others stand still */
 	EXITING_NS = 5000000, /* for threads that exit and cannot be seized any more */
 	NAP_NS = 100000,
-	DETACH_NS_A_THREAD = 20000, /* kept back from the time for copying and DETACH */
+	DETACH_NS_A_THREAD = 20000, /* reserved for copying and DETACH */
 	LEAST_RESERVE_NS = 5000000,
-	LEAST_PART = 4, /* of the time of a stop is left however long SEIZE took */
+	LEAST_PART = 4, /* one part of the time of a stop is always left, however long SEIZE took */
 };
 
 struct policy {
@@ -33,7 +33,7 @@ struct policy {
 	struct sched_param parameter;
 };
 
-/* Where it is permitted, and nobody gave this process more. What to go back to. */
+/* Raises the priority if permitted, and if this process has no higher one. Returns the old one. */
 static struct policy raise_priority(void)
 {
 	const struct sched_param first = { .sched_priority = PRIORITY };
@@ -54,7 +54,7 @@ static void drop_priority(const struct policy *before)
 		sched_setscheduler(0, before->number, &before->parameter);
 }
 
-/* Tells the stops apart: whose it was decides what DETACH hands on. */
+/* Distinguishes stops: the kind decides which signal DETACH delivers. */
 static void note_stop(struct snap_tracer *tracer, uint32_t index, int status)
 {
 	struct snap_tracee *tracee = &tracer->tracees[index];
@@ -79,7 +79,7 @@ static void note_stop(struct snap_tracer *tracer, uint32_t index, int status)
 	}
 }
 
-/* What a tick was told of a thread, as wait4() returns it; 0: nothing. */
+/* A status that a tick has taken from wait4(); 0: none. */
 static pid_t take_told_status(struct snap_tracer *tracer, pid_t tid, int *status_ret)
 {
 	if (!tracer->any_told || !tracer->told[tid])
@@ -100,7 +100,7 @@ enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t inde
 
 	if (tid == 0 || (tid < 0 && errno == EINTR))
 		return SNAP_WAITED_NOT_YET;
-	/* ECHILD: it has exited unseen, in an exec of another thread. */
+	/* ECHILD: it has exited unnoticed, in an exec of another thread. */
 	if (tid < 0 || !WIFSTOPPED(status)) {
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
 		return SNAP_WAITED_GONE;
@@ -109,7 +109,7 @@ enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t inde
 	return SNAP_WAITED_STOPPED;
 }
 
-/* What procfs says of a thread that does not stop; 0: nothing. */
+/* The state of a thread that does not stop; 0: unknown. */
 static char read_state(const struct snap_tracer *tracer, const struct snap_tracee *tracee)
 {
 	int tasks = tracer->task_fds[tracee->process];
@@ -120,7 +120,7 @@ static char read_state(const struct snap_tracer *tracer, const struct snap_trace
 	return stat.state;
 }
 
-/* A leader that exits before the other threads: nothing is told until they are gone. */
+/* A leader that exits before the other threads: wait(2) reports nothing until they are gone. */
 static bool is_ended_leader(const struct snap_tracer *tracer, const struct snap_tracee *tracee,
 			    char state)
 {
@@ -147,14 +147,14 @@ static void wait_for_one(struct snap_tracer *tracer, uint32_t index)
 		tracer->time_is_up = snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns;
 		if (!tracer->time_is_up)
 			continue;
-		/* What stands still by now counts, nobody is waited for. */
+		/* Threads that have stopped by now count; no other is waited for. */
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_DELAYED);
 		snap_tracer_process(tracer, tracee)->timed_out = true;
 		return;
 	}
 }
 
-/* The list grows while it is walked: clones and forks of threads on their way to the stop. */
+/* The list grows meanwhile, by clones and forks of threads before their stop. */
 static void wait_for_all(struct snap_tracer *tracer)
 {
 	for (; tracer->waited < tracer->count; tracer->waited++) {
@@ -189,13 +189,13 @@ static void interrupt_threads(struct snap_tracer *tracer, uint32_t first)
 			continue;
 		if (ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) == 0)
 			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_INTERRUPTED);
-		/* Its end is ours to take note of, or it stays a zombie as long as we live. */
+		/* We must reap it, or it stays a zombie as long as we live. */
 		else if (snap_tracer_wait(tracer, i, WNOHANG) == SNAP_WAITED_NOT_YET)
 			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
 	}
 }
 
-/* A thread has gone that was no leader: by exec it is the leader now, and about to stop. */
+/* A thread that was no leader has gone: after an exec it is the leader now, and about to stop. */
 static void follow_exec(struct snap_tracer *tracer, uint32_t process)
 {
 	struct snap_tracee *leader = snap_tracer_leader(tracer, process);
@@ -207,9 +207,7 @@ static void follow_exec(struct snap_tracer *tracer, uint32_t process)
 	wait_for_one(tracer, (uint32_t)(leader - tracer->tracees));
 }
 
-/*
- * Until the threads that we know are all that there are; false: the time is up, or nothing moves.
- */
+/* Repeats until we know all threads; false: the time is up, or nothing changes. */
 static bool catch_up_with_births(struct snap_tracer *tracer)
 {
 	struct timespec nap = { .tv_nsec = NAP_NS };
@@ -239,7 +237,7 @@ static bool catch_up_with_births(struct snap_tracer *tracer)
 	}
 }
 
-/* Waits for one thread as long as there is time; whether it has stopped or ended. */
+/* Waits for one thread while there is time; whether it has stopped or ended. */
 static bool wait_for_slow_thread(struct snap_tracer *tracer, uint32_t index)
 {
 	struct snap_tracee *tracee = &tracer->tracees[index];
@@ -249,7 +247,7 @@ static bool wait_for_slow_thread(struct snap_tracer *tracer, uint32_t index)
 	do {
 		int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 
-		/* Past the time each is asked once more, without waiting. */
+		/* After that time each is checked once more, without waiting. */
 		options =
 			now >= tracer->slow_until_ns || now >= tracer->wait_until_ns ? WNOHANG : 0;
 		snap_tracer_reap_killed(tracer, tracee->process);
@@ -261,8 +259,8 @@ static bool wait_for_slow_thread(struct snap_tracer *tracer, uint32_t index)
 }
 
 /*
- * Threads in D, and parents inside vfork(), get a little time when all others stand still. True
- * when one has stopped or ended: it may have made another thread before.
+ * Threads in D, and parents inside vfork(), get a little time once all others have stopped. True if
+ * one has stopped or ended: it may have made another thread before.
  */
 static bool wait_for_slow_ones(struct snap_tracer *tracer)
 {
@@ -277,7 +275,10 @@ static bool wait_for_slow_ones(struct snap_tracer *tracer)
 	return moved;
 }
 
-/* Lets all that stand still run. False: the kernel refused a DETACH, so our end has to do it. */
+/*
+ * Releases all stopped threads. False: the kernel refused a DETACH, so our end must release the
+ * thread.
+ */
 static bool release_threads(struct snap_tracer *tracer)
 {
 	uint32_t process = UINT32_MAX;
@@ -301,7 +302,7 @@ static bool release_threads(struct snap_tracer *tracer)
 	return all;
 }
 
-/* What a thread waits for that did not stop; while it waits, this does not change. */
+/* Reads what a thread that did not stop waits for; this does not change while it waits. */
 static void explain_slow(struct snap_tracer *tracer)
 {
 	for (uint32_t i = 0; i < tracer->count; i++) {
@@ -312,7 +313,7 @@ static void explain_slow(struct snap_tracer *tracer)
 	}
 }
 
-/* Whether some thread is still ours: one that did not stop cannot be detached, but by our end. */
+/* Whether a thread is still traced: only our end releases one that did not stop. */
 static bool has_traced(const struct snap_tracer *tracer)
 {
 	for (uint32_t i = 0; i < tracer->count; i++) {
@@ -324,7 +325,7 @@ static bool has_traced(const struct snap_tracer *tracer)
 	return false;
 }
 
-/* Unheard, our end says the same. */
+/* If the message is lost, our end says the same. */
 static void tell_done(const struct snap_tracer *tracer)
 {
 	uint64_t message = SNAP_TRACER_DONE;
@@ -378,15 +379,15 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 		snap_tracer_note_missed(tracer);
 	stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	snap_tracer_copy(tracer);
-	/* What is missing of a stop that had all the time that it wanted has other reasons. */
+	/* A stop that had its full time has other reasons for missing parts. */
 	if (tracer->hurries && snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns)
 		stop->out_of_time = true;
 	detached = release_threads(tracer);
 	__atomic_store_n(&stop->end_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
 	snap_tracer_set_ticks(0);
 	/*
-	 * The parent goes on; our own turn comes behind that of all who run again. Not while a
-	 * thread is traced: the report may be out before we are gone.
+	 * The parent goes on now, as our own turn comes after that of all released threads. Not
+	 * while a thread is traced: the report could be printed before our end releases it.
 	 */
 	if (detached && !has_traced(tracer))
 		tell_done(tracer);

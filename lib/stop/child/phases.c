@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* 0: the event means nothing in that phase; else the next phase + 1. */
+/* 0: the event has no effect in that phase; else the next phase + 1. */
 #define ON(event, phase) [SNAP_TRACEE_ON_##event] = SNAP_TRACEE_##phase + 1
 
 static const uint8_t next_phase[SNAP_TRACEE_PHASES][SNAP_TRACEE_EVENTS] = {

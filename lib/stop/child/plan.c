@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The memory of managed runtimes: before the first SEIZE the parent is asked which of it is to be
- * copied, of processes that look as if they had one; in the pause, when all stacks are copied, a
- * worker does that, one process after the other. Who has no such process pays nothing here.
+ * The memory of managed runtimes. Before the first SEIZE the parent is asked for plans, for
+ * processes that look as if they had a runtime. In the pause, once all stacks are copied, a worker
+ * executes the plans, one process after the other. Other processes cost nothing here.
  */
 #include "base/clock.h"
 #include "stop/child/internal.h"
@@ -13,17 +13,17 @@
 
 enum {
 	PLAN_NS = 100000000, /* for one call that sleeps, whatever the budget */
-	GRACE_NS = 1000000,  /* behind its budget: a worker ends by himself as a rule */
-	LEAST_NS = 1000000,  /* of a process, as long as there is time at all */
+	GRACE_NS = 1000000,  /* after its budget: usually the worker ends by itself */
+	LEAST_NS = 1000000,  /* for a process, as long as there is time */
 	COST_CLASSES = 24,
-	PLAN_BYTES = 1 << 18,   /* expected of a process … */
-	PYTHON_BYTES = 1 << 21, /* … of one that may have a thousand tasks … */
-	GO_PART = 3,            /* … and of one whose stacks are on its heap, that part of it */
+	PLAN_BYTES = 1 << 18,   /* expected for a process … */
+	PYTHON_BYTES = 1 << 21, /* … for one that may have a thousand tasks … */
+	GO_PART = 3,            /* … and for one whose stacks are on its heap, that part of it */
 	PLANS_BYTES = 1 << 25,
 	STATM_TEXT = 128,
 };
 
-/* For all processes of a snapshot, as a share of that of one. */
+/* The time for all processes of a snapshot, as a multiple of the budget of one. */
 static const int64_t SNAPSHOT_TIMES = 10, SNAPSHOT_PARTS = 3;
 
 /* ---- before the stop ---- */
@@ -41,7 +41,7 @@ static bool ask_for_plans(const struct snap_tracer *tracer)
 	return got == sizeof(value);
 }
 
-/* The pages of a process that are in memory and of no file; 0: not known. */
+/* The pages of a process that are in memory and of no file; 0: unknown. */
 static uint64_t count_pages(const struct snap_tracer *tracer, uint32_t process)
 {
 	char text[STATM_TEXT] = "", *at = text;
@@ -51,7 +51,7 @@ static uint64_t count_pages(const struct snap_tracer *tracer, uint32_t process)
 		snap_procfs_task_read(tracer->task_fds[process],
 				      tracer->stop->processes[process].pid, "statm", text,
 				      sizeof(text));
-	/* Pages: the size, what is in memory, and what of that is of files. */
+	/* In pages: the size, the part in memory, and of this the part of files. */
 	strtoull(at, &at, 10);
 	resident = strtoull(at, &at, 10);
 	shared = strtoull(at, &at, 10);
@@ -59,8 +59,8 @@ static uint64_t count_pages(const struct snap_tracer *tracer, uint32_t process)
 }
 
 /*
- * What memory to have ready, as it is put there page by page in the pause else: a third of the time
- * that a large image takes.
+ * The memory to make present beforehand: adding it page by page in the pause takes a third of the
+ * time of a large image.
  */
 static uint64_t expect_of(const struct snap_traced *traced, uint64_t pages)
 {
@@ -76,7 +76,9 @@ static unsigned class_of(uint64_t pages)
 	return order < COST_CLASSES ? order : COST_CLASSES - 1;
 }
 
-/* Those that there are plans for, the ones of little memory first: they are done in that order. */
+/*
+ * Orders the processes with plans, those with little memory first: they are executed in that order.
+ */
 static void order_plans(struct snap_tracer *tracer)
 {
 	const struct snap_stop *stop = tracer->stop;
@@ -99,7 +101,7 @@ static void order_plans(struct snap_tracer *tracer)
 			tracer->planned[places[class_of(pages[i])]++] = i;
 }
 
-/* Asking takes its time: threads were born, and memory was mapped. */
+/* The answer has taken time: threads were born, and memory was mapped. */
 static void list_again(struct snap_tracer *tracer, uint32_t process)
 {
 	int tasks = tracer->task_fds[process];
@@ -116,7 +118,7 @@ void snap_tracer_scout(struct snap_tracer *tracer)
 	struct snap_stop *stop = tracer->stop;
 	bool any = false;
 
-	/* Once some are seized, nobody may wait so long. */
+	/* With seized threads we must not wait so long. */
 	if (!tracer->may_scout || tracer->prepared)
 		return;
 	for (uint32_t i = 0; i < stop->process_count; i++)
@@ -137,7 +139,7 @@ void snap_tracer_scout(struct snap_tracer *tracer)
 
 /* ---- in the pause ---- */
 
-/* The threads of a process that stand still; false: there are none, or no memory. */
+/* Lists the stopped threads of a process; false: there are none, or no memory. */
 static bool list_threads(struct snap_tracer *tracer, struct snap_plan_list *list)
 {
 	const struct snap_traced *traced = &tracer->stop->processes[list->process];
@@ -159,13 +161,13 @@ static bool list_threads(struct snap_tracer *tracer, struct snap_plan_list *list
 	return count;
 }
 
-/* What a process may take of the time and memory that there are for all. */
+/* The share of a process in the time and memory for all. */
 struct share {
 	int64_t now_ns, until_ns;
 	uint64_t bytes;
 };
 
-/* Nothing of a plan, as the time was over. */
+/* Notes that no step of a plan was done, for want of time. */
 static void note_not_done(const struct snap_memory_plan *plan, struct snap_memory_image *image)
 {
 	image->step_count = plan->step_count;
@@ -173,7 +175,7 @@ static void note_not_done(const struct snap_memory_plan *plan, struct snap_memor
 		image->steps[i].cut = SNAP_PLAN_CUT_TIME;
 }
 
-/* What is to be done for one process; NULL: there is no memory. */
+/* The work for one process; NULL: memory is used up. */
 static struct snap_plan_list *make_list(struct snap_tracer *tracer, uint32_t process,
 					const struct share *share)
 {
@@ -196,14 +198,14 @@ static struct snap_plan_list *make_list(struct snap_tracer *tracer, uint32_t pro
 	list->task.budget.until_ns = share->until_ns;
 	if (share->bytes < list->task.budget.bytes)
 		list->task.budget.bytes = share->bytes;
-	/* Until it says something else. */
+	/* Until the worker notes something else. */
 	note_not_done(traced->plan, &list->image);
 	return list_threads(tracer, list) ? list : NULL;
 }
 
 /*
- * What is complete is used, even of a worker who is late: he has taken what room he may still write
- * to, and adds pieces behind those that there are now.
+ * Takes what is complete, even from a late worker: the room that it may still write to is taken
+ * already, and it adds pieces behind the present ones.
  */
 static void take_image(struct snap_tracer *tracer, const struct snap_plan_list *list)
 {
@@ -242,7 +244,7 @@ static void execute_plan(struct snap_tracer *tracer, uint32_t process, const str
 
 	if (!list || !work.marks)
 		return;
-	/* No sign of life makes it later than that for a worker that sleeps. */
+	/* For a worker that sleeps no sign of life counts later than that. */
 	work.asleep_ns = snap_tracer_patience(tracer, asleep_ns < PLAN_NS ? asleep_ns : PLAN_NS);
 	list->last_sign_ns = end_ns - work.asleep_ns;
 	work.signs = &list->sign;
@@ -251,7 +253,7 @@ static void execute_plan(struct snap_tracer *tracer, uint32_t process, const str
 	take_image(tracer, list);
 }
 
-/* Said of those that none was made of. */
+/* Notes processes without an image. */
 static void note_missing(struct snap_tracer *tracer, struct snap_traced *traced)
 {
 	if (traced->memory)
@@ -263,8 +265,8 @@ static void note_missing(struct snap_tracer *tracer, struct snap_traced *traced)
 }
 
 /*
- * Whoever is slow, or does not answer, takes his share of the time and of the memory, and what those
- * before him have left of theirs. They come with little to copy first.
+ * A slow process, or one that does not answer, can use its share of the time and memory, and what
+ * those before it have left. Processes with little to copy come first.
  */
 void snap_tracer_execute_plans(struct snap_tracer *tracer)
 {

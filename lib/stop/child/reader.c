@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Inside a worker of the tracing child: see reader.h. It has one descriptor, the root of procfs, so
- * all is opened by number; that a number still means the same process is asked at the end.
+ * it opens everything by pid, and checks at the end that the pid still means the same process.
  */
 #include "stop/child/reader.h"
 
@@ -16,12 +16,12 @@
 #include <sys/uio.h>
 
 enum {
-	BATCH_BYTES = 4 << 20, /* what one call copies between two signs of life */
+	BATCH_BYTES = 4 << 20, /* copied by one call between two signs of life */
 	SAMPLE_TEXT = 256,
 	PAGE = SNAP_PLAN_PAGE,
 };
 
-/* What --runtime-memory multiplies, where it is more than that, and the most that comes of it. */
+/* A larger --runtime-memory multiplies the records by its ratio to the usual one, up to a limit. */
 static const uint64_t USUAL_MEMORY = 64 << 20, MOST_RECORDS = 16 * SNAP_PLAN_RECORDS;
 
 static void give_sign_until(int64_t *sign, int64_t last_ns)
@@ -62,7 +62,7 @@ static void note_reached(struct snap_maps_item *item, enum snap_reached reached)
 	__atomic_store_n(&item->reached, reached, __ATOMIC_RELEASE);
 }
 
-/* By a thread: the maps, then the pieces. */
+/* Reads by a thread: the maps, then the pieces. */
 static int read_by(const struct snap_reader *reader, struct snap_maps_item *item, int tasks_fd,
 		   pid_t tid, int64_t *sign)
 {
@@ -128,7 +128,7 @@ static void measure_stacks(const struct snap_maps_list *list, struct snap_maps_i
 	}
 }
 
-/* Which managed runtimes the process may have: a hint, which costs next to nothing. */
+/* The managed runtimes that the process may have: a hint, which costs very little. */
 static unsigned find_runtimes(const struct snap_reader *reader, const struct snap_maps_item *item,
 			      int64_t *sign)
 {
@@ -155,7 +155,7 @@ static int open_tasks(const struct snap_reader *reader, const struct snap_traced
 	return fd < 0 ? fd : snap_procfs_open_tasks(fd);
 }
 
-/* -ESRCH: what was read by its number is not the process that was meant. */
+/* -ESRCH: the pid belongs to another process by now. */
 static int check_identity(const struct snap_reader *reader, const struct snap_traced *traced)
 {
 	struct snap_stat stat;
@@ -201,7 +201,7 @@ static size_t read_want(const struct snap_copy_item *item, const struct snap_wan
 	return got > 0 ? (size_t)got : 0;
 }
 
-/* A call ends at its first fault: what lies behind it is read one by one. */
+/* A call ends at its first fault: the rest is read one by one. */
 static void copy_batch(const struct snap_copy_list *list, struct snap_copy_item *item)
 {
 	struct snap_want *wants = &list->wants[item->first + item->done];
@@ -244,7 +244,10 @@ static void copy_carefully(const struct snap_copy_list *list, struct snap_copy_i
 	}
 }
 
-/* Where one part of a process holds another worker, those behind it would hold this one. */
+/*
+ * Whether another worker is still at an earlier item of the process: if that is blocked, this one
+ * would be, too.
+ */
 static bool is_held(const struct snap_copy_list *list, const struct snap_copy_item *item)
 {
 	while (item->before != UINT32_MAX) {
@@ -284,7 +287,7 @@ struct snap_plan_budget snap_reader_plan_budget(const struct snap_options *optio
 	};
 }
 
-/* Memory of this worker alone, of which a plan touches as much as it needs. */
+/* Memory of this worker alone; a plan touches only what it needs. */
 static bool make_work(const struct snap_reader *reader)
 {
 	struct snap_plan_budget budget = snap_reader_plan_budget(reader->options);
@@ -301,7 +304,7 @@ static bool make_work(const struct snap_reader *reader)
 	return true;
 }
 
-/* Page tables are each process's own. */
+/* Each process has page tables of its own, so the worker makes its memory present itself. */
 void snap_reader_get_ready(void *context, uint32_t index _unused_)
 {
 	struct snap_ready_list *list = context;
@@ -339,7 +342,7 @@ void snap_reader_read_kernel_stacks(void *context, uint32_t index)
 	}
 }
 
-/* The call of a thread that did not stop, as the kernel tells; it need not be in one. */
+/* The call of a thread that did not stop, from the kernel; the thread may be in none. */
 static void read_call(const struct snap_reader *reader, int tasks_fd, struct snap_thread *thread)
 {
 	char *text = reader->buffer;
@@ -380,8 +383,8 @@ static size_t read_process_memory(void *context, uint8_t *bytes, const struct io
 }
 
 /*
- * Pages that are in memory, and of no file: proc(5), pagemap. The system's own may be larger than
- * those that are asked for.
+ * Whether pages are in memory, and of no file: proc(5), pagemap. The system's pages may be larger
+ * than those of the question.
  */
 static bool is_resident(void *context, uint64_t address, bool *pages, size_t count)
 {
@@ -418,8 +421,8 @@ static bool has_heap(const struct snap_memory_plan *plan)
 }
 
 /*
- * The plan is that of this process, whose threads stand still: its number cannot have become
- * another one's. It was checked when it came, and is once more.
+ * The plan is for this process, whose threads are stopped, so its pid cannot have been used again.
+ * The plan was checked when it came, and is checked again.
  */
 void snap_reader_execute_plan(void *context, uint32_t index _unused_)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Reader: what workers (base/workers.h) do for the tracing child.
+ * Reader: the work of workers (base/workers.h) for the tracing child.
  *
- * Whoever has seized threads reads no memory of theirs and no file that can sleep by their will: a
- * page that nobody serves, or a lock that a thread holds in such a wait, would hold him, and with
- * him all that he has seized. So he lists what is to be read and has workers read it. All lists,
- * and what comes of them, lie in shared memory, are used once, and never again: who is late may
- * still write there. Knows neither phases nor ptrace.
+ * A process that has seized threads never reads their memory, nor a file that they can block. A
+ * page that is never served, or a lock of a thread that waits for one, would block the process, and
+ * with it all seized threads. So it makes lists, and workers read them. All lists and results are
+ * in shared memory and are used once, as a late worker may still write there. Knows neither phases
+ * nor ptrace.
  */
 #ifndef SNAP_STOP_CHILD_READER_H
 #define SNAP_STOP_CHILD_READER_H
@@ -18,22 +18,25 @@
 
 enum { SNAP_READER_VECTORS = 1024 /* UIO_MAXIOV */ };
 
-/* What every list is given. Made before the first worker; its buffers are each worker's own. */
+/*
+ * Shared by all lists. It is made before the first worker; each worker has its own copy of the
+ * buffers.
+ */
 struct snap_reader {
 	const struct snap_options *options;
 	const struct snap_procfs *procfs;
 	struct snap_shared_memory *memory;
 	struct snap_stop *stop;
-	struct snap_space_pool *pool; /* shared by all; NULL: there is no room for one */
+	struct snap_space_pool *pool; /* shared by all workers; NULL: there was no room for one */
 	struct snap_map *maps;        /* SNAP_MAX_MAPS */
 	char *buffer;                 /* SNAP_DESCRIBE_BYTES */
 	struct iovec *vectors;        /* SNAP_READER_VECTORS */
-	struct snap_region *work;     /* for plans; a worker that needs it makes it */
+	struct snap_region *work;     /* for plans; made by each worker that needs it */
 };
 
-/* How far the reading of an address space has come; what is reached is whole. */
+/* How far the reading of an address space has come; each reached part is complete. */
 enum snap_reached {
-	SNAP_REACHED_NOTHING, /* nobody has begun */
+	SNAP_REACHED_NOTHING, /* no worker has begun */
 	SNAP_REACHED_BEGIN,
 	SNAP_REACHED_MAPS,
 	SNAP_REACHED_PIECES,
@@ -42,13 +45,13 @@ enum snap_reached {
 /* The maps of a process, and the first pages of its modules. */
 struct snap_maps_item {
 	uint32_t process; /* in stop->processes */
-	pid_t tid;        /* which lives; 0: whichever of its threads does */
+	pid_t tid;        /* a thread that lives; 0: any of its threads */
 	/* out */
 	uint32_t reached; /* enum snap_reached */
 	int32_t error;    /* negative errno: there are none; ESRCH: it has gone */
 	struct snap_space space;
 	unsigned runtimes; /* bits of enum snap_runtime_kind that it may have */
-	/* Stacks that were measured, and their bytes together. */
+	/* The number of measured stacks, and their bytes. */
 	uint32_t sample_count;
 	uint64_t sample_bytes;
 };
@@ -57,22 +60,22 @@ struct snap_maps_list {
 	const struct snap_reader *reader;
 	struct snap_maps_item *items;
 	int64_t *signs;
-	uint32_t sample_step; /* each such thread's stack is measured; 0: none is */
-	bool may_scout;       /* it is of interest which runtimes there may be */
+	uint32_t sample_step; /* every so many threads a stack is measured; 0: none */
+	bool may_scout;       /* find out which runtimes it may have */
 };
 
 /* A stack to be copied, or other memory. */
 struct snap_want {
 	uint64_t address;
 	uint64_t size;
-	uint8_t *bytes; /* where to; those of an item lie one after the other */
+	uint8_t *bytes; /* the destination; those of an item are consecutive */
 	uint64_t got;   /* out: up to the first that cannot be read */
 	uint32_t tracee;
-	bool is_file; /* pages of a file, which somebody may have to serve */
-	bool is_words; /* no stack, but memory that explains waits; they stand in items of their own */
+	bool is_file;  /* pages of a file, which a program may have to serve */
+	bool is_words; /* memory that explains waits, not a stack; in items of its own */
 };
 
-/* Stacks of one process, or its words. */
+/* The stacks of one process, or its words. */
 struct snap_copy_item {
 	uint32_t process;
 	pid_t tid; /* a live thread of it */
@@ -80,7 +83,7 @@ struct snap_copy_item {
 	uint32_t before; /* the item of the same process that comes first; UINT32_MAX: none */
 	/* out */
 	uint32_t begun, ended;
-	uint32_t done; /* wants from the first on, which are whole even if the item is late */
+	uint32_t done; /* wants that are complete, from the first on, even if the item is late */
 };
 
 struct snap_copy_list {
@@ -89,38 +92,38 @@ struct snap_copy_list {
 	struct snap_want *wants;
 	int64_t *signs;
 	/*
-	 * One by one, by the file of the memory: there userfaultfd holds nobody, but it is slow, and
-	 * where a page of a file is not served no signal ends it (proc/touch.h).
+	 * Copy one by one, by /proc/TID/mem: there userfaultfd blocks no reader. But it is slow,
+	 * and no signal ends the read of a file's page that is not served (proc/touch.h).
 	 */
 	bool careful;
 };
 
-/* Memory that a worker is about to write to, made present. */
+/* Memory to make present, as a worker will write to it. */
 struct snap_ready_list {
 	const struct snap_reader *reader;
 	struct snap_region stacks, lists;
-	uint64_t plan_bytes; /* and its own, for a plan that copies so much; 0: there is none */
+	uint64_t plan_bytes; /* also the worker's own, for a plan that copies so much; 0: none */
 };
 
 /* The memory of a managed runtime. */
 struct snap_plan_list {
 	const struct snap_reader *reader;
 	uint32_t process;
-	pid_t tid; /* a thread of it that stands still */
+	pid_t tid; /* a stopped thread of it */
 	struct snap_plan_task task;
 	struct snap_region room;
 	int64_t sign;
-	int64_t last_sign_ns; /* no sign says that it got on later than that */
+	int64_t last_sign_ns; /* no sign of life is later than that */
 	/* out; valid at any moment */
 	struct snap_memory_image image;
 };
 
-/* Kernel stacks or calls of processes; what is read goes to the threads themselves. */
+/* Kernel stacks or calls of processes; the results go into the threads. */
 struct snap_kernel_list {
 	const struct snap_reader *reader;
 	const uint32_t *processes;
 	int64_t *signs;
-	bool slow_alone; /* those that did not stop; calls are of such alone */
+	bool slow_alone; /* only of threads that did not stop; calls are read of these only */
 };
 
 /* For struct snap_work: `context` is the list. */
@@ -131,7 +134,7 @@ void snap_reader_read_kernel_stacks(void *list, uint32_t item);
 void snap_reader_read_calls(void *list, uint32_t item);
 void snap_reader_execute_plan(void *list, uint32_t item);
 
-/* The budget of a plan, but for its time. */
+/* The budget of a plan, without its time. */
 struct snap_plan_budget snap_reader_plan_budget(const struct snap_options *options);
 
 #endif

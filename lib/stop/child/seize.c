@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The tracing child lists threads, seizes them and reads what procfs says of them, while the target
- * runs. Each read of procfs costs 5-7 us, so a thread gets one (stat) unless more was asked for.
+ * runs. Each read of procfs costs 5-7 us, so a thread gets one (stat) unless options ask for more.
  */
 #include "base/clock.h"
 #include "stop/child/internal.h"
@@ -16,24 +16,30 @@
 enum {
 	SPARE_THREADS = 64,
 	REFUSED_TRIES = 4,
-	SEIZE_TICK_US = 20000, /* the second one in a SEIZE reaps, which looks at all tracees */
-	/* Parts of what is left of the time before the stop, each when it begins. */
+	SEIZE_TICK_US = 20000, /* the second tick in one SEIZE reaps, and checks all tracees */
+	/* Parts of the remaining time before the stop, each from its beginning on. */
 	LIST_EIGHTHS = 2,
 	MAPS_EIGHTHS = 5,
 	DESCRIBE_EIGHTHS = 5,
-	/* Processes that are listed however late it is, and time for the maps of some of them. */
+	/*
+	 * The number of processes that are always listed, and the least time for the maps of some
+	 * of them.
+	 */
 	LEAST_PROCESSES = 64,
 	LEAST_PART_NS = 150000000,
 };
 
-/* For all maps together; the least of it is what ordinary processes need on a busy machine. */
+/* For all maps together; ordinary processes on a busy machine need the lower one. */
 static const int64_t MOST_MAPS_NS = 2000000000, LEAST_MAPS_NS = 1000000000;
 
-/* New threads, forks and execs stop at once and are ours; nothing that dies with the tracer. */
+/*
+ * New threads, forks and execs stop at once and become tracees; no option kills a target with its
+ * tracer.
+ */
 static const long SEIZE_OPTIONS =
 	PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
 
-/* Room for one more thread of a process: the records move to twice the room. */
+/* Makes room for threads of a process: the records move to twice the room. */
 static bool reserve_threads(struct snap_tracer *tracer, struct snap_traced *process, size_t wanted)
 {
 	struct snap_thread *threads;
@@ -58,7 +64,7 @@ struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process
 
 	if (tid <= 0 || tid >= SNAP_TRACER_TIDS || tracer->count == tracer->capacity)
 		return NULL;
-	/* One that has gone and is listed again exits slowly, or its tid was given out again. */
+	/* A thread that has gone and is listed again exits slowly, or its tid was used again. */
 	if (tracer->by_tid[tid] &&
 	    tracer->tracees[tracer->by_tid[tid] - 1].phase != SNAP_TRACEE_GONE)
 		return NULL;
@@ -108,7 +114,7 @@ void snap_tracer_note(struct snap_tracer *tracer, struct snap_tracee *tracee,
 		process->seized = true;
 		thread->result = SNAP_THREAD_NOT_STOPPED;
 	} else if (after == SNAP_TRACEE_EXITING && tracee->tid == process->pid) {
-		/* A leader that has exited is shown as long as its threads live on. */
+		/* A leader that has exited is shown while its threads live on. */
 		thread->state = 'Z';
 		thread->result = SNAP_THREAD_UNTRACED;
 	} else if (after == SNAP_TRACEE_EXITING || after == SNAP_TRACEE_GONE) {
@@ -135,7 +141,7 @@ bool snap_tracer_describe(struct snap_tracer *tracer, const struct snap_tracee *
 	return snap_describe(&describer, snap_tracer_thread(tracer, tracee));
 }
 
-/* Of several processes with many threads the first is described with the parent's help. */
+/* The parent helps to describe the first process that has many threads. */
 static void describe_process(struct snap_tracer *tracer, uint32_t process)
 {
 	struct snap_traced *traced = &tracer->stop->processes[process];
@@ -162,8 +168,8 @@ static bool is_worker(const struct snap_thread *thread)
 }
 
 /*
- * 0 or an errno. SEIZE waits for an exec of the process, which its program can make last without
- * end; ETIMEDOUT: a tick has given it up.
+ * 0 or an errno. SEIZE waits for an exec of the process, which its program can block without end;
+ * ETIMEDOUT: a tick has given it up.
  */
 static int seize_thread(struct snap_tracer *tracer, pid_t tid)
 {
@@ -173,7 +179,7 @@ static int seize_thread(struct snap_tracer *tracer, pid_t tid)
 		tracer->seizes_given_up++;
 		tracer->seizing = 0;
 		snap_ticks_allow();
-		/* The next one that is late will be so sooner. */
+		/* The next late SEIZE is given up sooner. */
 		if (!tracer->stopping)
 			snap_tracer_set_ticks(SNAP_TRACER_TICK_US);
 		return ETIMEDOUT;
@@ -187,7 +193,7 @@ static int seize_thread(struct snap_tracer *tracer, pid_t tid)
 	return error;
 }
 
-/* What a refused SEIZE means; the state is read again, as what was read before may be old. */
+/* The meaning of a refused SEIZE; the state is read again, as the first one may be out of date. */
 static enum snap_tracee_event explain_refusal(struct snap_tracer *tracer,
 					      const struct snap_tracee *tracee, int os_errno)
 {
@@ -205,7 +211,9 @@ static enum snap_tracee_event explain_refusal(struct snap_tracer *tracer,
 		return SNAP_TRACEE_ON_BORN;
 	if (stat.state == 'Z' || stat.state == 'X' || (stat.flags & SNAP_PF_EXITING))
 		return SNAP_TRACEE_ON_ENDED;
-	/* In an exec nobody may trace it, and another tracer may have held it for a moment. */
+	/*
+	 * During an exec tracing is not permitted, and another tracer may have had it for a moment.
+	 */
 	for (int i = 0; i < REFUSED_TRIES && os_errno == EPERM && status.tracer_pid == 0; i++) {
 		if (!seize_thread(tracer, tracee->tid))
 			return SNAP_TRACEE_ON_SEIZED;
@@ -215,7 +223,7 @@ static enum snap_tracee_event explain_refusal(struct snap_tracer *tracer,
 	return SNAP_TRACEE_ON_REFUSED;
 }
 
-/* Where many are late, nobody else is tried in the end: those that are ours have to run again. */
+/* After many late ones no other SEIZE is tried in the end: the seized threads must run again. */
 static bool is_too_late_to_seize(const struct snap_tracer *tracer)
 {
 	int64_t now;
@@ -251,15 +259,15 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		else if (event == SNAP_TRACEE_ON_REFUSED && !process->error)
 			process->error = error;
 	}
-	/* Nobody but us can have stopped it: at its birth, before it was listed. */
+	/* Only we can have stopped it: at its birth, before it was listed. */
 	if (event == SNAP_TRACEE_ON_BORN && thread->state == 't')
 		thread->state = 'R';
 	snap_tracer_note(tracer, tracee, event);
 }
 
 /*
- * One that the parent has no descriptor for is looked up, and must be the one that was meant. Our
- * copy of the parent's is closed: two descriptors for each of many processes are too many.
+ * A process without a descriptor of the parent is looked up by pid, and its start time is checked.
+ * Our copy of the parent's descriptor is closed: two for each of many processes are too many.
  */
 void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process)
 {
@@ -284,7 +292,7 @@ void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process)
 	tracer->task_fds[process] = fd < 0 ? fd : snap_procfs_open_tasks(fd);
 }
 
-/* Threads and their states, all before the first SEIZE: reading is the slow part. */
+/* Lists threads and their states, all before the first SEIZE: reading is the slow part. */
 static void list_threads(struct snap_tracer *tracer, uint32_t process)
 {
 	struct snap_traced *traced = &tracer->stop->processes[process];
@@ -308,7 +316,7 @@ static void list_threads(struct snap_tracer *tracer, uint32_t process)
 		snap_tracer_add(tracer, process, tracer->tids[i]);
 }
 
-/* When a part of what is left of the time before the stop is over. */
+/* The end of a part of the remaining time before the stop. */
 static int64_t part_until(const struct snap_tracer *tracer, unsigned eighths)
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), until_ns = tracer->stop->prepare_until_ns;
@@ -329,7 +337,7 @@ static int64_t maps_until(const struct snap_tracer *tracer)
 	return snap_clock_ns(CLOCK_MONOTONIC) + (most > LEAST_MAPS_NS ? most : LEAST_MAPS_NS);
 }
 
-/* The same before the stop: a part of that time, if this is less. */
+/* The same before the stop: a part of the remaining time, if that is less. */
 static int64_t first_maps_until(const struct snap_tracer *tracer)
 {
 	int64_t most_ns = maps_until(tracer), part_ns = part_until(tracer, MAPS_EIGHTHS);
@@ -340,8 +348,9 @@ static int64_t first_maps_until(const struct snap_tracer *tracer)
 }
 
 /*
- * What can be listed quickly, for all, before what takes long is read. Of thousands of processes on a
- * busy machine there is time for a part: that part is stopped, and the others are left out.
+ * Reads the quick lists of all processes first, and then what takes long. With thousands of
+ * processes on a busy machine there is time for a part: that part is stopped, and the others are
+ * left out.
  */
 static void read_lists(struct snap_tracer *tracer)
 {
@@ -377,8 +386,8 @@ static void describe_processes(struct snap_tracer *tracer)
 }
 
 /*
- * What a worker reads of the threads of processes that are ours, from `first` on; `slow_alone`: of
- * those that did not stop.
+ * Has a worker read something of the threads of seized processes, from `first` on; `slow_alone`:
+ * only of threads that did not stop.
  */
 static void read_of_threads(struct snap_tracer *tracer, void (*run)(void *list, uint32_t item),
 			    uint32_t first, bool slow_alone)
@@ -434,7 +443,7 @@ static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
 	else if (!process->held && !process->left_out && (process->seized || !process->error))
 		snap_tracer_seize(tracer, tracee);
-	else /* Who may not trace the first thread will not try ten thousand. */
+	else /* If the first thread may not be traced, the other thousands are not tried. */
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
 }
 

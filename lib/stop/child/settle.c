@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Are the threads that we know all that a process has? Threads are born untraced (CLONE_UNTRACED,
- * or by one that was not seized yet) and vanish untraced while we list and seize. Everything that
- * runs must be found, or the report must say that it was not.
+ * Do we know all threads of a process? Threads are born untraced (CLONE_UNTRACED, or by a thread
+ * that was not seized yet) and vanish untraced while we list and seize. Every running thread must
+ * be found, or the report must say that it was not.
  *
- * The kernel tells how many threads a process has in one fstat(). That number alone proves nothing:
- * where a thread that we could not seize has vanished and another one was born, it is the same. So
+ * One fstat() gives the kernel's number of threads of a process. That number alone proves nothing:
+ * it is the same if a thread that we could not seize has vanished and another one was born. So
  *
  *	1. read the number of threads; it must be the number of those that we count;
  *	2. then look at each of these that can vanish unseen: as it is there now, it was there in 1.
  *
- * All others that we count are ours: a tracee stays in the kernel's number until we reap it. So the
- * kernel's number is made of nothing but threads that we know.
+ * All others that we count are tracees: a tracee stays in the kernel's number until we reap it. So
+ * the kernel's number consists of known threads alone.
  */
 #include "stop/child/internal.h"
 
@@ -20,7 +20,7 @@
 
 enum look { LOOK_THERE, LOOK_VANISHED, LOOK_UNKNOWN };
 
-/* A leader that has exited is alive again when another thread has taken its number, by exec. */
+/* A leader that has exited is alive again when another thread has taken its tid, by exec. */
 static enum look look_at(const struct snap_tracer *tracer, const struct snap_tracee *tracee)
 {
 	struct snap_stat stat;
@@ -48,7 +48,7 @@ bool snap_tracer_is_settled(const struct snap_tracer *tracer, uint32_t process)
 	if (traced->look_only || traced->left_out || (traced->error && !traced->seized))
 		return true;
 	if (snap_procfs_thread_count(tracer->task_fds[process], &threads))
-		return true; /* nobody can tell */
+		return true; /* the number cannot be read */
 	if (threads != tracer->counted[process])
 		return false;
 	for (uint32_t i = 0; unwatched && i < tracer->count; i++) {
@@ -72,8 +72,8 @@ static void drop_vanished(struct snap_tracer *tracer, uint32_t process)
 }
 
 /*
- * SIGKILL ends stopped threads too, and one that calls exec waits in D until its tracer, we, has
- * reaped all others. Where the first one still stands, nobody was killed.
+ * SIGKILL ends stopped threads too, and a thread that calls exec waits in D until its tracer, we,
+ * has reaped all others. If the first one is still stopped, none was killed.
  */
 void snap_tracer_reap_killed(struct snap_tracer *tracer, uint32_t process)
 {
@@ -82,7 +82,7 @@ void snap_tracer_reap_killed(struct snap_tracer *tracer, uint32_t process)
 		bool leader = tracee->tid == tracer->stop->processes[process].pid;
 
 		/*
-		 * wait(2) never reports the end of a leader that execs: the thread that execs
+		 * wait(2) never reports the end of a leader in an exec: the thread that calls exec
 		 * takes over its tid.
 		 */
 		if (tracee->process == process && tracee->phase == SNAP_TRACEE_STOPPED &&
@@ -92,9 +92,9 @@ void snap_tracer_reap_killed(struct snap_tracer *tracer, uint32_t process)
 }
 
 /*
- * Those that a listing has not got: they have ended, or, where their number was given out again,
- * we have seized a stranger, who runs on at once. But the kernel ends a listing early where the
- * thread that it stands at exits, so each is asked for by its number, too.
+ * Drops threads that a listing does not have. They have ended; or their tid was used again, and we
+ * have seized a foreign thread, which is released at once. But the kernel ends a listing early if
+ * the thread at its position exits, so each is checked by its tid, too.
  */
 static void drop_unlisted(struct snap_tracer *tracer, uint32_t process, uint16_t look)
 {
@@ -121,7 +121,7 @@ static struct snap_tracee *find_counted(const struct snap_tracer *tracer, uint32
 		       : NULL;
 }
 
-/* A thread that a new listing has and we have not; whether it is ours now. */
+/* Seizes a thread that only the new listing has; whether it is a tracee now. */
 static bool seize_late(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint16_t look)
 {
 	struct snap_tracee *tracee = snap_tracer_add(tracer, process, tid);
@@ -129,7 +129,7 @@ static bool seize_late(struct snap_tracer *tracer, uint32_t process, pid_t tid, 
 	if (!tracee)
 		return false;
 	tracee->look = look;
-	/* The first one again: another one, which was not ours, has its number, by exec. */
+	/* The leader again: another thread, which we did not trace, has its tid, by exec. */
 	if (tid == tracer->stop->processes[process].pid)
 		tracer->stop->processes[process].execed = true;
 	if (!snap_tracer_describe(tracer, tracee)) {
@@ -173,7 +173,7 @@ void snap_tracer_note_missed(struct snap_tracer *tracer)
 		if (snap_tracer_is_settled(tracer, i))
 			continue;
 		snap_procfs_thread_count(tracer->task_fds[i], &threads);
-		/* Where the numbers do not say how many, it is one at the least. */
+		/* If the numbers do not say how many, it is one at least. */
 		tracer->stop->processes[i].threads_missed =
 			threads > counted ? threads - counted : 1;
 	}

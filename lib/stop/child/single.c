@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The child that makes single stops, from its first to its last instruction: it sleeps until there
- * is a call, serves it, sleeps; if none comes for long it leaves. It keeps no descriptor of the
- * parent's; as in internal.h it allocates, locks and prints nothing, and a worker reads the memory
+ * is a call, serves it, and sleeps again; without calls it ends. It keeps no descriptor of the
+ * parent. As in internal.h it allocates, locks and prints nothing, and a worker reads the memory
  * (single_read.c).
  *
- * Threads are interrupted together and let go as they come: a thread that runs on another
- * processor comes to its stop while the first is copied. A wait that takes long is ended by a
- * timer of our own, and by signals of the parent's: where he gets no processor nobody stands for it.
+ * Threads are interrupted together and released one by one as they stop: a thread on another
+ * processor stops while the first is copied. Our own timer ends a long wait, and so do signals of
+ * the parent: no thread stays stopped because the parent gets no processor.
  */
 #include "stop/child/single.h"
 
@@ -30,30 +30,30 @@
 #include <unistd.h>
 
 enum {
-	IDLE_SECONDS = 10,   /* then it leaves; the next call makes a new one */
+	IDLE_SECONDS = 10,   /* then it ends; the next call makes a new one */
 	SLICE_NS = 100000,   /* the shortest there is */
-	TICK_US = 300,       /* between two looks at all that are awaited */
-	AWAKE_NS = 20000,    /* for a thread that runs, to stop */
-	READ_NS = 1000000,   /* for one stack at least, whatever the others took */
+	TICK_US = 300,       /* between two checks of all awaited threads */
+	AWAKE_NS = 20000,    /* for a running thread to stop */
+	READ_NS = 1000000,   /* for one stack at least, however long the others took */
 	SEIZE_NS = 20000000, /* for an exec that goes on */
 	READY_NS = 500000000,
-	FIRST_NICE = -20, /* of a thread, and of a session */
+	FIRST_NICE = -20, /* of the thread, and of its session */
 };
 
 struct single {
 	struct snap_channel *channel;
-	struct snap_workers pool; /* who read memory for us */
+	struct snap_workers pool; /* they read memory for us */
 	volatile sig_atomic_t seizing;
 	int64_t seizing_until_ns;
-	unsigned late_alarms; /* in the SEIZE at hand, after that */
+	unsigned late_alarms; /* in the current SEIZE, after that time */
 	sigjmp_buf seize_given_up;
 	_Alignas(16) uint8_t ticks_place[SNAP_TICKS_PLACE];
 };
 
 /*
- * What the parent's signal is for: to end a blocking wait with EINTR; and a SEIZE, which waits for
- * an exec that the program can make last, and begins anew by itself. Who had no processor for a
- * while finds one signal and the time up, but the SEIZE done: so the next one decides.
+ * The parent's signal ends a blocking wait with EINTR. It also ends a SEIZE, which waits for an
+ * exec that the program can block, and which the kernel restarts. After a while without a processor
+ * the first signal may find the time up although the SEIZE is done: so the next one decides.
  */
 static void on_alarm(int signal _unused_, siginfo_t *info _unused_, void *frame)
 {
@@ -66,14 +66,14 @@ static void on_alarm(int signal _unused_, siginfo_t *info _unused_, void *frame)
 		siglongjmp(single->seize_given_up, 1);
 }
 
-/* Every change of a phase; the parent may look at the slot at any time. */
+/* Makes every change of a phase; the parent may read the slot at any time. */
 static void note_event(struct snap_slot *slot, enum snap_tracee_event event)
 {
 	__atomic_store_n(&slot->phase, (uint32_t)snap_tracee_next(slot->phase, event),
 			 __ATOMIC_RELEASE);
 }
 
-/* The last change: first what came of the thread, then the phase that says so. */
+/* The last change: first the result, then the phase that announces it. */
 static void finish_slot(struct snap_slot *slot, enum snap_tracee_event event,
 			enum snap_thread_result result, int error)
 {
@@ -82,7 +82,7 @@ static void finish_slot(struct snap_slot *slot, enum snap_tracee_event event,
 	note_event(slot, event);
 }
 
-/* Without options: no thread of it becomes ours that we did not ask for. */
+/* Without options: no other thread becomes a tracee. */
 static void seize_thread(struct single *single, struct snap_slot *slot)
 {
 	bool seized;
@@ -91,7 +91,10 @@ static void seize_thread(struct single *single, struct snap_slot *slot)
 		single->seizing = 0;
 		snap_ticks_allow();
 		finish_slot(slot, SNAP_TRACEE_ON_REFUSED, SNAP_THREAD_NOT_STOPPED, ETIMEDOUT);
-		/* It may have succeeded in the last moment. */
+		/*
+		 * SEIZE may have succeeded at the last moment: only our end is sure to release the
+		 * thread.
+		 */
 		single->channel->leaves = true;
 		return;
 	}
@@ -108,7 +111,7 @@ static void seize_thread(struct single *single, struct snap_slot *slot)
 		finish_slot(slot, SNAP_TRACEE_ON_REFUSED, SNAP_THREAD_UNTRACED, errno);
 }
 
-/* Where it fails the thread is about to exit, and its end is ours to take note of. */
+/* If it fails, the thread is about to exit, and we must reap it. */
 static void interrupt_thread(struct snap_slot *slot)
 {
 	slot->stop_ns = slot->ran_ns = snap_clock_ns(CLOCK_MONOTONIC);
@@ -133,7 +136,7 @@ static bool wait_for_stop(struct snap_channel *channel, struct snap_slot *slot, 
 	int status;
 	long tid = syscall(SYS_wait4, slot->pick.tid, &status, __WALL | options, NULL);
 
-	/* Who waits is woken as soon as it stops. */
+	/* A blocking wait returns as soon as the thread stops. */
 	if (tid == 0 || !(options & WNOHANG))
 		slot->ran_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	if (tid == 0 || (tid < 0 && errno == EINTR))
@@ -142,14 +145,17 @@ static bool wait_for_stop(struct snap_channel *channel, struct snap_slot *slot, 
 		note_wait_status(slot, status);
 		return true;
 	}
-	/* ECHILD: it called exec and has its leader's number now, or lost its own so. */
+	/*
+	 * ECHILD: it called exec and has its leader's tid now, or another thread took its tid that
+	 * way.
+	 */
 	if (tid < 0)
 		channel->leaves = true;
 	finish_slot(slot, SNAP_TRACEE_ON_GONE, SNAP_THREAD_VANISHED, ESRCH);
 	return false;
 }
 
-/* The most that the stacks of one thread take. */
+/* The most bytes that the stacks of one thread take. */
 static uint64_t most_room(const struct snap_channel *channel)
 {
 	size_t room = snap_region_room(&channel->stacks) & ~(size_t)15;
@@ -182,8 +188,8 @@ static int64_t time_to_read(const struct snap_channel *channel, const struct sna
 }
 
 /*
- * Has the stacks of a thread read, which may never return. Then those of the others of this call
- * are left out, as they stand still meanwhile, and this memory is not used again.
+ * Has the stacks of a thread read, which may never return. Then the other threads of this call get
+ * no stacks, as they are stopped meanwhile, and this memory is not used again.
  */
 static void copy_stack(struct single *single, uint32_t index, uint64_t sp)
 {
@@ -219,12 +225,12 @@ static void copy_stack(struct single *single, uint32_t index, uint64_t sp)
 		take_stacks(&slot->pick, &slot->read);
 		return;
 	}
-	/* Else somebody has killed it. */
+	/* Else the worker was killed. */
 	slot->pick.stalled = took >= work.patience_ns;
 	channel->spoiled = true;
 }
 
-/* Standing still: copied, and on its way again. */
+/* Copies a stopped thread, and releases it. */
 static void copy_and_release_thread(struct single *single, uint32_t index)
 {
 	struct snap_channel *channel = single->channel;
@@ -251,7 +257,7 @@ static void copy_and_release_thread(struct single *single, uint32_t index)
 		    error ? SNAP_THREAD_UNTRACED : SNAP_THREAD_COPIED, error);
 }
 
-/* Its slot; `count`: nobody is awaited. */
+/* The slot of the first awaited thread; `count`: there is none. */
 static uint32_t first_awaited(const struct snap_channel *channel)
 {
 	uint32_t i = 0;
@@ -261,7 +267,7 @@ static uint32_t first_awaited(const struct snap_channel *channel)
 	return i;
 }
 
-/* Takes all that have stopped by now; false: nobody is awaited any more. */
+/* Copies all threads that have stopped by now; false: none is awaited any more. */
 static bool take_stopped_threads(struct single *single)
 {
 	struct snap_channel *channel = single->channel;
@@ -276,9 +282,9 @@ static bool take_stopped_threads(struct single *single)
 }
 
 /*
- * A thread on another processor stops within microseconds; whoever sleeps meanwhile is woken much
- * later than that, since his own processor has gone to rest (a virtual one leaves its machine). So
- * the first moment is waited through. A thread that needs our processor gets it soon after.
+ * A thread on another processor stops within microseconds. If we slept meanwhile, we would wake up
+ * much later, as our processor becomes idle (a virtual one leaves its machine). So we poll for a
+ * moment first. A thread that needs our processor gets it soon after.
  */
 static void await_quick_threads(struct single *single)
 {
@@ -303,7 +309,7 @@ static void take_threads(struct single *single)
 	await_quick_threads(single);
 	while ((first = first_awaited(channel)) < channel->count) {
 		if (is_time_up(channel)) {
-			/* Our end is what lets a thread go that has not come to its stop. */
+			/* Only our end releases a thread that has not stopped. */
 			channel->leaves |= take_stopped_threads(single);
 			break;
 		}
@@ -312,7 +318,7 @@ static void take_threads(struct single *single)
 		ticking = true;
 		if (wait_for_stop(channel, &channel->slots[first], 0))
 			copy_and_release_thread(single, first);
-		else /* it must not hold up those behind it */
+		else /* it must not delay those behind it */
 			take_stopped_threads(single);
 	}
 	if (ticking)
@@ -346,9 +352,8 @@ struct scheduling {
 };
 
 /*
- * As long as we wait for a processor, so does who is stopped. Where it is permitted we come before
- * others; and a short slice makes that being woken means to run at once, as it is asked for little
- * at a time (Linux 6.12; others take no notice).
+ * While we wait for a processor, stopped threads wait, too. If permitted we take priority over
+ * others; and a short slice lets a woken thread run at once (Linux 6.12; older kernels ignore it).
  */
 static void shorten_own_slice(void)
 {
@@ -368,7 +373,7 @@ static void shorten_own_slice(void)
 	syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/* False when none came for long: as long as we live, so does the memory of our making. */
+/* False when none came for long: as long as we live, we keep a copy of our maker's memory. */
 static bool wait_for_call(struct snap_channel *channel, uint32_t served)
 {
 	const struct timespec patience = { .tv_sec = IDLE_SECONDS };
@@ -397,8 +402,8 @@ static bool make_reader(struct single *single)
 }
 
 /*
- * Until it is told to leave or is not asked for long, true; or until its end is to let threads run,
- * which nothing must delay: false.
+ * Serves calls. True: it was dismissed, or no call came for long. False: its end has to release
+ * threads, and nothing must delay that.
  */
 static bool serve_calls(struct single *single, uint32_t served)
 {
@@ -418,7 +423,10 @@ static bool serve_calls(struct single *single, uint32_t served)
 		channel->left_run_ns = snap_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		served++;
 		__atomic_store_n(&channel->done, served, __ATOMIC_RELEASE);
-		/* Who would be woken might take the processor that our end needs; he looks soon. */
+		/*
+		 * Otherwise the parent is not woken: it could take the processor that our end
+		 * needs, and it checks soon anyway.
+		 */
 		if (!channel->leaves)
 			syscall(SYS_futex, &channel->done, FUTEX_WAKE, 1, NULL, NULL, 0);
 	}
@@ -431,12 +439,15 @@ void snap_single_child(void *context)
 	uint32_t served = __atomic_load_n(&single.channel->done, __ATOMIC_ACQUIRE);
 
 	snap_priority_lower();
-	/* Who comes first within a session does not among all. */
+	/*
+	 * Priority inside a session does not count outside of it, so it becomes a session of its
+	 * own.
+	 */
 	snap_session_begin(single.channel->procfs_fd, FIRST_NICE);
 	snap_spawn_close_all_but(-1);
 	snap_ticks_set_up(on_alarm, single.ticks_place, &single);
 	shorten_own_slice();
-	/* Else the worker ends by itself when we do: one that was left behind may take its time. */
+	/* Else the worker ends when we do: waiting for a blocked one could take long. */
 	if (!make_reader(&single) || serve_calls(&single, served))
 		snap_workers_deinit(&single.pool);
 }

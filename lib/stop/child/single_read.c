@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Inside the worker of the child that makes single stops: reads the stacks of a thread that stands
- * still, up to where its mapping ends. Only the slot at hand is written to, as the child may have
- * given us up by now. Knows no phases.
+ * Inside the worker of the child that makes single stops: reads the stacks of a stopped thread, up
+ * to the end of its mapping. It writes only to the current slot, as the child may have given it up
+ * by now. Knows no phases.
  */
 #include "model/arch/registers.h"
 #include "stop/child/single.h"
@@ -12,12 +12,12 @@
 #include <sys/uio.h>
 
 enum {
-	UNKNOWN_STACK = 1 << 16, /* bytes to be read where nobody knows where the stack ends */
-	READY_STACKS = 1 << 20,  /* bytes that are there before the first stop */
+	UNKNOWN_STACK = 1 << 16, /* bytes to read if the end of the stack is unknown */
+	READY_STACKS = 1 << 20,  /* bytes that are made present before the first stop */
 	PAGE = 4096,
 };
 
-/* Bytes up to the first that cannot be read. */
+/* Reads bytes up to the first that cannot be read. */
 static size_t read_memory(const struct snap_pick *pick, uint64_t address, uint8_t *bytes,
 			  size_t size)
 {
@@ -27,7 +27,7 @@ static size_t read_memory(const struct snap_pick *pick, uint64_t address, uint8_
 	return got > 0 ? (size_t)got : 0;
 }
 
-/* Room for so many bytes, or for as many as there are; what is not used is given back. */
+/* Takes room for so many bytes, or all that is left; the unused part is given back. */
 static uint8_t *reserve_bytes(const struct snap_channel *channel, struct snap_region *region,
 			      uint64_t *size)
 {
@@ -58,7 +58,7 @@ static uint64_t start_of_stack(const struct snap_pick *pick, uint64_t sp)
 										: start;
 }
 
-/* The stack that a handler on another one interrupted. */
+/* Copies the stack that a handler on another one has interrupted. */
 static void copy_interrupted_stack(const struct snap_channel *channel, struct snap_slot *slot)
 {
 	struct snap_pick *pick = &slot->read;
@@ -105,7 +105,7 @@ static void copy_stack(const struct snap_channel *channel, struct snap_slot *slo
 	if (!bytes)
 		return;
 	thread->stack_size = read_memory(pick, start, bytes, size);
-	/* What is below sp may lie in another mapping, or in none. */
+	/* The bytes below sp may be in another mapping, or in none. */
 	if (!thread->stack_size && start / PAGE != sp / PAGE) {
 		start = sp & ~(uint64_t)(PAGE - 1);
 		thread->stack_size = read_memory(pick, start, bytes, size);
@@ -126,7 +126,7 @@ static void copy_stack(const struct snap_channel *channel, struct snap_slot *slo
 		copy_interrupted_stack(channel, slot);
 }
 
-/* After the stack: it is good without that. */
+/* After the stack, which is useful without the plan. */
 static void execute_plan(struct snap_channel *channel, struct snap_slot *slot)
 {
 	struct snap_thread_plan *plan = &channel->plans[channel->list.slot];

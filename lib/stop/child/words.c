@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Words that explain waits (stop/words.h): which of them are wanted of each process, once however
- * many threads name them, and the image that comes of it. They are further wants of the list of
- * stacks, so they cost no hand-over of their own. What lies in the stack that is copied of the
- * thread itself is not wanted.
+ * Words that explain waits (stop/words.h): finds which of them are wanted of each process, each
+ * once, and makes an image of them. They become further wants in the list of stacks, so they need
+ * no hand-over of their own. Words in the copied stack of the thread itself are not wanted.
  *
- * A want never crosses a page: what cannot be read is lost, and no more than that.
+ * A want never crosses a page, so one unreadable page costs only its own words.
  */
 #include "stop/words.h"
 #include "stop/child/internal.h"
@@ -20,26 +19,26 @@ enum {
 	WANTS_A_RANGE = 2,
 	SPARE_RANGES = 256,
 	LEAST_BYTES = 1 << 16, /* of a process … */
-	BYTES_A_THREAD = 656,  /* … and as much for each: 64 KiB for a hundred */
-	STACK_BYTES = 128,     /* of a list, at most, for a stack and an item of its own … */
-	ITEM_BYTES = 16,       /* … and for an item beside it: its sign and its mark */
+	BYTES_A_THREAD = 656,  /* … and for each of its threads: 64 KiB for a hundred */
+	STACK_BYTES = 128,     /* in a list, at most, for a stack with an item of its own … */
+	ITEM_BYTES = 16,       /* … and for the sign and the mark of an item */
 	SPARE_BYTES = 1 << 16,
-	ROOM_PARTS = 16,    /* of the room for stacks one part may be words */
+	ROOM_PARTS = 16,    /* one such part of the room for stacks may be words */
 	MOST_FUTEXES = 128, /* in one call (futex_waitv(2)) */
 	MOST_ARRAY = MOST_FUTEXES * 24,
 	/*
-	 * Between two ranges that are read as one: a read has a price of its own, that of some
-	 * hundred bytes. It is less than a page, so no page is touched that nobody named; and with
-	 * it a futex takes no more than its share of the room.
+	 * The gap between two ranges that are read as one: one read costs as much as some hundred
+	 * bytes. It is less than a page, so no other page is touched; and with it a futex takes no
+	 * more than its share of the room.
 	 */
 	MOST_GAP = 256,
 };
 
-/* What is wanted of a process, while it is collected. */
+/* A wanted range, while ranges are collected. */
 struct snap_words_range {
 	uint64_t address;
 	uint32_t size;
-	uint32_t tracee; /* who names it */
+	uint32_t tracee; /* the thread whose call names it */
 };
 
 static bool wants_words(const struct snap_tracer *tracer)
@@ -69,7 +68,7 @@ struct snap_expected_words snap_tracer_expected_words(const struct snap_tracer *
 	};
 }
 
-/* Whether there is room for so many things, beside what the list of stacks will take. */
+/* Whether there is room for so many things, besides that for the list of stacks. */
 static bool has_list_room(const struct snap_tracer *tracer, size_t count, size_t size)
 {
 	uint64_t stacks = tracer->count * (uint64_t)STACK_BYTES + SPARE_BYTES;
@@ -84,7 +83,7 @@ static uint32_t process_of(const struct snap_tracer *tracer, const struct snap_w
 	return tracer->tracees[range->tracee].process;
 }
 
-/* In the order of processes and addresses. */
+/* The order of processes and addresses. */
 static bool is_before(const struct snap_tracer *tracer, const struct snap_words_range *a,
 		      const struct snap_words_range *b)
 {
@@ -107,7 +106,7 @@ static void merge_runs(const struct snap_tracer *tracer, const struct snap_words
 	}
 }
 
-/* Where they lie when they are sorted: `ranges` or `spare`. qsort(3) may allocate. */
+/* Sorts into `ranges` or `spare`, and returns which. qsort(3) may allocate. */
 static struct snap_words_range *sort_ranges(const struct snap_tracer *tracer,
 					    struct snap_words_range *ranges,
 					    struct snap_words_range *spare, size_t count)
@@ -131,7 +130,7 @@ static struct snap_words_range *sort_ranges(const struct snap_tracer *tracer,
 	return ranges;
 }
 
-/* Whether the copy of the thread's own stack will have it. */
+/* Whether the copy of the thread's own stack will include it. */
 static bool is_in_stack(const struct snap_need *need, uint64_t most,
 			const struct snap_word_range *range)
 {
@@ -141,7 +140,7 @@ static bool is_in_stack(const struct snap_need *need, uint64_t most,
 	       size - (range->address - need->address) >= range->size;
 }
 
-/* All ranges that calls name, in no order; how many. */
+/* Collects all ranges that calls name, in no order; returns their number. */
 static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
 			     struct snap_words_range *ranges, size_t capacity)
 {
@@ -165,7 +164,7 @@ static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
 
 			if (is_in_stack(&tracer->needs[i], most, &named[k]))
 				continue;
-			/* Many wait for one lock, one after the other. */
+			/* Many threads in a row wait for one lock. */
 			if (last && last->address == named[k].address &&
 			    last->size == named[k].size &&
 			    process_of(tracer, last) == tracee->process)
@@ -183,7 +182,7 @@ struct wants {
 	struct snap_tracer *tracer;
 	struct snap_want *wants;
 	size_t count, capacity;
-	uint64_t bytes, most; /* of the process at hand */
+	uint64_t bytes, most; /* of the current process */
 };
 
 static void add_want(struct wants *wants, uint64_t address, uint64_t size, uint32_t tracee)
@@ -197,8 +196,8 @@ static void add_want(struct wants *wants, uint64_t address, uint64_t size, uint3
 }
 
 /*
- * Page by page. Of several pages those are left out that are not mapped, as a failure costs the
- * others of the list time. A single one is tried in any case: the maps may be somewhat old.
+ * Adds wants page by page. Of several pages the unmapped ones are left out, as a failure delays the
+ * rest of the list. A single page is always tried: the maps may be slightly out of date.
  */
 static void add_wants(struct wants *wants, uint64_t start, uint64_t end, uint32_t tracee)
 {
@@ -216,7 +215,7 @@ static void add_wants(struct wants *wants, uint64_t start, uint64_t end, uint32_
 	}
 }
 
-/* Those of one process, which overlap or are near each other, as one. */
+/* Joins ranges of one process that overlap or are near each other. */
 static size_t join_ranges(struct wants *wants, const struct snap_words_range *ranges, size_t count)
 {
 	uint32_t process = process_of(wants->tracer, &ranges[0]);
@@ -244,12 +243,12 @@ static void list_words(struct snap_tracer *tracer, const struct snap_words_range
 		       size_t count)
 {
 	struct snap_words *words = &tracer->words;
-	/* A range may lie on two pages, and one of several on as many as it has bytes for. */
+	/* A range may be on two pages, and a joined one on as many as its size needs. */
 	size_t capacity = WANTS_A_RANGE * count + SPARE_RANGES;
 	struct wants wants = { .tracer = tracer, .capacity = capacity };
 	uint32_t process = UINT32_MAX;
 
-	/* They come into the list of stacks once more, in items. */
+	/* They are copied into the list of stacks, in items. */
 	if (has_list_room(tracer, capacity,
 			  2 * sizeof(*wants.wants) + sizeof(struct snap_copy_item) + ITEM_BYTES))
 		wants.wants = snap_region_new_array(&tracer->lists, capacity, struct snap_want);
@@ -289,7 +288,7 @@ void snap_tracer_find_words(struct snap_tracer *tracer, uint64_t most)
 
 /* ---- what leads further ---- */
 
-/* The array of a call that waits for several futexes, as it was copied; how much of it. */
+/* Finds the copied array of a call that waits for several futexes; returns its size. */
 static size_t read_array(const struct snap_tracer *tracer, const struct snap_tracee *tracee,
 			 const struct snap_thread_call *call, uint8_t *ret, size_t most)
 {
@@ -310,7 +309,7 @@ static size_t read_array(const struct snap_tracer *tracer, const struct snap_tra
 	return range.size;
 }
 
-/* The ranges around futexes that arrays name; how many. */
+/* Collects the ranges around futexes that arrays name; returns their number. */
 static size_t collect_named(struct snap_tracer *tracer, struct snap_words_range *ranges,
 			    size_t capacity)
 {
@@ -325,7 +324,7 @@ static size_t collect_named(struct snap_tracer *tracer, struct snap_words_range 
 		struct snap_thread_call call;
 		size_t size, named;
 
-		/* Who is asked again for what stalled once, stalls again. */
+		/* A process that stalled once would stall again. */
 		if (!thread->registers_size || snap_tracer_process(tracer, tracee)->stalled)
 			continue;
 		call = snap_wait_call_of(arch, thread);
@@ -363,7 +362,7 @@ bool snap_tracer_find_more_words(struct snap_tracer *tracer)
 
 /* ---- what came of it ---- */
 
-/* With those of the first list, and room for as many more; they are sorted later. */
+/* An image with the pieces of the first list, and room for more; they are sorted later. */
 static struct snap_memory_image *image_with_room(struct snap_tracer *tracer,
 						 struct snap_traced *traced, uint32_t more)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A first look at what a process may be: see candidate.h. */
+/* A first look for managed runtimes: see candidate.h. */
 #include "stop/plan/candidate.h"
 
 #include "model/options.h"
@@ -8,7 +8,7 @@
 
 enum {
 	PAGE = 4096,
-	MOST_DATA = 4, /* files whose data is looked at, and how much of it */
+	MOST_DATA = 4, /* files whose data is searched, and the bytes of it */
 	MOST_DATA_BYTES = 64 << 10,
 };
 
@@ -31,13 +31,13 @@ static unsigned runtimes_of_name(const char *path)
 		return SNAP_RUNTIME_PHP;
 	if (begins_with(name, "jvm.so"))
 		return SNAP_RUNTIME_JAVA;
-	/* A module of an interpreter that goes by another name. */
+	/* A module of an interpreter whose program has another name. */
 	return strstr(name, ".cpython-") ? SNAP_RUNTIME_CPYTHON : 0;
 }
 
 /* ---- marks of Go ---- */
 
-/* The name of a note that stands in the first page of a program: its id of the build. */
+/* Searches the first page of a program for the name of a note: that of Go's build id. */
 static bool has_go_note(const uint8_t *bytes, size_t size)
 {
 	const uint32_t go = 'G' | 'o' << 8;
@@ -52,7 +52,10 @@ static bool has_go_note(const uint8_t *bytes, size_t size)
 	return found;
 }
 
-/* What programs without that id have as well: at the beginning of their data, or a little behind. */
+/*
+ * Searches for a mark that programs without that id have as well: at or near the beginning of their
+ * data.
+ */
 static bool has_build_info(const uint8_t *bytes, size_t size)
 {
 	static const char mark[] = "\xff Go buildinf:";
@@ -63,7 +66,7 @@ static bool has_build_info(const uint8_t *bytes, size_t size)
 	return false;
 }
 
-/* Libraries of the system are none of Go's. */
+/* Libraries of the system are not made by Go. */
 static bool is_system_library(const char *path)
 {
 	return strstr(path, ".so") && (begins_with(path, "/lib") || begins_with(path, "/usr/lib"));
@@ -85,7 +88,10 @@ static bool has_go_mapping(const struct snap_candidate *candidate, const struct 
 	return false;
 }
 
-/* Programs, and libraries that do not say that they are: the first writable mapping of each. */
+/*
+ * Checks the first writable mapping of each program, and of each library outside the system's
+ * folders.
+ */
 static bool has_go_data(const struct snap_candidate *candidate)
 {
 	const struct snap_space *space = candidate->space;

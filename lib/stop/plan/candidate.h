@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which processes may have a managed runtime at all: a first look, by the names of mapped files and
- * by two marks that Go's linker leaves. It decides whom a parser is asked about, so a wrong yes
- * costs time, and who has none pays microseconds. Knows nothing else of runtimes.
+ * Candidate: finds processes that may have a managed runtime, by the names of mapped files and by
+ * two marks of Go's linker. A parser is asked about these processes alone, so a wrong yes costs
+ * time, and a process without a runtime costs microseconds. Knows nothing else of runtimes.
  */
 #ifndef SNAP_STOP_PLAN_CANDIDATE_H
 #define SNAP_STOP_PLAN_CANDIDATE_H

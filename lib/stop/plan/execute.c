@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From a plan to its tables, step by step: see execute.h. A step asks for records (fields.c says
- * where), which are fetched many at a time (fetch.c).
+ * Executes a plan step by step, from table to table: see execute.h. A step requests records
+ * (fields.c says where), and fetch.c reads many of them at a time.
  */
 #include "stop/plan/execute.h"
 
@@ -11,10 +11,10 @@
 #include <string.h>
 
 enum {
-	FEW = 1 << 10,          /* slots of a table that begins */
+	FEW = 1 << 10,          /* slots of a new table */
 	READY_BYTES = 64 << 10, /* of each array are made present beforehand … */
 	READY_PART = 32,        /* … and that part of an image */
-	HEAP_PAGES = 256,       /* that are asked about, and read, together */
+	HEAP_PAGES = 256,       /* that are queried, and read, together */
 };
 
 /* ---- memory for notes ---- */
@@ -37,12 +37,12 @@ static void *carve(struct snap_region *work, size_t size)
 {
 	uint8_t *start = work->next;
 
-	/* Without memory it is only counted: that is no pointer to add to. */
+	/* With a NULL region this only counts, and NULL is no pointer to add to. */
 	work->next = (uint8_t *)((uintptr_t)start + page_round(size));
 	return start;
 }
 
-/* Where in the work memory what lies; returns how much of it there is. */
+/* Lays out the work memory, and returns its size. */
 static size_t lay_out(struct snap_plan_run *run, const struct snap_plan_budget *budget,
 		      struct snap_region work)
 {
@@ -86,7 +86,7 @@ void snap_plan_get_ready(struct snap_region work, const struct snap_plan_budget 
 
 /* ---- records of a step ---- */
 
-/* What is done with each target of a step. */
+/* Handles one target of a step. */
 typedef void take_target(struct snap_plan_run *run, const struct snap_plan_view *view,
 			 const struct snap_plan_target *target);
 
@@ -117,7 +117,7 @@ static void take_list(struct snap_plan_run *run, const struct snap_plan_view *vi
 	};
 }
 
-/* The fields of one record, `base` further on, `rep` times. */
+/* Takes the fields of one record, shifted by `base`, `rep` times. */
 static void take_fields(struct snap_plan_run *run, const struct snap_plan_view *view, uint64_t base,
 			take_target *take)
 {
@@ -167,7 +167,9 @@ static void take_source(struct snap_plan_run *run, take_target *take)
 
 /* ---- the ops that take more than that ---- */
 
-/* The elements of the arrays that were just read, which are no records of the step. */
+/*
+ * Requests the elements of the arrays that were just read; the arrays are no records of the step.
+ */
 static void make_each(struct snap_plan_run *run, struct snap_plan_table *table)
 {
 	size_t first = run->record_count, end;
@@ -196,7 +198,7 @@ static void make_each(struct snap_plan_run *run, struct snap_plan_table *table)
 	snap_plan_fetch(run);
 }
 
-/* One step of all lists at a time. */
+/* Follows all lists together, one element of each at a time. */
 static void make_walk(struct snap_plan_run *run)
 {
 	run->list_count = 0;
@@ -226,7 +228,7 @@ static bool is_heap(const struct snap_map *map)
 	       (!map->path || strncmp(map->path, "[v", 2) != 0);
 }
 
-/* Runs of pages that are in memory, at most *left bytes. */
+/* Requests runs of pages that are in memory, at most *left bytes. */
 static void take_pages(struct snap_plan_run *run, uint64_t address, const bool *pages, size_t count,
 		       uint64_t *left)
 {
@@ -300,7 +302,7 @@ void snap_plan_execute(const struct snap_plan_task *task, struct snap_region *ro
 	uint64_t most = task->budget.bytes;
 
 	*image = (struct snap_memory_image){ .step_count = task->plan->step_count };
-	/* Until they are done: who executes them may be ended at any moment. */
+	/* Until the steps are done: the process that executes them may be ended at any moment. */
 	for (uint32_t i = 0; i < task->plan->step_count; i++)
 		image->steps[i].cut = SNAP_PLAN_CUT_TIME;
 	lay_out(&run, &task->budget, task->work);

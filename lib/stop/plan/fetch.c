@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Requests become bytes: see internal.h. Sorted by address, those that are near each other are read
- * in one piece, many pieces in one call. A call ends at the first page that cannot be read; what
- * begins on that page is given up, the rest is asked for again.
+ * Fetches requests: see internal.h. They are sorted by address, near ones are read in one piece,
+ * and many pieces in one call. A call ends at the first page that cannot be read. Requests that
+ * begin on that page are given up; the rest is requested again.
  */
 #include "base/clock.h"
 #include "stop/plan/internal.h"
@@ -11,9 +11,9 @@
 
 enum {
 	NEAR_BYTES = 1024,
-	PRESENT_BYTES = 64 << 10, /* of the room are made present ahead */
+	PRESENT_BYTES = 64 << 10, /* of the room that are made present in advance */
 	FEW_REQUESTS = 48,        /* are sorted in place */
-	DIGITS = 7,               /* bytes of an address that count */
+	DIGITS = 7,               /* bytes of an address that are used */
 	FAULTS_A_LOOK = 64,
 };
 
@@ -65,7 +65,7 @@ static void sort_few(struct snap_plan_request *requests, size_t count)
 	}
 }
 
-/* By one byte of the addresses after the other, but for those that are the same in all. */
+/* A radix sort, byte by byte; bytes that are equal in all addresses are skipped. */
 static void sort_many(struct snap_plan_run *run)
 {
 	uint32_t counts[DIGITS][256] = { { 0 } };
@@ -130,7 +130,7 @@ static bool is_same_file(const struct snap_map *a, const struct snap_map *b)
 	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
 
-/* Once it was writable: the front of a data segment that holds what was relocated. */
+/* The mapping was writable once: it is the relocated front of a data segment. */
 static bool is_relocated(const struct snap_plan_run *run, const struct snap_map *map)
 {
 	const struct snap_map *next = map + 1;
@@ -152,7 +152,7 @@ static bool is_left_out(struct snap_plan_run *run, const struct snap_plan_reques
 
 /* How far a fetch has come. */
 struct cursor {
-	size_t request; /* the first one that is not read to its end */
+	size_t request; /* the first request that is not read to its end */
 	uint64_t from;  /* addresses below are done */
 };
 
@@ -162,8 +162,8 @@ static uint64_t end_of(const struct snap_plan_request *request)
 }
 
 /*
- * A list whose records lie beside each other: as deep recursion makes frames. Its whole page is read
- * with one of them, as those that follow are there, too.
+ * A list whose records are near each other, as the frames of deep recursion. The whole page is read
+ * with one record, as the next records are on it, too.
  */
 static bool goes_on_nearby(const struct snap_plan_run *run, const struct snap_plan_request *request)
 {
@@ -175,7 +175,7 @@ static bool goes_on_nearby(const struct snap_plan_run *run, const struct snap_pl
 					     : list->last - request->address < SNAP_PLAN_PAGE;
 }
 
-/* As much of the page where a piece begins as was not read, if there is room for that. */
+/* Extends a piece to the unread part of its page, if there is room. */
 static void take_page(const struct cursor *cursor, uint64_t most, uint64_t *start, uint64_t *end)
 {
 	uint64_t first = *start & ~(uint64_t)(SNAP_PLAN_PAGE - 1), last = first + SNAP_PLAN_PAGE;
@@ -188,7 +188,7 @@ static void take_page(const struct cursor *cursor, uint64_t most, uint64_t *star
 	*end = last;
 }
 
-/* A piece for the next wanted requests, at most `most` bytes; false: there is nothing left. */
+/* Makes a piece for the next wanted requests, at most `most` bytes; false: there are none. */
 static bool next_piece(struct snap_plan_run *run, struct cursor *cursor, uint64_t most,
 		       struct iovec *piece, size_t *first_ret)
 {
@@ -213,7 +213,7 @@ static bool next_piece(struct snap_plan_run *run, struct cursor *cursor, uint64_
 		if (requests[i].offset == SNAP_PLAN_WANTED && end_of(&requests[i]) > end)
 			end = end_of(&requests[i]);
 	}
-	/* What is too long for one call goes on where it ended. */
+	/* A request that is too long for one call continues in the next one. */
 	cursor->request = end - start > most ? *first_ret : i;
 	if (end - start > most)
 		end = start + most;
@@ -222,7 +222,7 @@ static bool next_piece(struct snap_plan_run *run, struct cursor *cursor, uint64_
 	return true;
 }
 
-/* How many bytes of the room a call may take; the first that finds none says so. */
+/* The bytes of the room that a call may take; without any, the cut is noted. */
 static uint64_t room_for_call(struct snap_plan_run *run)
 {
 	uint64_t pieces = SNAP_PLAN_CALL_PIECES * sizeof(struct snap_memory_piece);
@@ -236,7 +236,7 @@ static uint64_t room_for_call(struct snap_plan_run *run)
 	return room < SNAP_PLAN_CALL_BYTES ? room : SNAP_PLAN_CALL_BYTES;
 }
 
-/* What is written for the first time costs less when its pages are asked for together. */
+/* Pages that are made present together cost less than one by one. */
 static void make_present(struct snap_plan_run *run, uint64_t size)
 {
 	uint8_t *from = run->present > run->room->next ? run->present : run->room->next;
@@ -250,7 +250,10 @@ static void make_present(struct snap_plan_run *run, uint64_t size)
 	snap_region_prefault(&rest, (size_t)(run->present - from));
 }
 
-/* Behind the page that could not be read: what begins there, or before it, has ended. */
+/*
+ * Continues behind the page that could not be read: requests that begin on it, or before it, are
+ * done.
+ */
 static void skip_page(struct snap_plan_run *run, struct cursor *cursor, size_t request,
 		      uint64_t address)
 {
@@ -264,7 +267,7 @@ static void skip_page(struct snap_plan_run *run, struct cursor *cursor, size_t r
 		snap_plan_look_at_clock(run);
 }
 
-/* One call; false: all is read, or no more can be. */
+/* Makes one call; false: all is read, or nothing more can be. */
 static bool read_some(struct snap_plan_run *run, struct cursor *cursor)
 {
 	struct iovec pieces[SNAP_PLAN_CALL_PIECES];
@@ -278,7 +281,9 @@ static bool read_some(struct snap_plan_run *run, struct cursor *cursor)
 	if (!count || snap_plan_look_at_clock(run))
 		return false;
 	make_present(run, total);
-	/* Whoever takes over an image that is less than whole keeps away from what is read now. */
+	/*
+	 * A process that takes over an incomplete image must not use the bytes that are being read.
+	 */
 	run->room->next = bytes + total;
 	got = run->task->source.read(run->task->source.context, bytes, pieces, count);
 	got = got < total ? got : total;
@@ -303,7 +308,7 @@ static bool read_some(struct snap_plan_run *run, struct cursor *cursor)
 
 /* ---- records ---- */
 
-/* The pieces of this fetch are as sorted as its requests are. */
+/* Finds the bytes of a request. The pieces of this fetch are sorted, as its requests are. */
 static void take_bytes(struct snap_plan_run *run, struct snap_plan_request *request, size_t *index)
 {
 	const struct snap_memory_piece *piece = NULL;
@@ -328,7 +333,7 @@ static void follow_list(struct snap_plan_run *run, const struct snap_plan_reques
 					     request->got };
 	uint64_t next, at = run->step->next;
 
-	/* Where that lies before the record, or behind it, there is no number. */
+	/* An address outside the record gives no number. */
 	if ((run->step->flags & SNAP_PLAN_INSIDE) && snap_plan_number(&view, at, 8, &at))
 		at += (uint64_t)(int64_t)run->step->next_add - view.address;
 	run->lists[request->list].last = request->address;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Where the fields of a record lead: see internal.h. Pure arithmetic on numbers that somebody may
- * have chosen; nothing here can overflow without being noticed.
+ * Where the fields of a record point to: see internal.h. Pure arithmetic on numbers that an
+ * adversary may have chosen; every overflow is noticed.
  */
 #include "stop/plan/internal.h"
 
@@ -82,7 +82,7 @@ bool snap_plan_skip(const struct snap_plan_step *step, const struct snap_plan_vi
 		return true;
 	if (!snap_plan_number(view, base + step->skip, step->skip_width, &number))
 		return false;
-	/* Further on than any record is long. */
+	/* No record is that long. */
 	if (number > SNAP_PLAN_WANTED)
 		return false;
 	*ret = number * step->skip_factor;
@@ -101,7 +101,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* What the count or size field says, with all that is done to it. */
+/* The value of the count or size field, after all operations of the step. */
 static bool read_count(const struct snap_plan_step *step, const struct snap_plan_view *view,
 		       uint64_t shift, uint64_t *ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An image as it was left by snap_plan_execute() becomes one that can be read: its pieces are
- * sorted, and what was read twice is there once. Done when the process runs again.
+ * Makes the image that snap_plan_execute() left readable: sorts its pieces, and removes what was
+ * read twice. Done when the process runs again.
  */
 #include "stop/plan/execute.h"
 

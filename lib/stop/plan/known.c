@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What was read, by address, and which addresses a table has: see internal.h. Both are hash tables
- * in memory that was laid out before. Who makes addresses collide gains that some are read twice:
- * no search is longer than a few slots.
+ * in memory that was laid out before. An adversary who makes addresses collide only causes some to
+ * be read twice: no search is longer than a few slots.
  */
 #include "base/table.h"
 #include "stop/plan/internal.h"
@@ -11,12 +11,12 @@
 
 enum {
 	MOST_PROBES = 32,
-	ADDRESS_BITS = 57, /* of user space, with room for more than there is */
+	ADDRESS_BITS = 57, /* of user space, with some to spare */
 };
 
 /* ---- pieces by page ---- */
 
-/* Neighbours lie side by side: requests come sorted. */
+/* Neighbouring pages are in neighbouring slots, as requests are sorted. */
 static size_t slot_of(uint64_t page, size_t size)
 {
 	return (snap_hash_mix(page / 8) * 8 + page % 8) & (size - 1);
@@ -37,7 +37,7 @@ static void note_page(struct snap_plan_run *run, uint64_t page, uint32_t piece)
 	}
 }
 
-/* False: there is no time any more. */
+/* False: the time is up. */
 static bool note_pages(struct snap_plan_run *run, uint32_t index)
 {
 	const struct snap_memory_piece *piece = &run->after[-1 - (ptrdiff_t)index];
@@ -100,7 +100,7 @@ bool snap_plan_add_piece(struct snap_plan_run *run, uint64_t address, const uint
 
 	run->bytes += size;
 	run->image->bytes = run->bytes;
-	/* The rest of what took more than one call. */
+	/* The rest of a request that took more than one call. */
 	if (run->piece_count > run->paged_pieces && last->address + last->size == address &&
 	    last->bytes + last->size == bytes) {
 		__atomic_store_n(&last->size, last->size + size, __ATOMIC_RELEASE);
@@ -123,7 +123,7 @@ static bool put_address(struct snap_plan_run *run, uint64_t key)
 	size_t slot = snap_hash_mix(key) & (run->seen_size - 1);
 	uint64_t generation = key >> ADDRESS_BITS;
 
-	/* Slots of other tables are as good as free. */
+	/* Slots of other tables count as free. */
 	for (unsigned i = 0; i < MOST_PROBES; i++) {
 		uint64_t *entry = &run->seen[(slot + i) & (run->seen_size - 1)];
 
@@ -135,11 +135,11 @@ static bool put_address(struct snap_plan_run *run, uint64_t key)
 		run->seen_count++;
 		return true;
 	}
-	/* It may be there: then it is taken twice, and read once. */
+	/* The address may be there already: then it is taken twice, and read once. */
 	return true;
 }
 
-/* Twice the size, behind the one before: room for all sizes was laid out. */
+/* Makes a table of twice the size behind the old one: room for all sizes was laid out. */
 static void grow_seen(struct snap_plan_run *run)
 {
 	const uint64_t *before = run->seen;

@@ -54,8 +54,8 @@ static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ran
 }
 
 /*
- * Without mappings: it costs less to read some bytes of files than to say where these are mapped.
- * It was checked when it came, and is once more.
+ * Without mappings: reading some bytes of files costs less than passing on their mappings. The plan
+ * was checked when it came, and is checked again.
  */
 void snap_thread_plan_execute(struct snap_thread_plan *plan, struct snap_region work,
 			      int64_t most_ns, struct snap_region *room)
