@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a process can make sleep: the bytes of its arguments lie in its memory, and a question about
- * its files is answered by whoever serves them. Since Linux 6.18 an exec, which may wait for whoever
- * serves the files that it closes, holds who reads stat, who follows or reads a link of the process
- * (exe, root, namespaces), who opens its memory, mappings or calls, and pidfd_getfd(2). So a worker
- * asks, a list of processes at a time (base/workers.h), and hands over what it has opened; who does
- * not answer in time is known by that. Discovery itself reads what does not sleep: status, comm,
- * control groups, maps of users, lists of threads, lstat of links, and opens directories and pidfds.
+ * Ask: makes the reads that a process can block. Its arguments are in its memory, and the server of
+ * a file system answers questions about its files. Since Linux 6.18 also an exec, which may wait
+ * for the server of the files that it closes, blocks many calls: reading stat, following or reading
+ * a link of the process (exe, root, namespaces), opening its memory, mappings or calls, and
+ * pidfd_getfd(2). So a worker asks a list of processes at a time (base/workers.h), and hands over
+ * what it has opened. A process that does not answer in time is marked. Discovery itself reads only
+ * what a process cannot block: status, comm, control groups, maps of users, lists of threads, lstat
+ * of links; and it opens directories and pidfds.
  *
- * Answers go to shared memory that is used in turns: a worker that was given up may still write to
- * what it was given.
+ * Answers go to two shared memories in turn, as a worker that was given up may still write to the
+ * last one.
  */
 #include "base/clock.h"
 #include "base/shared_memory.h"
@@ -27,12 +28,12 @@ enum {
 	MOST_RECORDS = 2 * SNAP_MAX_PROCESSES,
 	TURNS = 2,
 	TEXTS = 48 << 20,     /* bytes of all arguments and paths of a list */
-	SHARE = 256,          /* one process may have such a part of what is left … */
+	SHARE = 256,          /* one process may use such a part of the rest … */
 	LEAST_ARGS = 1 << 10, /* … or so many bytes */
 	PATIENCE_NS = SNAP_ASK_PATIENCE_MS * 1000000,
-	ALONE_NS = 1000000000,             /* for one that is asked alone, and a worker */
-	EACH_NS = 1000000,                 /* what one costs at most where all respond */
-	MOST_LEFT = SNAP_WORKERS_MOST / 2, /* workers behind, of one that is lent */
+	ALONE_NS = 1000000000,             /* for a process that is asked alone, worker included */
+	EACH_NS = 1000000,                 /* the most that one costs if all respond */
+	MOST_LEFT = SNAP_WORKERS_MOST / 2, /* workers left behind, of a pool that is lent */
 };
 
 /* One process. */
@@ -41,11 +42,11 @@ struct record {
 	/* the answer */
 	uint32_t stage;     /* enum snap_ask_stage */
 	uint32_t is_called; /* its program's file has a name that ends in " (deleted)" */
-	int32_t status;     /* of the arguments: their size, or a negative errno; of the stat */
-	int32_t exe_size;   /* the same of its program's path */
-	bool wants_files;   /* part of the question */
-	bool is_linked; /* the two of exe are there, and the next: before it is asked for more */
-	bool is_free;   /* in the caller's user namespace */
+	int32_t status; /* the size of the arguments, or a negative errno, also that of the stat */
+	int32_t exe_size; /* the same of its program's path */
+	bool wants_files; /* input */
+	bool is_linked;   /* exe, exe_size and is_free are set; more may follow */
+	bool is_free;     /* in the caller's user namespace */
 	char *args, *exe;
 	struct snap_stat stat;
 };
@@ -54,7 +55,7 @@ struct record {
 struct shared {
 	uint8_t memory[TURNS][TEXTS]; /* at its beginning, so each begins at a page */
 	size_t first;                 /* record of the list */
-	uint32_t list;                /* its number */
+	uint32_t list;                /* the number of the list */
 	struct snap_region texts;
 	uint8_t marks[MOST_RECORDS];
 	struct record records[MOST_RECORDS];
@@ -65,11 +66,11 @@ struct files {
 	int root_fd, exe_fd;
 };
 
-/* What a worker says of files that it hands over: the list, whose they are, and which. */
+/* The tag of files that a worker hands over: the list, the process, and which files. */
 enum {
 	TAG_ROOT = 1 << 0,
 	TAG_EXE = 1 << 1,
-	TAG_INDEX = 2, /* bits before them */
+	TAG_INDEX = 2, /* number of the bits before */
 	TAG_LIST = 32,
 };
 
@@ -80,7 +81,7 @@ struct snap_asker {
 	char *buffer; /* each worker has a copy */
 	size_t count; /* of the list */
 	unsigned turn;
-	struct files files[SNAP_ASK_FILES]; /* by the last list that asked for them */
+	struct files files[SNAP_ASK_FILES]; /* of the last list that asked for files */
 	uint32_t patience;                  /* percent */
 	struct snap_region room;            /* to be lent */
 	uint8_t *room_base;                 /* NULL: there is none */
@@ -93,7 +94,10 @@ static void begin_stage(struct record *record, enum snap_ask_stage stage)
 	__atomic_store_n(&record->stage, stage, __ATOMIC_RELAXED);
 }
 
-/* As far as is known here, without a question to the file system: then nobody need be asked. */
+/*
+ * Whether the file has no name any more, as far as is known here: then the file system need not be
+ * asked.
+ */
 static bool has_no_name(int process_fd)
 {
 	struct statx status;
@@ -103,7 +107,7 @@ static bool has_no_name(int process_fd)
 	       status.stx_mask & STATX_NLINK && status.stx_nlink == 0;
 }
 
-/* A file may truly be called "x (deleted)": then it is found under that name. */
+/* A file may really have the name "x (deleted)": then it is found under that name. */
 static bool is_called(int process_fd, const char *path)
 {
 	_cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -155,7 +159,7 @@ static int32_t read_arguments(const struct snap_asker *asker, struct record *rec
 	return length > 0 && !record->args ? -ENOMEM : (int32_t)length;
 }
 
-/* What follows may not come back. */
+/* The calls that follow may not return. */
 static void set_linked(struct record *record)
 {
 	__atomic_store_n(&record->is_linked, true, __ATOMIC_RELEASE);
@@ -168,14 +172,14 @@ static void ask_living(const struct snap_asker *asker, struct record *record, in
 
 	record->is_free = !snap_credentials_are_confined(fd);
 	read_program(asker, record, fd);
-	/* A leader that has exited tells nothing any more; a thread that it left behind does. */
+	/* A leader that has exited has no program any more; a thread that it left behind has. */
 	if (snap_procfs_is_gone(record->exe_size))
 		survivor_fd = snap_procfs_open_survivor(&asker->procfs, fd, &state);
 	if (survivor_fd >= 0)
 		read_program(asker, record, survivor_fd);
 	set_linked(record);
 	record->status = read_arguments(asker, record, survivor_fd < 0 ? fd : survivor_fd);
-	/* Of one that may not be read only this tells. */
+	/* Only this finds a survivor of a process that may not be read. */
 	if (record->status == 0 && survivor_fd < 0)
 		survivor_fd = snap_procfs_open_survivor(&asker->procfs, fd, &state);
 	if (record->status == 0 && survivor_fd >= 0)
@@ -211,7 +215,7 @@ static void ask_for_program(void *context, uint32_t item)
 	set_linked(record);
 }
 
-/* Both are mere names (O_PATH); which of them there are, the tag tells. */
+/* Hands over O_PATH descriptors of the two; the tag says which of them there are. */
 static void hand_over_files(const struct snap_asker *asker, int from, uint64_t tag)
 {
 	int fds[2];
@@ -247,7 +251,9 @@ static void ask_files(void *context, uint32_t item)
 	hand_over_files(asker, survivor_fd < 0 ? fd : survivor_fd, tag);
 }
 
-/* Since Linux 6.18 stat waits for an exec, which waits for whoever serves the files it closes. */
+/*
+ * Since Linux 6.18 stat waits for an exec, which waits for the server of the files that it closes.
+ */
 static void ask_stat(void *context, uint32_t item)
 {
 	const struct snap_asker *asker = context;
@@ -257,7 +263,7 @@ static void ask_stat(void *context, uint32_t item)
 	record->status = snap_procfs_task_stat(asker->procfs.root_fd, record->pid, &record->stat);
 }
 
-/* ---- who asks ---- */
+/* ---- the asking side ---- */
 
 static void close_files(struct snap_asker *asker)
 {
@@ -277,7 +283,7 @@ void snap_asker_begin(struct snap_asker *asker, size_t most)
 		shared->first = 0;
 	asker->count = 0;
 	close_files(asker);
-	/* What the last list left is of no use any more, and may be large. */
+	/* The texts of the last list are not needed any more, and may be large. */
 	texts = shared->memory[asker->turn % TURNS];
 	if (shared->texts.next > texts)
 		madvise(texts, TEXTS, MADV_REMOVE);
@@ -331,7 +337,7 @@ void snap_asker_run_programs(struct snap_asker *asker, int64_t most_ns, int64_t 
 	run_list(asker, ask_for_program, most_ns, until_ns);
 }
 
-/* False: they are none of this list, or there are not as many as were sent. */
+/* False: they are not of this list, or some are missing. */
 static bool keep_files(struct snap_asker *asker, uint64_t tag, const int *fds, size_t count)
 {
 	size_t index = (uint32_t)tag >> TAG_INDEX;
@@ -421,7 +427,7 @@ int snap_asker_patience_ms(const struct snap_asker *asker)
 
 bool snap_asker_prepare(struct snap_asker *asker, bool may_lend)
 {
-	/* Workers see what was mapped when they were made; without room nothing is lent. */
+	/* Workers see only what was mapped when they were made; without room nothing is lent. */
 	if (may_lend && !asker->room_base &&
 	    !snap_error_ignore(snap_shared_scratch_create(SNAP_ASKER_ROOM, &asker->room)))
 		asker->room_base = asker->room.next;
@@ -430,7 +436,7 @@ bool snap_asker_prepare(struct snap_asker *asker, bool may_lend)
 
 bool snap_asker_lend(struct snap_asker *asker, struct snap_asker_loan *ret)
 {
-	/* Where processes have held so many already, the rest would soon be used up. */
+	/* After processes have blocked so many workers, the rest would soon be used up. */
 	if (!asker->room.next || snap_workers_left(&asker->pool) > MOST_LEFT)
 		return false;
 	*ret = (struct snap_asker_loan){ .pool = &asker->pool,
@@ -480,7 +486,7 @@ static struct stacksnap_error *make_asker(struct snap_asker *asker,
 	};
 	if (asker->procfs.root_fd < 0)
 		return snap_error_os(errno, "cannot read processes");
-	/* From here on it is copied: what changes is in shared memory. */
+	/* Workers have a copy of the asker from here on: what changes is in shared memory. */
 	error = snap_workers_init(&asker->pool, 0, asker->procfs.root_fd,
 				  flags | SNAP_WORKERS_GIVE);
 	return error ? snap_error_os(error, "cannot create a process") : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Discover: see discover.h. First the tree, as fast as it can be read, since it changes meanwhile;
- * then what takes longer, one process after the other.
+ * Discover: see discover.h. First the tree is read, as fast as possible, since it changes
+ * meanwhile; then what takes longer, process by process.
  */
 #include "discover/discover.h"
 
@@ -14,19 +14,20 @@
 #include <sys/utsname.h>
 
 enum {
-	LIVE_OTHERS = 64,    /* descriptors left to everybody else at least, and a quarter of all */
-	LIVE_MOST = 1 << 16, /* whatever the limit */
+	LIVE_OTHERS = 64,    /* descriptors left to the program, or a quarter of all */
+	LIVE_MOST = 1 << 16, /* at any limit */
 	NS_PER_MS = 1000000,
-	ASK_NS = 1000000000,      /* what processes may cost that do not respond */
+	ASK_NS = 1000000000,      /* the cost of processes that do not respond, at most */
 	ASK_AGAIN_NS = 400000000, /* the same while others are seized */
 	FIND_PARTS = 3,
-	LEAST_PART_NS = 250000000, /* of the time of a run, so that who does not respond is known */
+	LEAST_PART_NS =
+		250000000, /* of the time of a run, to find out which processes do not respond */
 };
 
 /*
- * A library does not raise its host's limit of descriptors. Half of its share of it goes to
- * processes that get all that is of use, then others get their directory alone, then none;
- * snap_discover_open() is there for these.
+ * A library does not raise the limit of descriptors of its program. Half of its share goes to
+ * processes that get all four descriptors. Then others get their directory alone, then none;
+ * snap_discover_open() serves these.
  */
 static void share_out_descriptors(struct snap_discovery *run)
 {
@@ -75,8 +76,8 @@ void snap_discovery_deinit(struct snap_discovery *run)
 /* ---- the machine ---- */
 
 /*
- * Start times count from boot. The wall clock's distance to that clock changes only when somebody
- * sets it; rounding hides the time between the two readings, so that two runs agree.
+ * Start times count from boot. The difference between that clock and the wall clock changes only
+ * when the clock is set. Rounding hides the time between the two reads, so that two runs agree.
  */
 static int64_t boot_time_ns(void)
 {
@@ -130,7 +131,7 @@ static bool needs_scan(const struct snap_options *options)
 	return false;
 }
 
-/* What snap_discover_again() need not read. */
+/* Remembers pids that snap_discover_again() need not read. */
 static struct stacksnap_error *remember_pids(struct snap_discovery *run)
 {
 	struct snap_capture *capture = run->capture;
@@ -158,8 +159,8 @@ static void warn_unseen(struct snap_discovery *run)
 {
 	if (run->table.unseen)
 		snap_capture_warn(run->capture, "processes_late", 0, 0,
-				  "there are too many processes for the time of the run (see "
-				  "--timeout): %zu were not looked at, and may be missing",
+				  "too many processes for the time of the run (see --timeout): "
+				  "%zu were not read, and may be missing",
 				  run->table.unseen);
 }
 
@@ -199,8 +200,8 @@ struct stacksnap_error *snap_discovery_run(struct snap_discovery *run)
 }
 
 /*
- * Every number below is one of the pid namespace that procfs was mounted in; system calls mean
- * those of the caller's. Mixing them would stop strangers.
+ * Every pid in procfs is one of the pid namespace that procfs was mounted in; system calls take
+ * those of the caller's. Mixing them would stop foreign processes.
  */
 static struct stacksnap_error *open_procfs(struct snap_procfs *ret)
 {
@@ -213,7 +214,7 @@ static struct stacksnap_error *open_procfs(struct snap_procfs *ret)
 	if (self == getpid())
 		return NULL;
 	snap_procfs_close(ret);
-	/* Where this process has no number there is no link. */
+	/* Without a pid of this process there is no link. */
 	if (self < 0 && !snap_procfs_is_gone(self))
 		return snap_error_os(-self,
 				     "cannot read processes: cannot read the link self of procfs");
@@ -222,7 +223,7 @@ static struct stacksnap_error *open_procfs(struct snap_procfs *ret)
 				 "(mount one in this namespace)");
 }
 
-/* Who is not to be shown: the program that asked, if this is another process. */
+/* The process that is not shown: the program that asked, if this is another process. */
 static pid_t self_of(const struct snap_options *options)
 {
 	return options->self ? options->self : getpid();
@@ -240,8 +241,8 @@ static struct stacksnap_error *begin_discovery(struct snap_discovery *run,
 }
 
 /*
- * `part_ns`: for asking and for reading who was found, and FIND_PARTS of it for finding all, as
- * nobody knows before how many of them matter; 0: there is no hurry.
+ * `part_ns`: the time for asking the processes that were found, and again for reading them;
+ * FIND_PARTS times as long for finding them, as it is unknown how many of them matter; 0: no limit.
  */
 static struct stacksnap_error *discover(const struct snap_options *options,
 					const struct snap_discover_known *known,
@@ -288,7 +289,7 @@ struct stacksnap_error *snap_discover(const struct snap_options *options, unsign
 	if (err)
 		return err;
 	capture->end_asker = snap_asker_destroy;
-	/* It is there by the time that the processes are known. */
+	/* The worker is ready by the time the processes are known. */
 	snap_asker_prepare(capture->asker, options->explain != SNAP_EXPLAIN_NO);
 	return discover(options, NULL, capture->asker, part_of_time(options, percent), capture);
 }
@@ -326,7 +327,7 @@ struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 	return snap_discovery_facts(&run);
 }
 
-/* The table as the last call left it: members of the tree, and pids that are of no interest. */
+/* Restores the table of the last call: members of the tree, and pids that do not matter. */
 static struct stacksnap_error *recall_table(struct snap_discovery *run)
 {
 	const struct snap_capture *capture = run->capture;
@@ -390,7 +391,7 @@ struct stacksnap_error *snap_discover_again(const struct snap_options *options,
 	return remember_pids(&run);
 }
 
-/* A leader that has exited has no program any more, and does not get one but by an exec. */
+/* A leader that has exited has no program any more, and gets one only by an exec. */
 static bool is_another_program(const struct snap_process *process, const struct snap_stat *stat)
 {
 	if (stat->start_ticks != process->start_ticks || stat->program == process->program)
@@ -426,7 +427,7 @@ int snap_discover_open(const struct snap_process *process)
 	struct snap_stat stat;
 	int status;
 
-	/* Who does not respond is not asked again. */
+	/* A process that did not respond is not asked again. */
 	if (process->trouble == SNAP_TROUBLE_NOT_RESPONDING ||
 	    snap_error_ignore(snap_procfs_open(NULL, &procfs)))
 		return -ESRCH;

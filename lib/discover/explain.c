@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Why a process may not be traced: see discover.h and explain.h. The kernel says EPERM for a dozen
- * reasons; here they are told apart by the questions that it asks itself, in its order
+ * Why a process may not be traced: see discover.h and explain.h. The kernel returns EPERM for a
+ * dozen reasons. This file distinguishes them by the kernel's own checks, in its order
  * (ptrace_attach and __ptrace_may_access in kernel/ptrace.c, then the security modules).
  */
 #include "discover/explain.h"
@@ -17,14 +17,14 @@
 
 enum { MAX_REASON = 512, MAX_USER = 64, MAX_TASKS = 1024, MAX_ID_MAP = 4096 };
 
-/* Who reads what a process can make sleep; NULL: we do. */
+/* `asker`: for the reads that a process can block; NULL: we make them. */
 struct asking {
 	const struct snap_procfs *procfs;
 	struct snap_asker *asker;
 };
 
 static const char get_right[] = "run as root or with the capability CAP_SYS_PTRACE";
-/* Root without the capability is the usual case inside of containers. */
+/* Inside of containers root usually lacks the capability. */
 static const char get_right_root[] = "root lacks the capability CAP_SYS_PTRACE here; in a "
 				     "container add SYS_PTRACE";
 
@@ -136,8 +136,8 @@ static int read_yama(const struct snap_procfs *procfs)
 }
 
 /*
- * The link ns/user of a process that may not be traced cannot be read, the map of its users can. A
- * namespace that maps all of them to themselves looks like ours: then another rule is named.
+ * For a process that may not be traced the link ns/user cannot be read, but the map of its users
+ * can. A namespace that maps every user to itself looks like ours: then another rule is named.
  */
 static bool is_other_user_ns(const struct snap_procfs *procfs, int process_fd)
 {
@@ -171,7 +171,7 @@ static void explain_refusal(const struct snap_procfs *procfs, int process_fd,
 	snap_status_init(&refusal.own);
 	if (snap_procfs_task_status(procfs->root_fd, snap_procfs_self(procfs), &refusal.own) != 0)
 		refusal.own.uid = getuid();
-	/* The files of a leader that has exited are root's, dumpable or not. */
+	/* The files of a leader that has exited belong to root, dumpable or not. */
 	if (snap_procfs_owner(files_fd < 0 ? process_fd : files_fd, "stat", &refusal.file_owner))
 		refusal.file_owner = (uid_t)-1;
 	refusal.own_user = user_of(refusal.own.uid, own_buffer, sizeof(own_buffer));
@@ -187,7 +187,7 @@ static int read_stat(const struct asking *asking, pid_t pid, struct snap_stat *r
 			     : snap_procfs_task_stat(asking->procfs->root_fd, pid, ret);
 }
 
-/* Not a stranger: the tracing child of this very run has seized what it could. */
+/* Whether the tracer is the tracing child of this run. */
 static bool is_own_tracer(const struct asking *asking, pid_t tracer)
 {
 	struct snap_stat stat;
@@ -197,7 +197,7 @@ static bool is_own_tracer(const struct asking *asking, pid_t tracer)
 				  stat.exit_signal == 0);
 }
 
-/* Somebody else's tracer may hold any one of the threads; 0: there is none. */
+/* A foreign tracer of any of the threads; 0: there is none. */
 static pid_t find_tracer(const struct asking *asking, int process_fd)
 {
 	_cleanup_fd_ int tasks_fd = snap_procfs_open_tasks(process_fd);
@@ -272,7 +272,7 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 		explain_tracer(capture, process, asking, tracer);
 		return;
 	}
-	/* Once it has begun to exit the kernel says EPERM, too. */
+	/* The kernel returns EPERM also for a process that has begun to exit. */
 	if (os_errno == ESRCH || (stat.flags & SNAP_PF_EXITING && stat.threads <= 1)) {
 		explain_exit(capture, process);
 		return;

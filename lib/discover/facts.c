@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The processes that were found: that they still are, the descriptors that keep their files
- * reachable, and their labels. What a process can make sleep is asked (ask.c), first of all of them
- * what it is, then of some at a time who it is by now.
+ * Facts of the processes that were found: whether they still exist, the descriptors that keep their
+ * files reachable, and their labels. A worker makes the reads that a process can block (ask.c):
+ * first for all of them at once, what each is; then for some at a time, whether each is still the
+ * same.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -19,10 +20,10 @@ enum {
 	NS_PER_S = 1000000000,
 	LIVE_EACH = 4,
 	FEW = 8,         /* processes that are read together at least */
-	LEAST_READ = 64, /* processes that are read however late it is */
+	LEAST_READ = 64, /* processes that are read even after the time is over */
 };
 
-/* ESRCH if it is gone, also if its number belongs to another process by now. */
+/* ESRCH if it has gone, also if another process has its pid by now. */
 static int take_stat(struct snap_discovery *run, struct snap_process *process,
 		     const struct snap_stat *stat)
 {
@@ -44,7 +45,10 @@ static int take_stat(struct snap_discovery *run, struct snap_process *process,
 	return 0;
 }
 
-/* It is there, or was a moment ago: nobody may take it for one that has exited. */
+/*
+ * Marks a process that could not be read. It exists, or did a moment ago, so it must not look as if
+ * it had exited.
+ */
 static void mark_unread(struct snap_discovery *run, struct snap_process *process, int error)
 {
 	bool denied = error == EACCES || error == EPERM;
@@ -128,7 +132,7 @@ static bool is_there(int process_fd)
 	return snap_procfs_owner(process_fd, "stat", &owner) == 0;
 }
 
-/* One that is read, with what was answered to the first question. */
+/* The answer of a process to the first question. */
 struct told {
 	enum snap_answer_kind kind;
 	enum snap_ask_stage stage;
@@ -136,15 +140,15 @@ struct told {
 };
 
 struct reading {
-	size_t index, number; /* in the capture, in the list of those that are asked for files */
+	size_t index, number; /* in the capture; in the list for the second question */
 	struct told told;
-	int fd, files_fd; /* its directory, and that of a thread that the leader left behind */
+	int fd, files_fd; /* its directory; that of a thread that its leader left behind */
 	bool is_whole;    /* all of its descriptors are wanted */
 };
 
 /*
- * Opened once and kept: through these the files of a process are found when it has gone. What was
- * handed over was opened by its pid: it is still this one's if it is there.
+ * Keeps descriptors that are opened once: by them the files of a process are found after it has
+ * gone. A worker has opened them by pid, so they are this process's only if it still exists.
  */
 static void keep_live(struct snap_discovery *run, struct snap_live *live, struct reading *reading)
 {
@@ -173,14 +177,14 @@ static int take_state(int fd, struct snap_stat *stat)
 	return 0;
 }
 
-/* What cannot be read now is still as it was read before. */
+/* A state that cannot be read now counts as unchanged. */
 static bool has_gone_meanwhile(const struct snap_live *live, int fd, struct snap_stat *stat)
 {
 	return (live->pidfd < 0 || has_exited(live->pidfd)) &&
 	       snap_procfs_is_gone(take_state(fd, stat));
 }
 
-/* As it was when it was found. */
+/* The stat as it was when the process was found. */
 static struct snap_stat stat_of(const struct snap_process *process)
 {
 	return (struct snap_stat){ .pid = process->pid,
@@ -205,7 +209,9 @@ static struct stacksnap_error *read_process(struct snap_discovery *run, struct r
 	int status = now->kind == SNAP_ANSWER_GIVEN ? (int)now->args_size : 0;
 	char state = 0;
 
-	/* A leader that an exec has just released; another thread has its id by now (de_thread()). */
+	/*
+	 * A leader that an exec has just released; another thread has its tid by now (de_thread()).
+	 */
 	if (status == 0 && stat.threads == 0)
 		(void)take_state(reading->fd, &stat);
 	if (status == 0)
@@ -219,7 +225,7 @@ static struct stacksnap_error *read_process(struct snap_discovery *run, struct r
 	}
 	if (now->kind != SNAP_ANSWER_GIVEN)
 		(void)take_state(reading->fd, &stat);
-	/* A thread that the leader left behind tells what the leader cannot any more. */
+	/* A thread that the leader left behind still has what the leader has lost. */
 	if (snap_stat_has_left(&stat))
 		reading->files_fd = snap_procfs_open_survivor(run->procfs, reading->fd, &state);
 	snap_discovery_read_owner(run, process, reading->fd, reading->told.is_confined);
@@ -231,7 +237,7 @@ static struct stacksnap_error *read_process(struct snap_discovery *run, struct r
 	else if (!snap_process_explain_state(run->capture, process, &stat) &&
 		 (is_late || reading->told.kind == SNAP_ANSWER_LATE))
 		mark_silent(run, process, is_late ? now->stage : reading->told.stage);
-	/* A process is in the state of its leader, or of who is left of it. */
+	/* The state of a process is that of its leader, or of a thread that is left. */
 	if (reading->files_fd >= 0 && process->trouble == SNAP_TROUBLE_NONE)
 		process->state = state;
 	if (run->live_budget <= 0 || process->trouble != SNAP_TROUBLE_NONE)
@@ -273,7 +279,7 @@ struct stacksnap_error *snap_discovery_need_asker(struct snap_discovery *run)
 	return err;
 }
 
-/* From now on; 0: there is no hurry. */
+/* The end of the time for facts, from now on; 0: no limit. */
 static int64_t facts_until(const struct snap_discovery *run)
 {
 	return run->facts_ns ? snap_clock_ns(CLOCK_MONOTONIC) + run->facts_ns : 0;
@@ -282,12 +288,12 @@ static int64_t facts_until(const struct snap_discovery *run)
 static void mark_out_of_time(struct snap_discovery *run, struct snap_process *process)
 {
 	snap_process_set_trouble(run->capture, process, SNAP_TROUBLE_OUT_OF_TIME,
-				 "process %d was not looked at: there are too many for the time of "
-				 "the run (see --timeout)",
+				 "process %d was not read: too many processes for the time of the "
+				 "run (see --timeout)",
 				 (int)process->pid);
 }
 
-/* All that are new, in one list: many that do not respond cost the time of one. */
+/* Asks all new processes in one list: many that do not respond cost the time of one. */
 static struct stacksnap_error *ask_new_processes(struct snap_discovery *run, const size_t *turns)
 {
 	const struct snap_capture *capture = run->capture;
@@ -318,13 +324,13 @@ static void warn_not_asked(struct snap_discovery *run, size_t count)
 				  "cannot read the arguments of %zu processes in time", count);
 }
 
-/* Nobody had time to ask it, and somebody will. */
+/* Whether a process was not asked for want of time, and will be asked later. */
 static bool will_be_asked_later(const struct snap_discovery *run, enum snap_answer_kind kind)
 {
 	return kind == SNAP_ANSWER_NOT_ASKED && run->known && run->known->facts_ns;
 }
 
-/* What the new ones answered; told[] is by turn. */
+/* Takes the answers of the new processes; told[] is by turn. */
 static struct stacksnap_error *take_answers(struct snap_discovery *run, const size_t *turns,
 					    struct told *told)
 {
@@ -349,11 +355,11 @@ static struct stacksnap_error *take_answers(struct snap_discovery *run, const si
 	return NULL;
 }
 
-/* Those that are read together: one question to all of them. */
+/* The processes that are read together, with one question to all of them. */
 struct readings {
 	struct reading list[SNAP_ASK_FILES];
 	size_t count;
-	size_t done; /* that were read before */
+	size_t done; /* processes that were read before */
 	int64_t until_ns;
 	const size_t *turns; /* which processes */
 	size_t turn, turn_count;
@@ -369,7 +375,7 @@ static void close_readings(struct readings *readings)
 	readings->count = 0;
 }
 
-/* They are held open together, so not more than what is to be kept, or a few. */
+/* Their descriptors are open together, so not more than can be kept, or a few. */
 static size_t most_readings(const struct snap_discovery *run)
 {
 	long most = run->live_budget / (LIVE_EACH + 1);
@@ -385,7 +391,7 @@ static bool is_out_of_time(const struct snap_discovery *run, const struct readin
 		will_be_asked_later(run, kind));
 }
 
-/* The next ones; what can sleep is not asked here. */
+/* Opens the next ones, without a call that a process can block. */
 static struct stacksnap_error *open_readings(struct snap_discovery *run, struct readings *readings)
 {
 	struct snap_capture *capture = run->capture;
@@ -418,7 +424,7 @@ static struct stacksnap_error *open_readings(struct snap_discovery *run, struct 
 			continue;
 		}
 		snap_close(&capture->live[reading->index].pidfd);
-		/* It has its turn when those have been closed again that need not stay open. */
+		/* It has its turn after descriptors that are not kept have been closed. */
 		if (is_want_of_descriptors(reading->fd) && readings->count)
 			return NULL;
 		if (is_want_of_descriptors(reading->fd))
@@ -428,7 +434,7 @@ static struct stacksnap_error *open_readings(struct snap_discovery *run, struct 
 	return NULL;
 }
 
-/* Who did not answer before is not asked again. */
+/* A process that did not answer before is not asked again. */
 static struct stacksnap_error *ask_readings(struct snap_discovery *run, struct readings *readings)
 {
 	struct stacksnap_error *err = snap_discovery_need_asker(run);
@@ -477,7 +483,7 @@ static struct stacksnap_error *take_readings(struct snap_discovery *run, struct 
 	return err;
 }
 
-/* Those that nobody has read them of before; a parent comes before its children. */
+/* Reads ancestors of processes that have none yet; a parent comes before its children. */
 static struct stacksnap_error *read_all_ancestors(struct snap_discovery *run, size_t first)
 {
 	const struct snap_capture *capture = run->capture;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The labels of one process: control group, program and arguments, user, ancestors. What is read
- * here anybody may read, and no process can make it sleep; what one can, a worker has answered.
+ * The labels of one process: control group, program and arguments, user, ancestors. Every user may
+ * read these files, and no process can block the reads; a worker has made those that a process can
+ * block.
  */
 #include "base/buffer.h"
 #include "discover/internal.h"
@@ -14,8 +15,8 @@
 enum { PASSWD_SIZE = 16384, MAX_ANCESTORS = 64 };
 
 /*
- * What cannot be read for want of a resource is missed in the report, and told; what has gone or is
- * not for us is no surprise.
+ * Warns of a fact that is missing for want of a resource. A process that has gone, or that may not
+ * be read, is no surprise.
  */
 static void note_missing(struct snap_discovery *run, const struct snap_process *process,
 			 const char *what, ssize_t status)
@@ -86,8 +87,9 @@ bool snap_discovery_keep_program(struct snap_discovery *run, struct snap_process
 }
 
 /*
- * The name service may be slow and read files: once a user, and nobody is stopped meanwhile. It has
- * many ways to say that there is no such user (getpwnam(3)), and few that nobody could be asked.
+ * The name service may be slow and read files: it is asked once for each user, while no process is
+ * stopped. Many errors mean that there is no such user (getpwnam(3)), and few that the service
+ * could not be asked.
  */
 static const char *user_name(struct snap_discovery *run, const struct snap_process *process,
 			     uid_t uid)
@@ -144,7 +146,10 @@ static struct stacksnap_error *keep_ancestors(struct snap_discovery *run,
 	return NULL;
 }
 
-/* A parent in the tree has been read already: it and what is above it, in the same cgroup. */
+/*
+ * Takes ancestors from a parent in the tree, which has been read already, if it is in the same
+ * cgroup.
+ */
 static struct stacksnap_error *inherit_ancestors(struct snap_discovery *run,
 						 struct snap_process *process)
 {

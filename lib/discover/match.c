@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which processes the target options mean: marks in the table, nothing else. A pid may be one of a
- * thread, a name may be one of the program; stacksnap itself is never meant.
+ * Match: marks the processes that the target options mean in the table, and does nothing else. A
+ * pid may be that of a thread, a name that of the program; stacksnap itself is never meant.
  */
 #include "discover/internal.h"
 
@@ -17,7 +17,7 @@ static void mark_matched(struct snap_seen *seen, bool named)
 	seen->named |= named;
 }
 
-/* Signal 0 is not sent: it asks whether the process is there, which procfs may hide. */
+/* Signal 0 is not sent: the call checks whether the process exists, as procfs may hide it. */
 static struct stacksnap_error *add_absent(struct snap_discovery *run, pid_t pid)
 {
 	bool hidden = run->procfs->live && (kill(pid, 0) == 0 || errno == EPERM);
@@ -34,8 +34,8 @@ static struct stacksnap_error *add_absent(struct snap_discovery *run, pid_t pid)
 }
 
 /*
- * The directory of a thread's number exists, though no listing shows it. So a pid that the scan
- * has not found is asked for its thread group.
+ * A thread has a directory in procfs that no listing shows. So the thread group of a pid is read
+ * that the scan has not found.
  */
 static struct stacksnap_error *find_pid(struct snap_discovery *run, pid_t pid,
 					struct snap_seen **ret)
@@ -89,7 +89,7 @@ static bool program_matches(const struct snap_answer *answer, const regex_t *reg
 	return regexec(regex, base ? base + 1 : path, 0, NULL, 0) == 0;
 }
 
-/* `ids`: of the containers that engines call what the target says. */
+/* `ids`: the containers with that name in the files of engines. */
 static bool container_matches(const char *container, const struct snap_target *target,
 			      const struct snap_container_ids *ids)
 {
@@ -127,7 +127,7 @@ static bool target_matches(struct snap_discovery *run, const struct snap_seen *s
 	return fd >= 0 && cgroup_matches(run, fd, target, ids);
 }
 
-/* For a target that matches nothing: how the sentence goes on after "no process ". */
+/* The end of the sentence after "no process ", for a target that matches nothing. */
 static const char *missing_words(enum snap_target_kind kind)
 {
 	switch (kind) {
@@ -146,7 +146,7 @@ static const char *missing_words(enum snap_target_kind kind)
 	return "runs as";
 }
 
-/* Kernel threads have no stack of a program: who wants to see one names its pid. */
+/* Kernel threads have no stack of a program: only a pid means one. */
 static bool may_be_meant(const struct snap_seen *seen)
 {
 	return !seen->own && !(seen->stat.flags & SNAP_PF_KTHREAD);
@@ -170,7 +170,7 @@ static bool match_by_cgroup(struct snap_discovery *run, const struct snap_target
 	return found;
 }
 
-/* Those of `count` entries whose program has such a name, which may be another one than theirs. */
+/* Matches `count` entries by the name of their program, which may differ from their own. */
 static bool match_by_program(struct snap_discovery *run, const size_t *entries, size_t count,
 			     const regex_t *regex)
 {
@@ -193,7 +193,7 @@ static bool match_by_program(struct snap_discovery *run, const size_t *entries, 
 	return found;
 }
 
-/* Who has not told its stat in time is not asked for its program. */
+/* A process with a blocked stat is not asked for its program. */
 static bool match_by_name(struct snap_discovery *run, const regex_t *regex)
 {
 	size_t asked[MOST_ASKED], count = 0;
@@ -240,7 +240,7 @@ static struct stacksnap_error *match_by_text(struct snap_discovery *run,
 	return err;
 }
 
-/* Everything but stacksnap and what started it. */
+/* Matches every process except stacksnap and its ancestors. */
 static void match_all(struct snap_discovery *run)
 {
 	struct snap_seen_table *table = &run->table;
@@ -274,7 +274,7 @@ static struct stacksnap_error *match_target(struct snap_discovery *run,
 	return err;
 }
 
-/* Who is known stays in the tree, whoever its parent is by now. */
+/* A known process stays in the tree, even with another parent. */
 static void match_known(struct snap_discovery *run)
 {
 	for (size_t i = 0; i < run->table.count; i++) {

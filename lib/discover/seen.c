@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The processes that were seen: see internal.h. A look lists the pids (cheap: some hundred a system
- * call) and reads stat (6 us each) only of those that are not in the table yet.
+ * call) and reads stat (6 us each) only for new ones.
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"
@@ -16,7 +16,7 @@
 enum {
 	FIRST_PIDS = 512,
 	MOST_ASKED = 1 << 14, /* in one list */
-	ASK_NS = 1000000000,  /* what processes may cost that do not respond */
+	ASK_NS = 1000000000,  /* the cost of processes that do not respond, at most */
 };
 
 void snap_seen_init(struct snap_seen_table *table, const struct snap_procfs *procfs, pid_t self)
@@ -40,7 +40,7 @@ static int compare_pids(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
-/* The entry of a pid, or where it would stand. */
+/* The position of a pid, or that for its entry. */
 static size_t find_position(const struct snap_seen_table *table, pid_t pid)
 {
 	return snap_first_not(table->count, i, table->entries[i].stat.pid < pid);
@@ -56,8 +56,8 @@ struct snap_seen *snap_seen_find(const struct snap_seen_table *table, pid_t pid)
 }
 
 /*
- * A parent is never younger than its child. Where it seems to be, the parent died between two
- * reads and its pid was given away.
+ * A parent is never younger than its child. If it seems to be, the parent died between two reads
+ * and its pid was used again.
  */
 struct snap_seen *snap_seen_parent(const struct snap_seen_table *table,
 				   const struct snap_seen *seen)
@@ -74,8 +74,8 @@ struct snap_seen *snap_seen_parent(const struct snap_seen_table *table,
 }
 
 /*
- * A child without an exit signal is what stacksnap's children look like, and hardly any other. In a
- * host with several threads they have one, and are known by their names (roles/role.h).
+ * Children of stacksnap have no exit signal, which is rare otherwise. In a program with several
+ * threads they have one, and are known by their names (roles/role.h).
  */
 static bool is_own_child(const struct snap_seen_table *table, const struct snap_stat *stat)
 {
@@ -85,21 +85,24 @@ static bool is_own_child(const struct snap_seen_table *table, const struct snap_
 	       strcmp(stat->name, "snap-parser") == 0;
 }
 
-/* As far as its own stat tells: see is_of_own(). */
+/* By its own stat alone: see is_of_own(). */
 static bool is_own(const struct snap_seen_table *table, const struct snap_stat *stat)
 {
 	return table->self > 0 &&
 	       (stat->pid == table->self || stat->pid == table->here || is_own_child(table, stat));
 }
 
-/* There may be many, in which nothing runs any more. Who has our uid may so hide itself. */
+/*
+ * Many such processes may be left, and none of them runs any more. A process with our uid can hide
+ * itself this way.
+ */
 static bool is_left_behind(const struct snap_seen_table *table, const struct snap_stat *stat)
 {
 	return stat->state == 'D' && snap_has_own_name(stat->name) &&
 	       snap_is_left_behind(table->procfs->root_fd, stat->pid);
 }
 
-/* What it cannot make anybody wait for. False if it is not there. */
+/* Reads what the process cannot block. False if it does not exist. */
 static bool read_status(const struct snap_seen_table *table, pid_t pid, struct snap_stat *ret)
 {
 	char path[32], comm[SNAP_MAX_COMM + 2];
@@ -122,7 +125,7 @@ static bool read_status(const struct snap_seen_table *table, pid_t pid, struct s
 }
 
 /*
- * False if it is not there or does not show itself. What fails for the caller's own reasons is an
+ * *found_ret false: it does not exist or is hidden. A failure with a cause in this process is an
  * error: else a lack of descriptors would look like a machine without processes.
  */
 static struct stacksnap_error *take_entry(const struct snap_seen_table *table, pid_t pid,
@@ -156,7 +159,7 @@ static struct snap_answer read_stat(const struct snap_seen_table *table, pid_t p
 	return answer;
 }
 
-/* Asks for the stat of these processes, all at once where there is somebody to ask. */
+/* Asks for the stat of these processes, all at once, if there is an asker. */
 static void ask_stats(const struct snap_seen_table *table, const pid_t *pids, size_t count,
 		      int64_t until_ns)
 {
@@ -168,7 +171,7 @@ static void ask_stats(const struct snap_seen_table *table, const pid_t *pids, si
 	snap_asker_run_stats(table->asker, ASK_NS, until_ns);
 }
 
-/* The rest of the time is for those that did not answer. */
+/* Asking has three quarters of the time; the rest is for processes that did not answer. */
 static int64_t ask_until(const struct snap_seen_table *table)
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
@@ -203,8 +206,8 @@ struct stacksnap_error *snap_seen_know(struct snap_seen_table *table, const stru
 }
 
 /*
- * A child of one of stacksnap's children, its worker (base/workers.h); what the program itself has
- * started is none.
+ * Whether a process is a worker (base/workers.h), a child of one of stacksnap's children. A process
+ * that the program itself has started is none.
  */
 static bool is_of_own(const struct snap_seen_table *table, const struct snap_seen *seen)
 {
@@ -219,7 +222,7 @@ static bool may_be_worker(const struct snap_seen_table *table, const struct snap
 	return table->self > 0 && !seen->own && seen->stat.exit_signal == 0 && seen->stat.ppid > 0;
 }
 
-/* The same where its parent may be none of the table. */
+/* The same if its parent may be missing in the table. */
 static bool is_worker(const struct snap_seen_table *table, const struct snap_seen *seen)
 {
 	const struct snap_seen *parent = snap_seen_find(table, seen->stat.ppid);
@@ -296,10 +299,10 @@ static struct stacksnap_error *list_pids(struct snap_seen_table *table)
 }
 
 /*
- * Of whom more must be known to tell whose child it is: of itself, where what is outside the tree
- * has lost its parent and has a new one by now, perhaps in the tree; of its parent, where that may
- * be a child of ours. 0: of nobody. Anybody can look as if he were our worker, and have a parent
- * that does not respond, so we do not read it.
+ * The process to ask in order to know the parent of an entry. It is the entry itself if it is
+ * outside the tree and its parent has gone: its new parent may be in the tree. It is the parent if
+ * that may be a child of ours. 0: none. Any process can look like our worker, and have a parent
+ * that does not respond, so an asker reads it.
  */
 static pid_t whom_to_ask(const struct snap_seen_table *table, const struct snap_seen *seen)
 {
@@ -324,7 +327,7 @@ static void take_parent(const struct snap_seen_table *table, struct snap_seen *s
 		seen->stat.ppid = answer->stat.ppid;
 }
 
-/* All at once: of many that do not respond no one costs more than the others. */
+/* Asks all at once: many that do not respond cost the time of one. */
 static struct stacksnap_error *ask_about_parents(struct snap_seen_table *table)
 {
 	size_t count = 0, at = 0;
@@ -373,7 +376,7 @@ struct stacksnap_error *snap_seen_link(struct snap_seen_table *table)
 	return NULL;
 }
 
-/* Lists the pids that are not in the table; how many they are. */
+/* Lists the pids that are not in the table; returns their number. */
 static size_t find_new_pids(struct snap_seen_table *table)
 {
 	size_t old_count = table->count, at = 0, kept = 0;
@@ -400,7 +403,7 @@ static bool is_unseen(const struct snap_seen_table *table, const struct snap_ans
 	       snap_clock_ns(CLOCK_MONOTONIC) >= table->until_ns;
 }
 
-/* They stand behind the old ones, in whose order they are then to be brought. */
+/* Puts the new entries behind the old ones; the caller sorts them in. */
 static struct stacksnap_error *add_new_pids(struct snap_seen_table *table, size_t count)
 {
 	for (size_t first = 0; first < count; first += MOST_ASKED) {
@@ -442,7 +445,7 @@ struct stacksnap_error *snap_seen_scan(struct snap_seen_table *table)
 	err = add_new_pids(table, find_new_pids(table));
 	if (err)
 		return err;
-	/* An entry begins with its stat, and stat with the pid. */
+	/* An entry begins with its stat, and a stat with the pid. */
 	if (old_count && table->count > old_count)
 		qsort(table->entries, table->count, sizeof(*table->entries), compare_pids);
 	err = ask_about_parents(table);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The tree: from marked entries of the table to processes of the capture, a parent before its
- * children. A tree that changes while it is read is read until it stands still. What a process is
- * called or runs is of no interest here.
+ * The tree: turns marked entries of the table into processes of the capture, a parent before its
+ * children. A tree that changes meanwhile is read again until it does not change. Knows nothing of
+ * names and programs.
  */
 #include "discover/internal.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { MAX_LOOKS = 10 }; /* at a tree that does not stand still */
+enum { MAX_LOOKS = 10 }; /* at a tree that keeps changing */
 
 struct stacksnap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
 					      struct snap_process **ret)
@@ -89,7 +89,7 @@ static bool is_full(struct snap_discovery *run)
 	return true;
 }
 
-/* Adds the children of processes[first] and later, and theirs. */
+/* Adds the descendants of processes[first] and later ones. */
 static struct stacksnap_error *grow_tree(struct snap_discovery *run, size_t first)
 {
 	struct snap_capture *capture = run->capture;
@@ -126,8 +126,8 @@ static struct snap_seen *parent_above(const struct snap_discovery *run,
 }
 
 /*
- * Whether a matched process stands above one, so that it is found from there. The way up ends
- * where the answer is known; then it is written down along the way.
+ * Whether a process has a matched ancestor, and so is found from there. The way up ends where the
+ * answer is known; then all entries on the way keep it.
  */
 static bool is_under_match(struct snap_discovery *run, struct snap_seen *seen)
 {
@@ -168,7 +168,9 @@ static struct stacksnap_error *add_root(struct snap_discovery *run, struct snap_
 
 struct stacksnap_error *snap_discovery_add_trees(struct snap_discovery *run)
 {
-	/* The second time for what a circle of pids that were reused kept from having a root. */
+	/*
+	 * The second round is for processes that had no root, because of a circle of reused pids.
+	 */
 	for (size_t i = 0; i < 2 * run->table.count; i++) {
 		struct snap_seen *seen = &run->table.entries[i % run->table.count];
 		struct stacksnap_error *err;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * In which order new processes are asked and read: one of each user in turn, as there may be time for
- * a part of them, and a user may have any number. Few are taken as they come. Knows of a process no
- * more than the owner of its directory of procfs, which does not sleep.
+ * Turns: the order in which new processes are asked and read: one of each user in turn, as there
+ * may be time for only a part of them, and a user may have any number. Few processes keep their
+ * order. Knows only the owner of a process's directory in procfs, which no process can block.
  */
 #include "discover/internal.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { FEW = 256 /* for which there is always time */ };
+enum { FEW = 256 /* for so many there is always time */ };
 
 struct turn {
 	size_t index;
