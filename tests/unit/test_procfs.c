@@ -434,7 +434,7 @@ static void test_itself(void **state _unused_)
 	assert_int_equal(status.euid, geteuid());
 	assert_int_equal(status.threads, 1);
 	assert_true(snap_procfs_link(fd, "exe", path, sizeof(path)) > 0);
-	assert_non_null(strstr(path, "test_procfs"));
+	assert_non_null(strstr(path, program_invocation_short_name));
 	assert_int_equal(snap_procfs_link(fd, "exe", small, sizeof(small)), -ENAMETOOLONG);
 }
 
