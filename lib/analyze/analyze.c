@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The flow of the analysis: collect, name, group, view. Each step is a file of its own, see
- * analysis.h; this one knows their order and who owns what.
+ * analysis.h; this one knows their order and the owners of memory.
  */
 #include "analyze/analyze.h"
 
@@ -262,7 +262,7 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 	if (err)
 		return err;
 	err = make_nodes(&analysis);
-	/* A name that nobody had memory for would be missing without a word. */
+	/* A name without memory for it would be missing silently. */
 	if (!err && analysis.strings.incomplete)
 		err = snap_error_no_memory();
 	if (err)

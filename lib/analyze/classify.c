@@ -83,14 +83,14 @@ static const char *const startup_functions[] = {
 	NULL,
 };
 
-/* Nobody called these: a stack that ends there without unwind information is whole. */
+/* These have no caller: a stack that ends there without unwind information is whole. */
 static const char *const outermost_functions[] = {
 	"_start", "_start_c", "clone", "__clone", "clone3", "__clone3", NULL,
 };
 
 /*
  * Functions in which a thread waits for work. A read or a recv is none: it may be the answer of a
- * disk or of a peer that somebody waits for; neither is a mutex.
+ * disk or of a peer that is waited for; neither is a mutex.
  */
 static const char *const work_waits[] = {
 	"accept",
@@ -260,8 +260,8 @@ bool snap_classify_outermost_function(const char *symbol)
 }
 
 /*
- * "pthread_cond_wait@@GLIBC_2.3.2", "__poll", "sleep_for<long>(…)", "ev_run.part.0" … -> the name in
- * the table.
+ * "pthread_cond_wait@@GLIBC_2.3.2", "__poll", "sleep_for<long>(…)", "ev_run.part.0" … -> the name
+ * in the table.
  */
 static bool in_work_waits(const char *name)
 {
@@ -296,7 +296,7 @@ static const char *const go_packages[] = {
 	"vendor",   "weak",    NULL,
 };
 
-/* "net/http.(*conn).serve"; "net.example/http.Serve" is a path of somebody's own. */
+/* "net/http.(*conn).serve"; "net.example/http.Serve" is a program's own path. */
 static bool is_in_go_library(const char *function)
 {
 	size_t first = strcspn(function, "/.(["), package = strcspn(function, "/([");

@@ -5,7 +5,7 @@
  *
  * The tables are part of the interface: stacksnap-json(5) prints them, and a change here is a
  * change there. They go by names alone; what a process did with its name is its own affair. Each is
- * asked about one thing: they know no stacks, and nothing of who else is in the capture.
+ * asked about one thing: they know no stacks, and nothing of the rest of the capture.
  */
 #ifndef SNAP_ANALYZE_CLASSIFY_H
 #define SNAP_ANALYZE_CLASSIFY_H
@@ -31,7 +31,7 @@ bool snap_classify_managed_system(const char *language, const char *function, co
 bool snap_classify_managed_startup(const char *language, const char *function, const char *file);
 /* Start-up code in the narrow sense: the outermost frames below which a program's own begin. */
 bool snap_classify_startup_function(const char *symbol, const char *function);
-/* The first function of a program or thread: nobody called it. */
+/* The first function of a program or thread: it has no caller. */
 bool snap_classify_outermost_function(const char *symbol);
 /* A function that waits for work rather than for an answer: the idle rule. */
 bool snap_classify_waits_for_work(const char *function);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What each process may have of a limit for all: who needs less than its share keeps all it has. Users
- * share first, then their containers, then the processes of these: a thousand processes of somebody
- * take nothing from those of somebody else. Knows nothing of what is shared.
+ * What each process may have of a limit for all: a process that needs less than its share keeps all
+ * it has. Users share first, then their containers, then the processes of these: a thousand
+ * processes of one user take nothing from those of another. Knows nothing of what is shared.
  */
 #ifndef SNAP_ANALYZE_FAIR_SHARE_H
 #define SNAP_ANALYZE_FAIR_SHARE_H
@@ -13,7 +13,7 @@
 
 struct snap_claim {
 	uint64_t bytes;        /* what it needs */
-	uid_t uid;             /* (uid_t)-1 of all that nobody knows, who are one */
+	uid_t uid;             /* (uid_t)-1 of all unknown ones, which are one */
 	const char *container; /* NULL: none */
 	uint64_t share;        /* what it may have; UINT64_MAX: all it needs */
 };

@@ -45,7 +45,7 @@ static void find_module_of(struct snap_analysis *analysis, struct snap_raw_proce
 		record->file = module->file;
 		record->vaddr = record->lookup - module->bias;
 	}
-	/* Without the file there are no names, but whoever has it elsewhere can look them up. */
+	/* Without the file there are no names, but a machine with the file can look them up. */
 	if (module->has_bias || map) {
 		record->frame.offset = module->has_bias ? record->lookup - module->bias
 							: record->frame.file_offset;
@@ -178,7 +178,7 @@ static struct stacksnap_error *name_files(struct snap_analysis *analysis, struct
 		if (err)
 			return err;
 	}
-	/* Who wants no names misses none. */
+	/* Without names none is missing. */
 	for (size_t i = 0; analysis->options->symbols && i < snap_module_set_count(analysis->set);
 	     i++)
 		warn_of_file(analysis, snap_module_set_file(analysis->set, i));
@@ -223,7 +223,7 @@ static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
 	return NULL;
 }
 
-/* What nobody could name is still one entry, which says at least whether it is system code. */
+/* A frame without a name is still one entry, which says at least whether it is system code. */
 static bool fill_blanks(struct snap_analysis *analysis, struct snap_raw_process *raw)
 {
 	struct snap_entry *blanks =

@@ -40,7 +40,7 @@ int snap_group_compare_items(const void *left, const void *right);
 
 /*
  * What is shown of the stacks of a group's items, stacks[number] of `raw`: all of *ret but its
- * labels and who is in it.
+ * labels and members.
  */
 void snap_group_show(const struct snap_options *options, const struct snap_raw_process *raw,
 		     const size_t *stacks, const struct snap_group_item *items, size_t count,

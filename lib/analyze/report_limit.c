@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The report limit: five thousand threads on stacks of five hundred frames, or names of four
- * kilobytes, are a target's way to fill a disk. Where nobody asked for so much, names are cut
+ * kilobytes, are a target's way to fill a disk. Unless the caller asked for so much, names are cut
  * first, then the long stacks, by a gap in their middle; the report says so. Tasks and waits have
  * limits of their own.
  *
@@ -160,8 +160,8 @@ static bool cut_stack(struct snap_arena *arena, struct snap_stack *stack, size_t
 }
 
 /*
- * A row of two thousand generations has as many lists of ancestors, which the tree shows anyway: the
- * nearest ones stay, as many for each as there is room for. How many that are; 0: all.
+ * A row of two thousand generations has as many lists of ancestors, which the tree shows anyway:
+ * the nearest ones stay, as many for each as there is room for. How many that are; 0: all.
  */
 static size_t limit_ancestors(struct snap_node *const *nodes, size_t count)
 {
@@ -270,17 +270,17 @@ static void warn_of_waits(struct snap_analysis *analysis, const struct snap_wait
 	if (cut->waits)
 		snprintf(waits, sizeof(waits), ", the waits of %zu thread%s are left out",
 			 cut->waits, cut->waits == 1 ? "" : "s");
-	snap_snapshot_warn(analysis->snapshot, "report_limited", 0, 0,
-			   "the report would be too large: texts of what threads wait for are cut "
-			   "to %zu bytes%s%s (-n COUNT lists all)",
-			   cut->length,
-			   cut->lists ? ", lists of who has the other end to the first one" : "",
-			   waits);
+	snap_snapshot_warn(
+		analysis->snapshot, "report_limited", 0, 0,
+		"the report would be too large: texts about waits are cut "
+		"to %zu bytes%s%s (-n COUNT lists all)",
+		cut->length,
+		cut->lists ? ", lists of processes at the other end to the first one" : "", waits);
 }
 
 /*
- * A lock may be called anything, a path be four kilobytes long, and who waits for a thread that waits
- * writes that once more. What is said of all together has a share like that of a process.
+ * A lock may be called anything, a path be four kilobytes long, and a thread that waits for a
+ * waiting thread repeats it. All waits together have a share like that of one process.
  */
 static struct stacksnap_error *limit_waits(struct snap_analysis *analysis,
 					   struct snap_node *const *nodes, size_t count)
@@ -318,7 +318,7 @@ static uint64_t limit_of(size_t count)
 	return REPORT_BYTES + (count > MANY ? 2 * few : few) * PROCESS_BYTES;
 }
 
-/* What was taken from whom. */
+/* What was taken from which process. */
 struct stack_limit {
 	uint64_t bytes;     /* of all of them */
 	size_t least, most; /* lengths to which stacks were cut */
@@ -365,7 +365,7 @@ static bool cut_node(struct snap_analysis *analysis, size_t number, struct snap_
 	return true;
 }
 
-/* Long stacks of those who have the most are cut; whoever has little keeps it. */
+/* Long stacks of the processes that have the most are cut; a process that has little keeps it. */
 static struct stacksnap_error *limit_stacks(struct snap_analysis *analysis,
 					    struct snap_node *const *nodes, size_t count)
 {

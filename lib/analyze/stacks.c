@@ -19,7 +19,7 @@ struct stack_builder {
 	struct snap_analysis *analysis;
 	struct snap_raw_process *raw;
 	struct snap_hash_table records, stacks; /* of raw->records by bits, of raw->stacks */
-	const struct snap_frame **frames;       /* of the thread at hand */
+	const struct snap_frame **frames;       /* of the current thread */
 	size_t frame_capacity;
 };
 

@@ -142,7 +142,7 @@ struct stacksnap_error *snap_diff_mark_stuck(const struct snap_snapshot *before,
 		((struct snap_member *)(uintptr_t)stuck[i].thread)->stuck = true;
 	if (__builtin_sub_overflow(after->time_ns, before->time_ns, &after->again_ns) ||
 	    after->again_ns <= 0)
-		after->again_ns = 1; /* somebody has set the clock */
+		after->again_ns = 1; /* the clock was set */
 	if (blind)
 		snap_snapshot_warn(after, "runs_unknown", 0, 0,
 				   "whether %zu thread%s ran in between is not known: this kernel "

@@ -74,7 +74,7 @@ static bool add_stack(struct rows *rows, int side, const struct snap_node *node,
 
 	if (!row)
 		return false;
-	/* The first one stands for all: the order of the tree is the same in both. */
+	/* The first one represents all: the order of the tree is the same in both. */
 	if (!row->stack[side]) {
 		row->stack[side] = stack;
 		row->node[side] = node;

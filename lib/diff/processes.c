@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 
-/* Dead ones have gone already, though somebody has still to be told. */
+/* Dead ones have gone already, though their parent has not collected them. */
 static bool is_there(const struct snap_node *node)
 {
 	return node->type != SNAP_TYPE_DEAD && node->type != SNAP_TYPE_NONE;

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NOBODY = 65534 };
+enum { OVERFLOW_ID = 65534 };
 
 /* ---- what this thread has ---- */
 
@@ -84,8 +84,9 @@ struct snap_credentials snap_rights_of(const struct snap_process *process)
 		return who;
 	return (struct snap_credentials){ .known = true,
 					  .is_confined = true,
-					  .uid = process->uid == (uid_t)-1 ? NOBODY : process->uid,
-					  .gid = NOBODY };
+					  .uid = process->uid == (uid_t)-1 ? OVERFLOW_ID
+									   : process->uid,
+					  .gid = OVERFLOW_ID };
 }
 
 /* Those by which owners and modes do not count. */

@@ -10,7 +10,7 @@
 #include "store/json/scan.h"
 
 struct snap_merge_canon {
-	struct snap_buffer decoded, raw; /* of a string that does not stand for itself */
+	struct snap_buffer decoded, raw; /* of a string with escapes */
 	const char *wrong;               /* static: what a string was refused for */
 };
 

@@ -57,7 +57,7 @@ struct snap_merge_owner {
 
 struct snap_merge_document {
 	bool merged;
-	bool broken;                   /* it is no JSON, so nobody knows where it ends */
+	bool broken;                   /* it is no JSON, so its end is not known */
 	struct snap_merge_host *hosts; /* one, of a snapshot */
 	int64_t *times;
 	struct snap_merge_process *processes;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * All documents of a descriptor into a merger: what cannot be taken is told and passed over, and
- * what follows is read all the same. Knows nothing of what is in a document, nor of how it is added.
+ * All documents of a descriptor into a merger: a document that cannot be taken is reported and
+ * skipped, and the next ones are read. Knows nothing of what is in a document, nor of how it is
+ * added.
  */
 #ifndef SNAP_MERGE_INPUT_H
 #define SNAP_MERGE_INPUT_H
@@ -12,13 +13,13 @@
 struct snap_merge_input {
 	struct snap_merger *merger;
 	const struct snap_options *options; /* their cancel flag */
-	/* A line about a document; NULL: nobody wants to know. */
+	/* A line about a document; NULL: no calls. */
 	void (*tell)(void *context, const char *line);
 	void *context;
 	size_t taken, twice, skipped; /* documents: skipped ones are missing in the result */
 };
 
-/* `name` stands in what is told. NO_MEMORY, CANCELLED; OS: it cannot be read any further. */
+/* `name` is part of these lines. NO_MEMORY, CANCELLED; OS: it cannot be read any further. */
 struct stacksnap_error *snap_merge_input(struct snap_merge_input *input, int fd,
 					 const char *name) _must_check_;
 

@@ -164,7 +164,7 @@ bool snap_merger_module(struct snap_merger *merger, const struct snap_merge_plac
 	return true;
 }
 
-/* The modules of what was merged, which stand for themselves there. */
+/* The modules of what was merged, which are complete there. */
 static bool add_modules(struct snap_merger *merger, const struct snap_merge_document *document)
 {
 	for (size_t i = 0; document->merged && i < document->place_count; i++) {

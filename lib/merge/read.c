@@ -93,7 +93,7 @@ static void end_root(struct snap_merge_reader *reader)
 		snap_merge_refuse(reader, document->merged ? "groups" : "processes", "an array");
 	if (document->host_count == 0)
 		snap_merge_refuse(reader, document->merged ? "hosts" : "host",
-				  "who it was, by name or boot id");
+				  "the name or boot id of the host");
 	if (document->merged || reader->error)
 		return;
 	document->times[0] = snap_merge_time(reader, &time);
@@ -425,7 +425,7 @@ static bool skip(struct snap_merge_reader *reader)
 
 enum schema { OTHER, SNAPSHOT, MERGED, BROKEN };
 
-/* By the key of that name, which is the first one if the document is ours. */
+/* By the key "schema", which is the first one if the document is ours. */
 static enum schema look_for_schema(struct snap_json_scan *scan, const char *bytes)
 {
 	enum snap_json_token token;

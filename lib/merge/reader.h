@@ -37,8 +37,8 @@ struct snap_merge_reader {
 	size_t value_capacity;
 	struct stacksnap_error *error; /* the first one */
 	bool has_groups;
-	size_t time_at; /* of the host at hand */
-	/* of the stack at hand */
+	size_t time_at; /* of the current host */
+	/* of the current stack */
 	bool has_entries, has_gap;
 	int64_t gap_after, gap_count;
 	uint64_t threads, tasks; /* that came */
@@ -75,7 +75,7 @@ void snap_merge_end_labels(struct snap_merge_reader *reader);
 void snap_merge_end_gap(struct snap_merge_reader *reader);
 void snap_merge_end_thread(struct snap_merge_reader *reader);
 void snap_merge_end_example(struct snap_merge_reader *reader);
-/* What can be told only at the end: sets of hosts, owners of threads. */
+/* What can be checked only at the end: sets of hosts, owners of threads. */
 void snap_merge_check_document(struct snap_merge_reader *reader);
 
 /* ---- entry.c ---- */

@@ -184,7 +184,7 @@ static void add_lines(struct snap_merge_reader *reader, struct snap_buffer *out)
 	}
 }
 
-/* A label as a line in `lines`, where it is told by its place, as the buffer may move. */
+/* A label as a line in `lines`, where it is kept as an offset, as the buffer may move. */
 static bool put_line(struct snap_merge_reader *reader, struct snap_merge_label *label)
 {
 	struct snap_buffer *lines = &reader->lines;

@@ -58,7 +58,7 @@ struct snap_merger {
 	struct snap_merge_group *groups;
 	size_t host_count, host_capacity, document_count, document_capacity, module_count,
 		module_capacity, group_count, group_capacity;
-	/* of the document at hand */
+	/* of the current document */
 	uint32_t *numbers; /* of its hosts */
 	size_t number_capacity;
 	struct snap_merge_pair *pairs;

@@ -245,7 +245,7 @@ static void lists_are_cut(void **state _unused_)
 	}
 	message = limit(&scene);
 	assert_non_null(message);
-	assert_non_null(strstr(message, "lists of who has the other end to the first one"));
+	assert_non_null(strstr(message, "lists of processes at the other end to the first one"));
 	assert_null(strstr(message, "left out"));
 	assert_int_equal(scene.waits[HOSTILE][MANY - 1].peer_count, 1);
 	assert_int_equal(scene.waits[HOSTILE][MANY - 1].peer_total, SNAP_WAIT_LIST);

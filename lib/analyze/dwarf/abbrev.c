@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Abbreviation tables: read only as far as the highest code that somebody asked for, since most
+ * Abbreviation tables: read only as far as the highest code that was asked for, since most
  * units are only looked at by their first DIE.
  */
 #include "analyze/dwarf/dwarf.h"
@@ -106,7 +106,7 @@ static bool read_specs(struct snap_abbrevs *abbrevs, struct snap_abbrev *abbrev)
 			abbrev->count = (uint32_t)(abbrevs->spec_count - abbrev->first);
 			return !cursor->failed;
 		}
-		/* What is out of range is nobody's attribute; an unknown form ends the unit. */
+		/* A name out of range is no attribute; an unknown form ends the unit. */
 		if (name > UINT16_MAX)
 			name = 0;
 		if (form > UINT16_MAX)

@@ -166,7 +166,7 @@ static bool read_attributes(struct snap_unit *unit, struct snap_abbrevs *abbrevs
 	return !cursor.failed;
 }
 
-/* Where the tables of a split unit begin: behind the header, and nobody says so. */
+/* Where the tables of a split unit begin: behind the header, and no attribute says so. */
 static void set_default_bases(struct snap_unit *unit)
 {
 	if (unit->version < 5 || !unit->dwarf->is_dwo)
@@ -256,7 +256,7 @@ static void open_scope(struct way *way, struct snap_unit *unit, const struct sna
 	way->depth++;
 }
 
-/* DIEs do not say who holds them: the unit is searched from its start. */
+/* DIEs do not name their parents: the unit is searched from its start. */
 static bool find_way(struct snap_unit *unit, uint64_t target, struct way *way)
 {
 	struct snap_cursor cursor = snap_unit_cursor(unit, unit->first);

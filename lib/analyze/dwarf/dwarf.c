@@ -28,8 +28,8 @@ struct snap_dwarf *snap_dwarf_open(struct snap_symbolizer *symbolizer,
 }
 
 /*
- * The image stays open for the unwinder, but nobody needs these pages of the file any more, or so
- * soon again.
+ * The image stays open for the unwinder, but these pages of the file are not needed any more, or
+ * not so soon again.
  */
 void snap_dwarf_let_go(struct snap_dwarf *dwarf)
 {

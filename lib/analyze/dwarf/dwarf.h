@@ -4,7 +4,7 @@
  *
  * An own reader, because libdw inflates every section and keeps tables of whole units where a
  * handful of addresses needs a look: see lib/README.md. Sections are taken on demand, tables are
- * read as far as somebody asks, nothing is kept but what is used again. Every offset is checked;
+ * read as far as needed, nothing is kept but what is used again. Every offset is checked;
  * loops end because each step consumes bytes or is counted. Knows nothing of processes, of where
  * files lie (the symbolizer's finder does), nor of unwinding.
  */
@@ -165,7 +165,7 @@ bool snap_unit_read_root(struct snap_unit *unit, bool look);
  */
 void *snap_dwarf_alloc(struct snap_dwarf *dwarf, size_t count, size_t size);
 
-/* split.c: the unit in a .dwo file that a skeleton stands for; NULL: none. */
+/* split.c: the unit in a .dwo file for a skeleton; NULL: none. */
 struct snap_unit *snap_split_unit(struct snap_unit *skeleton);
 
 /* abbrev.c */
@@ -208,7 +208,7 @@ bool snap_language_is_cxx(unsigned language);
 /* die.c: what the function at a DIE is called; interned; NULL unknown. */
 const char *snap_die_name(struct snap_unit *unit, uint64_t offset, bool *is_linkage_ret);
 
-/* The attributes of a DIE that anybody here asks for. */
+/* The attributes of a DIE that are used here. */
 struct snap_die {
 	uint64_t offset;
 	uint16_t tag; /* 0: the end of a list of children */

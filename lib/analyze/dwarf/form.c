@@ -90,7 +90,7 @@ int snap_form_size(unsigned form, unsigned address_size, unsigned offset_size, u
 	return kind;
 }
 
-/* Blocks and expressions are skipped: nobody here evaluates them. */
+/* Blocks and expressions are skipped: they are not evaluated here. */
 static void read_variable(struct snap_cursor *cursor, struct snap_attr_value *ret)
 {
 	switch (ret->form) {

@@ -142,7 +142,7 @@ static bool look_at(struct walk *walk, const struct snap_die *die)
 	return walk->covers || walk->everything;
 }
 
-/* Moves behind the attributes of a DIE that nobody looks at; returns its sibling, 0 unknown. */
+/* Moves behind the attributes of a DIE that are not used; returns its sibling, 0 unknown. */
 static uint64_t skip_attributes(struct walk *walk, const struct snap_abbrev *abbrev)
 {
 	struct snap_unit *unit = walk->unit;
@@ -175,7 +175,7 @@ static void enter_die(struct walk *walk, bool children)
 		walk->depth++;
 }
 
-/* Leaves the children out: by the sibling where it is told, which must lie ahead. */
+/* Leaves the children out: by the sibling if it is given, which must lie ahead. */
 static void leave_out(struct walk *walk, bool children, uint64_t sibling)
 {
 	if (!children)

@@ -119,7 +119,7 @@ static bool read_formats(const struct snap_unit *shape, struct snap_cursor *curs
 	return !cursor->failed;
 }
 
-/* DWARF 5: each entry is a list of values whose types and forms were told before. */
+/* DWARF 5: each entry is a list of values whose types and forms were listed before. */
 static bool read_entries(struct snap_unit *unit, const struct snap_unit *shape,
 			 struct snap_cursor *cursor, struct line_file **ret, size_t *count_ret)
 {

@@ -2,8 +2,8 @@
 /*
  * Partial: a compressed section of which only some units are unpacked.
  *
- * Compressed bytes must be read from their start, but nobody has to keep what lies between the
- * units that are wanted, nor to read on after the last. The section's addresses are reserved as a
+ * Compressed bytes must be read from their start, but what lies between the wanted units need not
+ * be kept, nor to read on after the last. The section's addresses are reserved as a
  * whole, so offsets mean what they always mean; what was not wanted reads as zeros and takes no
  * memory. Knows nothing of what is in a unit but its length.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Beginnings of functions, sorted: see functions.h. Made once a file, and only if somebody stands
- * in code of it without call frame information. What is kept is capped, for tables are hostile.
+ * Beginnings of functions, sorted: see functions.h. Made once a file, and only if a thread stands
+ * in its code without call frame information. What is kept is capped, for tables are hostile.
  */
 #include "analyze/elf/functions.h"
 

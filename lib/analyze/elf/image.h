@@ -90,7 +90,7 @@ uint64_t snap_image_inflated(const struct snap_image *image);
 void *snap_image_elf(struct snap_image *image);
 /*
  * Says that these bytes were read: pages of the mapped file go back to the kernel, which brings
- * them again when somebody reads them. Other bytes stay.
+ * them again when they are read. Other bytes stay.
  */
 void snap_image_let_go(const struct snap_image *image, struct snap_bytes bytes);
 /* The whole file. */

@@ -65,8 +65,8 @@ static bool let_write_section_table(const struct snap_image *image)
 }
 
 /*
- * libelf keeps two hundred bytes a section, and inflates the names of sections when somebody asks
- * for one: so not where we did without that table, nor where it is compressed.
+ * libelf keeps two hundred bytes a section, and inflates the names of sections when one is asked
+ * for: so not where we did without this table, nor where it is compressed.
  */
 static bool libelf_may_read(const struct snap_image *image)
 {

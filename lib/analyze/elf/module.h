@@ -2,8 +2,8 @@
 /*
  * Modules: a process's mappings understood as ELF files at an address.
  *
- * maps -> which file, at which bias, with which build id; the file opened only when somebody asks
- * for its image, through the finder, and refused when its build id (or, without one, device and
+ * maps -> which file, at which bias, with which build id; the file opened only when its image is
+ * asked for, through the finder, and refused when its build id (or, without one, device and
  * inode) is not what is mapped. Images are shared between processes. Knows nothing of functions.
  */
 #ifndef SNAP_ANALYZE_ELF_MODULE_H
@@ -74,7 +74,7 @@ struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64
 
 /*
  * Opens the image on first use and fills the bias; false: there is no image (file->trouble), and
- * has_bias tells whether addresses can still be told as offsets.
+ * has_bias says whether addresses can still be shown as offsets.
  */
 bool snap_module_open(struct snap_module_set *set, struct snap_module *module);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which process has the other end of what others wait with, or is the child whose end is waited for,
- * and which of its threads that is. See internal.h.
+ * Which process has the other end of what others wait with, or is the child whose end is waited
+ * for, and which of its threads that is. See internal.h.
  *
  * Of several processes none is named, as any of them may act; nor a thread of a process of several.
  */
@@ -16,7 +16,7 @@ static int by_pid(const void *left, const void *right)
 	       snap_compare(a->process, b->process);
 }
 
-/* In a file somebody made up: whoever comes when so many have been looked at is nobody's child. */
+/* For forged files: a process that comes after so many steps has no parent. */
 enum { MOST_STEPS = 1 << 26 };
 
 static int by_parent(const void *left, const void *right, void *context)
@@ -88,7 +88,7 @@ static struct snap_log_owner nobody(enum snap_owner_lack lack)
 	};
 }
 
-/* Its only thread; of several the first one stands for all of them. */
+/* Its only thread; of several the first one represents all of them. */
 static struct snap_log_owner owner_of(const struct snap_log_analysis *of,
 				      const struct snap_log_program *program, uint64_t moment)
 {
@@ -117,7 +117,7 @@ struct snap_log_owner snap_log_find_end(const struct snap_log_analysis *of,
 		if (!snap_memory_image_read(&image, i * sizeof(pid), &pid, sizeof(pid)))
 			break;
 		program = program_at(of, (pid_t)pid, moment);
-		/* Its own end counts where nobody else has one. */
+		/* Its own end counts if no other process has one. */
 		if (program && program->process == process)
 			own = program;
 		else if (program && found)

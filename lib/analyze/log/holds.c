@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who had what others wait for, from tick to tick: the words of each object at that time, and the
- * thread whose number stands there. See internal.h.
+ * Which thread held what others wait for, from tick to tick: the words of each object at that time,
+ * and the thread whose number they hold. See internal.h.
  *
- * Words lie: a number that no thread of the process had at that tick is nobody, and why is said.
- * Some objects may be the same lock, waited for in different ways; then the words of the one count
- * for which somebody waits, as only those are read.
+ * Words lie: a number that no thread of the process had at that tick names no owner, and the reason
+ * is recorded. Some objects may be the same lock, waited for in different ways; then the words of
+ * the object with a waiter count, as only those are read.
  */
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"
@@ -31,7 +31,7 @@ struct link {
 
 /* A wait that keeps an owner, while the slice is walked. */
 struct line {
-	struct snap_log_owners owners; /* who may have it */
+	struct snap_log_owners owners; /* threads that may have it */
 	uint32_t source;               /* the object whose words count, + 1; 0: none is known yet */
 	uint32_t since;                /* tick of the slice */
 	bool is_open, is_touched, is_child;
@@ -84,7 +84,7 @@ static void walk_deinit(struct walk *walk)
 	free(walk->found);
 }
 
-/* ---- who has it ---- */
+/* ---- the owner ---- */
 
 static struct snap_log_owner nobody(enum snap_owner_lack lack)
 {
@@ -164,7 +164,7 @@ static bool close_line(struct walk *walk, uint32_t wait, uint32_t end)
 
 	if (!line->is_open || line->since >= end)
 		return true;
-	/* Who waits for an end goes on when there is none. */
+	/* A thread that waits for another's end goes on when there is none. */
 	gone.tid = line->owner.is_process ? 0 : line->owner.tid;
 	/* Behind `since`, when it lived. */
 	if (line->owner.death != SNAP_LOG_NO_DEATH && line->owner.death - 1 - walk->of->first < end)
@@ -202,7 +202,7 @@ static struct snap_log_owner find_owner(const struct walk *walk, uint32_t wait, 
 				 line->owners.process, moment);
 }
 
-/* From this tick of the slice on, whoever is named now. */
+/* From this tick of the slice on, the owner that is named now. */
 static bool settle(struct walk *walk, uint32_t tick)
 {
 	uint64_t moment = walk->of->first + tick + 1;
@@ -242,7 +242,7 @@ static bool is_told(const struct walk *walk, uint32_t object)
 	return walk->words[object] != UINT32_MAX;
 }
 
-/* The words of an object count from now on, unless others do for which somebody waits. */
+/* The words of an object count from now on, unless those of another object with a waiter do. */
 static void prefer(struct walk *walk, uint32_t object, bool always)
 {
 	if (!is_told(walk, object))
@@ -265,7 +265,7 @@ static void hold(struct walk *walk, const struct snap_log_hold *to)
 	prefer(walk, to->object, walk->waiters[to->object] > 0);
 }
 
-/* Nobody waits with it any more: where somebody does so with another object, that one counts. */
+/* No thread waits with it any more: if one waits with another object, that object counts. */
 static void leave(struct walk *walk, uint32_t object)
 {
 	for (size_t i = first_link(walk, object);
@@ -318,7 +318,7 @@ static int in_order_of_waits(const void *left, const void *right)
 	return snap_compare(a->wait, b->wait) ?: snap_compare(a->object, b->object);
 }
 
-/* Whether words of the object say who has what a wait is for, or processes do. */
+/* Whether words of the object name the holder of what a wait is for, or processes do. */
 static bool keeps_owner(const struct snap_log_object *object, const struct snap_wait *wait)
 {
 	if (object->is_futex)
@@ -462,7 +462,7 @@ static void pass_events(struct walk *walk, size_t *next, uint64_t moment)
 	}
 }
 
-/* Ends of pipes and sockets were where they are now when somebody began to wait with them. */
+/* Ends of pipes and sockets were where they are now when the wait with them began. */
 static void begin_with_ends(struct walk *walk)
 {
 	const struct snap_log *log = walk->of->log;

@@ -9,8 +9,8 @@
  *     tasks (what each of them is)                          tasks.c
  *     waits (what runs wait for, once a process)            recorded_waits.c
  *     wakes (when threads ran that wait)                    wakes.c
- *     holds (who had that, from tick to tick)               holds.c, owners.c, ends.c
- *     processes (nodes, who is left out), tracks, order     tree.c
+ *     holds (its owner, from tick to tick)               holds.c, owners.c, ends.c
+ *     processes (nodes, those left out), tracks, order     tree.c
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
  */
@@ -49,7 +49,7 @@ struct snap_log_shown {
 	uint32_t process;  /* of the log */
 	uint32_t original; /* the first such stack of the log */
 	uint32_t source;   /* the one that is shown */
-	/* Of tasks that are told apart by their labels: one of them; NULL: it has the stack's. */
+	/* Of tasks that differ by their labels: one of them; NULL: it has the stack's. */
 	const struct snap_task *task;
 };
 
@@ -108,7 +108,7 @@ struct snap_log_analysis {
 	struct snap_task **tasks;                  /* of each task, made when it is needed */
 	struct snap_log_shown *shown; /* stacks of the recording, in the order of first sight */
 	size_t shown_count, shown_capacity;
-	const struct snap_frame **frames; /* of the stack at hand */
+	const struct snap_frame **frames; /* of the current stack */
 	size_t frame_capacity;
 	struct snap_hash_table shown_table; /* of them, by process and key */
 	struct snap_log_wait *waits;        /* of the recording, in the order of first sight */
@@ -125,7 +125,9 @@ struct snap_log_analysis {
 	struct snap_log_call_name calls[SNAP_LOG_CALLS]; /* names of system calls by number */
 };
 
-/* A stack with its frames, which are there until the next one is asked for. False without memory. */
+/*
+ * A stack with its frames, which are there until the next one is asked for. False without memory.
+ */
 bool snap_log_raw_stack(struct snap_log_analysis *of, uint32_t stack, struct snap_raw_stack *ret);
 /* What is known of it, its key and what filters say of it. NULL without memory. */
 struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, uint32_t stack);
@@ -136,8 +138,8 @@ bool snap_log_show_task(struct snap_log_analysis *of, uint32_t stack, const stru
 			uint32_t *ret);
 
 /*
- * Stacks that are shown as recorded ones, without their processes; cut to as many frames
- * as there is memory for, which is told. False without memory.
+ * Stacks that are shown as recorded ones, without their processes; cut to as many frames as there
+ * is memory for, with a warning. False without memory.
  */
 bool snap_log_fill_stacks(struct snap_log_analysis *of, const struct snap_log_shown *const *shown,
 			  size_t count, struct snap_recorded_stack *ret);
@@ -161,7 +163,7 @@ struct stacksnap_error *snap_log_make_waits(struct snap_log_analysis *of,
 					    const uint32_t *shown) _must_check_;
 /* Prepares for the next two. False without memory. */
 bool snap_log_index_owners(struct snap_log_analysis *of);
-/* Who may have a futex. False without memory. */
+/* The threads that may have a futex. False without memory. */
 bool snap_log_owners_of(struct snap_log_analysis *of, const struct snap_log_object *object,
 			struct snap_log_owners *ret);
 /* The thread that a number meant to them at a moment: a tick of the log, + 1. */
@@ -173,7 +175,7 @@ void snap_log_find_thread(const struct snap_log_analysis *of, uint32_t process, 
 			  struct snap_log_owner *ret);
 /* Prepares for the next two. False without memory. */
 bool snap_log_index_programs(struct snap_log_analysis *of);
-/* Who has the other end of what threads of a process wait with, by the words of a hold. */
+/* The process at the other end of what threads of a process wait with, by the words of a hold. */
 struct snap_log_owner snap_log_find_end(const struct snap_log_analysis *of,
 					const struct snap_log_words *words, uint32_t process,
 					uint64_t moment);

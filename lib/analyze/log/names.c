@@ -32,7 +32,7 @@ static void naming_deinit(struct naming *naming)
 static struct stacksnap_error *naming_init(struct naming *naming,
 					   const struct snap_file_finder *finder)
 {
-	/* Who wants raw names has them beside the others; see stacks.c. */
+	/* Raw names are kept beside the others; see stacks.c. */
 	naming->options.raw_names = false;
 	naming->options.go_names = naming->options.runtimes & SNAP_RUNTIME_GO;
 	naming->of_frame = calloc(naming->log->frame_count + 1, sizeof(*naming->of_frame));
@@ -154,7 +154,7 @@ static struct stacksnap_error *keep_results(struct naming *naming)
 		if (record && (!late || has_name(&record->frame)) && !add_name(naming, i))
 			return snap_error_no_memory();
 	}
-	/* A ring is named again and again; its warnings are told once. */
+	/* A ring is named again and again; its warnings are given once. */
 	for (size_t i = 0; i < snapshot->warning_count; i++) {
 		const struct snap_warning *warning = &snapshot->warnings[i];
 

@@ -3,7 +3,8 @@
  * Which thread a number means that stands in the words of an object: one of the process that lived
  * then, or in shared memory one of those who map the same place of the same file. See internal.h.
  *
- * Words lie: who is not found is no owner, and why is said. Knows nothing of words.
+ * Words lie: a thread that is not found is no owner, and the reason is recorded. Knows nothing of
+ * words.
  */
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"
@@ -82,7 +83,7 @@ static bool list_lives(struct snap_log_analysis *of)
 	return true;
 }
 
-/* ---- who shares memory ---- */
+/* ---- processes that share memory ---- */
 
 /* A shared mapping of a space, by its place in the file. */
 struct snap_log_sharer {
@@ -187,9 +188,11 @@ bool snap_log_owners_of(struct snap_log_analysis *of, const struct snap_log_obje
 	return !count || ret->sharers;
 }
 
-/* ---- who it is ---- */
+/* ---- the owner ---- */
 
-/* The first one of a process with a number that was born after a moment; life_count: there is none. */
+/*
+ * The first one of a process with a number that was born after a moment; life_count: there is none.
+ */
 static size_t life_after(const struct snap_log_analysis *of, uint32_t process, pid_t tid,
 			 uint64_t moment)
 {

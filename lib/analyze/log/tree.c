@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Processes, threads and stacks of a log -> those of a recording, in their final order: who was
- * there in the slice and is shown, under whom, and what is missing. See internal.h.
+ * Processes, threads and stacks of a log -> those of a recording, in their final order: those that
+ * were there in the slice and are shown, their parents, and what is missing. See internal.h.
  */
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"
@@ -79,7 +79,9 @@ static void count_threads(struct tree *tree)
 			tree->task_counts[thread->process]++;
 		else
 			tree->raws[thread->process].thread_count++;
-		/* Who came and went before it could be read is no loss of the recording's. */
+		/*
+		 * A process that came and went before it could be read is no loss of the recording.
+		 */
 		if (!line->readable && line->stays)
 			tree->raws[thread->process].not_stopped++;
 		if (line->run_count)
@@ -126,7 +128,7 @@ static struct stacksnap_error *make_node(struct tree *tree, size_t index)
 	return NULL;
 }
 
-/* Who has samples; and who could not be read, unless filters ask for threads. */
+/* Processes with samples; and those that could not be read, unless filters ask for threads. */
 static bool is_shown(const struct tree *tree, size_t index)
 {
 	const struct snap_options *options = tree->of->options;
@@ -159,7 +161,7 @@ static struct stacksnap_error *make_nodes(struct tree *tree)
 	return NULL;
 }
 
-/* ---- who is under whom ---- */
+/* ---- parents and children ---- */
 
 static int by_identity(const void *left, const void *right, void *context)
 {

@@ -4,8 +4,8 @@
  *
  * Each pair is taken for a thread of a snapshot, in a capture that is made up: its frames are those
  * of the stack, its call and descriptors those of the object, its memory the words that the object
- * had first. So the analysis of snapshots tells what it waits for. Who has that changes while nobody
- * wakes, and is left to holds.c, as is all that is true of one moment alone.
+ * had first. So the analysis of snapshots finds what it waits for. The holder changes while the
+ * waiter sleeps, and is left to holds.c, as is all that is true of one instant alone.
  */
 #include "analyze/log/internal.h"
 #include "analyze/wait/wait.h"
@@ -30,7 +30,7 @@ struct explaining {
 	struct snap_options frame_options;     /* frames are looked at as they are */
 	const struct snap_log_explained *pairs;
 	size_t pair_count;
-	bool *is_in_disk;       /* of each pair: somebody was in state D with it */
+	bool *is_in_disk;       /* of each pair: a thread was in state D with it */
 	uint32_t *first_words;  /* of each object, as in a hold: the first that are known */
 	uint32_t *threads;      /* of the log, by process … */
 	size_t *process_starts; /* … and where those of each begin; process_count + 1 */
@@ -255,7 +255,7 @@ static struct stacksnap_error *batch_init(struct batch *batch)
 				  &all->own_finder);
 }
 
-/* The space that a pair stands in; of a file of somebody else's the two may have none in common. */
+/* The space of a pair; in a forged file the two may have none in common. */
 static uint32_t space_of(const struct snap_log *log, const struct snap_log_explained *pair)
 {
 	uint32_t space = log->stacks[pair->stack].space;
@@ -299,7 +299,7 @@ static void add_owners(const struct batch *batch, uint32_t space, size_t count)
 	}
 }
 
-/* Room for the pairs of a space in front, and who may own what they wait for behind. */
+/* Room for the pairs of a space in front, and for possible owners of what they wait for behind. */
 static struct stacksnap_error *enter_space(struct batch *batch, uint32_t space)
 {
 	struct snap_analysis *analysis = &batch->of.analysis;
@@ -414,7 +414,7 @@ static bool add_pairs(struct batch *batch)
 	return true;
 }
 
-/* ---- what is told ---- */
+/* ---- the result ---- */
 
 /* Without stack pointers it is not known whose stack, or which part of the heap. */
 static const char *place_of(const struct snap_process *process, const struct snap_wait *wait)

@@ -20,7 +20,7 @@ struct joining {
 	const struct snap_runtime_process *of;
 	struct part *parts;
 	size_t part_count;
-	/* Of each place one frame, whoever was there. */
+	/* One frame for each place, for all threads. */
 	const struct snap_runtime_frame **frames;
 	size_t frame_count, frame_capacity;
 	struct snap_hash_table table;
@@ -66,7 +66,7 @@ static bool is_same_frame(const struct snap_runtime_frame *a, const struct snap_
 	return same;
 }
 
-/* The frame that stands for all at its place; NULL: no memory. */
+/* The frame that represents all at its place; NULL: no memory. */
 static const struct snap_runtime_frame *find_frame(struct joining *joining,
 						   const struct snap_runtime_frame *frame)
 {

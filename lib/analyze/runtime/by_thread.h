@@ -11,7 +11,7 @@
 
 /*
  * As the runtime's read(), of all threads of the process that have memory of their own. What is
- * said of another thread than the one at hand does not count. NULL in *ret: this runtime is not in
+ * said of another thread than the current one does not count. NULL in *ret: this runtime is not in
  * the process, or no thread has memory. NO_MEMORY, CANCELLED.
  */
 struct stacksnap_error *snap_runtime_read_by_thread(const struct snap_runtime *runtime,

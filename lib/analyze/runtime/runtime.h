@@ -31,7 +31,7 @@ struct snap_runtime_memory {
 	void *context;
 };
 
-/* The process at hand, and where what is made of it goes. */
+/* The current process, and where its results go. */
 struct snap_runtime_process {
 	const struct snap_process *process; /* its mappings; `read`: its threads, too */
 	struct snap_module_set *set;        /* for snap_module_open() */
@@ -51,7 +51,9 @@ struct snap_runtime_process {
 	struct snap_runtime_symbols *symbols;
 };
 
-/* Symbols of a process's files that were asked for, as who reads it again asks for them again. */
+/*
+ * Symbols of a process's files that were asked for, because the next reading asks for them again.
+ */
 struct snap_runtime_symbols {
 	struct snap_runtime_found *found;
 	size_t count, capacity;
@@ -122,7 +124,9 @@ struct snap_runtime_task {
 	 * its own; NULL: it does not.
 	 */
 	const char *native_until;
-	/* Where the code of that function lies: [first, behind the last), with or without symbols */
+	/*
+	 * Where the code of this function lies: [first, behind the last), with or without symbols
+	 */
 	uint64_t native_code[2];
 };
 
@@ -130,8 +134,8 @@ struct snap_runtime_task {
 struct snap_runtime_monitor {
 	uint32_t tid;
 	uint64_t address; /* of the monitor, which is not the object that it belongs to */
-	uint32_t owner;   /* 0: nobody, or not known */
-	bool is_free;     /* owner 0: nobody has it just now */
+	uint32_t owner;   /* 0: none, or not known */
+	bool is_free;     /* owner 0: no thread has it just now */
 };
 
 /* What is known of one runtime in one process. */

@@ -202,7 +202,7 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 					: analysis->runtimes[i]->read(&process, &result);
 		if (err || !result)
 			continue;
-		/* Nobody can tell which of several runtimes the missing part is of. */
+		/* It cannot be known which of several runtimes the missing part belongs to. */
 		if (cut_of(raw->process->memory))
 			result->cut = cut_of(raw->process->memory);
 		warn_of_refusal(analysis, raw->process, result);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Symbols of the interpreter of a runtime, by name. Knows nothing of what they stand for.
+ * Symbols of the interpreter of a runtime, by name. Does not know what they mean.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_SYMBOL_H
 #define SNAP_ANALYZE_RUNTIME_SYMBOL_H

@@ -56,7 +56,7 @@ static bool accept_crc(struct snap_image *image, const void *wanted, const char 
 	return crc32_z(0, bytes.data, bytes.size) == *crc;
 }
 
-/* Asks for candidates until one is accepted. Refusals are told only if none was. */
+/* Asks for candidates until one is accepted. Refusals are reported only if none was. */
 static struct snap_image *search_file(struct snap_symbolizer *symbolizer,
 				      struct snap_file_symbols *symbols,
 				      struct snap_file_request request, const char *what,

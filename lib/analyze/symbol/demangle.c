@@ -22,7 +22,7 @@ enum {
 	MAX_SHORT_NAME = 1024,
 	MAX_LONG_NAME = 4096,
 	MAX_D_NAME = 2048,
-	MAX_D_COST = 1 << 20, /* characters, references counted as what they stand for */
+	MAX_D_COST = 1 << 20, /* characters, references counted as what they expand to */
 };
 
 static const char stub_mark[] = "@plt";
@@ -65,7 +65,7 @@ static bool run_demangler(callback_demangler *demangler, const char *symbol, int
 
 /*
  * A bound of the characters that a D name expands to. A reference ("Q", then a number in base 26,
- * small letter last) stands for a part of what precedes it, at most for all of it from the place
+ * small letter last) repeats a part of what precedes it, at most for all of it from the place
  * it points to; references inside that were counted when they were met.
  */
 static bool is_modest_d_name(const char *symbol, size_t length)

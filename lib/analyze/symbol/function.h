@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Function: whether the function at an address has a name that begins so, by the symbol tables of
- * its file alone; and what the function is called that a call leads to. For who asks that of a few
- * addresses and needs no other names.
+ * its file alone; and what the function is called that a call leads to. For callers that ask about
+ * a few addresses and need no other names.
  */
 #ifndef SNAP_ANALYZE_SYMBOL_FUNCTION_H
 #define SNAP_ANALYZE_SYMBOL_FUNCTION_H
@@ -15,7 +15,7 @@ bool snap_function_begins(struct snap_module_set *set, struct snap_modules *modu
 
 /*
  * The name of the function that the call before a return address leads to, if it goes through a
- * slot of the caller's file, directly or by a stub of its PLT: by the relocation of that slot
+ * slot of the caller's file, directly or by a stub of its PLT: by the slot's relocation
  * (x86-64). It lies in the file's image, not terminated. `looked_at`: the relocations that were
  * looked at are added. NULL: there is no such call, or the slot has no name.
  */

@@ -144,7 +144,7 @@ size_t snap_gotable_mark(struct snap_file_symbols *symbols, struct snap_hit *hit
 	return marked;
 }
 
-/* Places are told by fill_hit(), as where no other debug information is. */
+/* Places are filled in by fill_hit(), as where no other debug information is. */
 static bool rename_hit(struct snap_symbolizer *symbolizer, const struct snap_go_code *code,
 		       struct snap_hit *hit)
 {

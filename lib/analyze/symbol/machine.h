@@ -13,13 +13,15 @@ enum { SNAP_MACHINE_BYTES = 24 /* the most of what follows */ };
 
 struct snap_machine {
 	uint16_t number; /* e_machine */
-	/* Stubs may begin at multiples of `step`, and their jump ends within `reach` bytes of it. */
+	/*
+	 * Stubs may begin at multiples of `step`, and their jump ends within `reach` bytes of it.
+	 */
 	uint8_t step, reach;
 	uint8_t call_bytes; /* of the longest call that is looked at */
-	uint8_t stub_bytes; /* of a stub up to where its slot is told */
+	uint8_t stub_bytes; /* of a stub up to the place that names its slot */
 	/*
-	 * The slot that the stub which begins with `code` jumps through; it lies at `address`. False:
-	 * it is no stub, or is cut short.
+	 * The slot that the stub which begins with `code` jumps through; it lies at `address`.
+	 * False: it is no stub, or is cut short.
 	 */
 	bool (*stub_slot)(const uint8_t *code, size_t size, uint64_t address, uint64_t *ret);
 	/*
@@ -32,7 +34,7 @@ struct snap_machine {
 	bool (*is_slot)(unsigned relocation_type);
 };
 
-/* NULL: stubs of that processor are not known. */
+/* NULL: stubs of this processor are not known. */
 const struct snap_machine *snap_machine_find(uint16_t number);
 
 #endif

@@ -3,8 +3,8 @@
  * Perf maps: names that a JIT compiler wrote for its code, "START SIZE name" a line in hexadecimal.
  *
  * Streamed past the sorted addresses, never kept. Code is compiled again and memory used again:
- * a later line wins over an earlier one. Whether the file can be trusted was decided by who opened
- * it; that what it says makes no sense is expected all the same.
+ * a later line wins over an earlier one. Whether the file can be trusted was decided when it was
+ * opened; that what it says makes no sense is expected all the same.
  */
 #include "analyze/symbol/symbolizer.h"
 

@@ -3,7 +3,7 @@
  * Stubs of the procedure linkage table: no symbol covers them, so they are named after what they
  * jump to, "puts@plt", as debuggers do.
  *
- * A stub jumps through a slot of the GOT, and the relocation of that slot names a dynamic symbol.
+ * A stub jumps through a slot of the GOT, and the slot's relocation names a dynamic symbol.
  * What is special to a processor is in machine.c. The image itself is read, never its debug file,
  * which has no code.
  */

@@ -31,7 +31,7 @@ void snap_symbolizer_destroy(struct snap_symbolizer *symbolizer);
 
 /*
  * Answers the queries, sorted by vaddr and distinct, for one file whose image is open. What cannot
- * be found stays NULL; trouble with debug files (refused, corrupt) is told through
+ * be found stays NULL; trouble with debug files (refused, corrupt) is returned by
  * snap_symbolizer_trouble(). Errors: NO_MEMORY, CANCELLED.
  */
 struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,

@@ -2,7 +2,7 @@
 /*
  * Tasks that await each other -> their tree: below each task those that it awaits. Equal siblings
  * are one: a node is the tasks that would be one group, awaited by tasks of one node. So a thousand
- * workers below one gather() are one node, and so are their children, whoever of them has some; a
+ * workers below one gather() are one node, and so are all their children; a
  * task that several await stands below the first. Knows nothing of filters and of their order.
  */
 #include "analyze/task/task.h"
@@ -17,8 +17,8 @@ struct tree {
 	const struct snap_raw_process *raw;
 	const uint64_t *keys; /* by which tasks are grouped */
 	struct snap_logical_set *set;
-	size_t *awaiters; /* of each task; SIZE_MAX: nobody */
-	size_t *chain;    /* tasks on the way up from the one at hand */
+	size_t *awaiters; /* of each task; SIZE_MAX: none */
+	size_t *chain;    /* tasks on the way up from the current one */
 	size_t *first;    /* of each node: its first task */
 	struct snap_hash_table nodes;
 };
@@ -47,7 +47,7 @@ static bool tree_init(struct tree *tree)
 	       set->logical;
 }
 
-/* ---- who awaits whom ---- */
+/* ---- awaiters ---- */
 
 static size_t find_task(const struct snap_raw_process *raw, const struct snap_hash_table *ids,
 			const struct snap_raw_task *of)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What the runtimes of a process know, as the analysis goes on with it: managed frames become
- * records as machine frames are, tasks are told apart by their frames, and threads that only carry
- * tasks are hidden. Knows nothing of names and labels' meaning.
+ * records as machine frames are, tasks are distinguished by their frames, and threads that only
+ * carry tasks are hidden. Knows nothing of names and labels' meaning.
  */
 #include "analyze/task/task.h"
 
@@ -18,7 +18,7 @@ struct collector {
 	struct snap_raw_process *raw;
 	struct snap_pointer_table records; /* struct snap_runtime_frame -> its record */
 	struct snap_hash_table stacks;     /* of raw->stacks, those of tasks */
-	const struct snap_frame **frames;  /* of the stack at hand */
+	const struct snap_frame **frames;  /* of the current stack */
 	size_t frame_capacity;
 	size_t task_capacity;
 };

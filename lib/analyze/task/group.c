@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Tasks -> stacks of the snapshot: as threads are grouped, by their stack and state, and by the
- * runtime's reason for a wait; in each logical process apart. Then what is told of the runtimes.
+ * runtime's reason for a wait; in each logical process apart. Then the lines about the runtimes.
  */
 #include "analyze/task/task.h"
 
@@ -274,7 +274,7 @@ static bool tell_runtimes(struct snap_analysis *analysis, const struct snap_raw_
 			.idle_threads = raw->idle_threads[i],
 			.cut = cut_of(result),
 		};
-		/* Nobody can tell which of several one image is for. */
+		/* It cannot be known for which of several one image is. */
 		if (raw->runtime_count == 1 && image) {
 			runtime->memory_bytes = image->bytes;
 			runtime->plan_ns = sane_time(image->taken_ns);

@@ -61,7 +61,7 @@ struct stacksnap_error *snap_logical_find(struct snap_analysis *analysis,
 					  const struct snap_raw_process *raw,
 					  struct snap_logical_set *ret) _must_check_;
 /*
- * By who awaits whom, if some do and that is wanted. `keys`: of each task; those with one key are a
+ * By awaiter, if there are some and that is wanted. `keys`: of each task; those with one key are a
  * group where they have one parent. NO_MEMORY.
  */
 struct stacksnap_error *snap_awaits_find(struct snap_analysis *analysis,
@@ -91,7 +91,9 @@ struct snap_task_cut {
 	size_t tasks;
 };
 
-/* What the tasks of a node take in the largest report, with their stacks but for frames. NO_MEMORY. */
+/*
+ * What the tasks of a node take in the largest report, with their stacks but for frames. NO_MEMORY.
+ */
 struct stacksnap_error *snap_task_report_bytes(const struct snap_node *node,
 					       uint64_t *ret) _must_check_;
 /* Leaves out so much of them that they take `most` bytes; adds what that was. NO_MEMORY. */

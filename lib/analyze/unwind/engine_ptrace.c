@@ -60,7 +60,7 @@ static size_t walk_frames(unw_cursor_t *cursor, uint64_t *pcs, size_t max)
 		if (!TELLS_BEFORE)
 			is_signal = unw_is_signal_frame(cursor) > 0;
 		mark = is_signal ? SNAP_PC_EXACT : 0;
-		/* Nobody called the code that returns from the handler, either. */
+		/* The code that returns from the handler has no caller, either. */
 		pcs[count - 1] |= mark;
 	}
 	return count;

@@ -36,7 +36,7 @@ static bool is_put_in(const char *name)
 	return false;
 }
 
-/* Nobody has called it. Below a handler of signals lies what was interrupted. */
+/* It has no caller. Below a handler of signals lies what was interrupted. */
 static bool ends_stack(const struct snap_go_function *function, const char *name)
 {
 	return (function->flags & SNAP_GO_TOP_FRAME) && !begins_with(name, "runtime.sigtramp") &&

@@ -12,13 +12,15 @@ bool snap_is_in_call(const struct snap_process *process, struct snap_modules *mo
 	struct snap_known_registers known;
 	uint8_t code[8]; /* the instruction before the pc, and the one at it */
 
-	/* Of who was not stopped procfs has told. */
+	/* For a thread that was not stopped, procfs has said it. */
 	if (!arch || !arch->is_system_call || thread->partial ||
 	    !snap_registers_of(process->arch, thread, &known) || known.call < 0)
 		return true;
 	if (!modules || !snap_modules_read(modules, known.pc - 4, code, sizeof(code)))
 		/* That it slept tells as much; a core has no states. */
 		return thread->state != 0;
-	/* Behind it once the call has ended; EINTR may also be an argument of one that has not: -4. */
+	/*
+	 * Behind it once the call has ended; EINTR may also be an argument of one that has not: -4.
+	 */
 	return arch->is_system_call(code + 4) || (known.interrupted && arch->is_system_call(code));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The inside of the unwinder, shared by unwind.c (threads, the hot path), step.c (all that is not
- * a simple row), no_cfi.c (code without rows) and sink.c (where pcs go). Nobody else includes it.
+ * a simple row), no_cfi.c (code without rows) and sink.c (where pcs go). No other file includes it.
  */
 #ifndef SNAP_ANALYZE_UNWIND_INTERNAL_H
 #define SNAP_ANALYZE_UNWIND_INTERNAL_H
@@ -50,12 +50,12 @@ struct snap_unwinder {
 	struct snap_cached_row *cache;
 	size_t cache_size, cache_used;        /* a power of two */
 	struct snap_libunwind *own_libunwind; /* for processes of this machine's processor … */
-	struct snap_libunwind *libunwind;     /* … of which the one at hand is; else NULL */
+	struct snap_libunwind *libunwind;     /* … of which the current one is; else NULL */
 	struct snap_sink sink;
 	uint64_t *sps; /* of the frames in the sink, if they are wanted */
 	size_t sp_count, sp_capacity;
 	bool wants_sps;
-	/* The frame at hand. */
+	/* The current frame. */
 	const struct snap_thread *thread;
 	struct snap_frame_state state; /* its registers */
 	struct snap_pc pc;
@@ -89,7 +89,7 @@ bool snap_unwinder_is_executable(const struct snap_unwinder *unwinder, uint64_t 
 void snap_unwinder_note_stale(struct snap_unwinder *unwinder, uint64_t address);
 
 /*
- * From the frame at hand to its caller, by any row. False: the stack ends, and how is written down.
+ * From the current frame to its caller, by any row. False: the stack ends, and how is written down.
  */
 bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *row);
 /* The same, by a row of kind SNAP_ROW_NONE: by a guess, which the pc of the caller tells. */

@@ -5,17 +5,18 @@
  *
  * The frame pointer is an ordinary register: in a function that does not set it up it belongs to
  * some frame further out, and following it would leave callers out. So the code must be seen to set
- * it up. Code that nobody can look into (made at run time, or its file is gone) is believed to, as
- * most of it does.
+ * it up. Code that cannot be read (made at run time, or its file is gone) is believed to, as most
+ * of it does.
  *
- * With a link register the return address of who has called nobody yet may still be there, and it
- * is put on the stack together with the frame pointer, as a frame record at the low end of the frame:
- * where the caller's stack pointer is, the record does not tell. The code that wrote it does, or the
- * caller's CFI, which says where in its frame the caller's own record lies (AAPCS64, 6.4.6).
+ * With a link register the return address of a function that has made no call yet may still be
+ * there, and it is put on the stack together with the frame pointer, as a frame record at the low
+ * end of the frame: where the caller's stack pointer is, the record does not tell. The code that
+ * wrote it does, or the caller's CFI, which says where in its frame the caller's own record lies
+ * (AAPCS64, 6.4.6).
  *
  * Else the return address is the first word of the stack that a call of this function can have
  * pushed. Old return addresses lie between the words of a frame, so it must follow a call
- * instruction, and where that says whom it calls it must be this callee.
+ * instruction, and where that names its target it must be this callee.
  */
 #include "analyze/unwind/internal.h"
 
@@ -101,7 +102,7 @@ static bool learn_from_call(struct snap_unwinder *unwinder, struct callee *calle
 	return true;
 }
 
-/* What the link register holds while nobody has been called; false: it is not known. */
+/* What the link register holds before the first call; false: it is not known. */
 static bool read_link(const struct snap_unwinder *unwinder, uint64_t *pc_ret)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
@@ -290,7 +291,9 @@ static void restore_registers(struct snap_unwinder *unwinder, const struct calle
 	}
 }
 
-/* Restores what the function saved beside its return address, at `at`; the caller's stack pointer. */
+/*
+ * Restores what the function saved beside its return address, at `at`; the caller's stack pointer.
+ */
 static uint64_t leave_frame(struct snap_unwinder *unwinder, const struct callee *callee,
 			    uint64_t at, uint64_t pc)
 {
@@ -326,7 +329,7 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *call
 	return end_without_cfi(unwinder);
 }
 
-/* Who runs and has not written it may have its return address in the link register. */
+/* A running function that has not written it may have its return address in the link register. */
 static bool may_use_link(struct snap_unwinder *unwinder, const struct callee *callee)
 {
 	bool has_written = callee->prologue.record_depth || callee->prologue.link_depth;
@@ -368,7 +371,7 @@ bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct
 	/* Before it has switched, a guess may still find its caller. */
 	if (row->code.switches != SNAP_ROW_SWITCHES_NOTHING && !snap_pc_is_exact(unwinder->pc))
 		return end_at_switch(unwinder, row);
-	/* Nobody called the first function of a program. */
+	/* The first function of a program has no caller. */
 	if (row->code.is_entry)
 		return end_without_cfi(unwinder);
 	callee = find_callee(unwinder, row);

@@ -68,7 +68,7 @@ struct snap_rows {
 	bool debug_frame_tried, go_tried;
 	struct snap_go_code go; /* of no functions: there is none */
 	struct snap_cfi_programs eh_programs, debug_programs;
-	struct snap_functions *functions; /* NULL: nobody asked yet, or no memory */
+	struct snap_functions *functions; /* NULL: not asked for yet, or no memory */
 	struct known_row *known;
 	size_t count, capacity;
 	struct snap_hash_table table; /* of known */

@@ -3,8 +3,8 @@
  * Rows: what CFI says about one address of one file, in a form that is quick to apply.
  *
  * Computed once an address by libdw from .eh_frame or .debug_frame (which may be in a separate
- * debug file), of Go code from its own table, kept with the file for all processes that map it. Knows nothing of stacks or
- * processes.
+ * debug file), of Go code from its own table, kept with the file for all processes that map it.
+ * Knows nothing of stacks or processes.
  */
 #ifndef SNAP_ANALYZE_UNWIND_ROWS_H
 #define SNAP_ANALYZE_UNWIND_ROWS_H
@@ -19,7 +19,7 @@ enum snap_row_kind {
 	SNAP_ROW_END,      /* the return address is undefined: the outermost frame */
 	SNAP_ROW_WIDE,     /* anything else that expressions can say: see `wide` */
 	SNAP_ROW_REFUSED,  /* CFI that libdw does not understand */
-	SNAP_ROW_UNUSABLE, /* CFI that nobody may be asked about: see cfi_check.h */
+	SNAP_ROW_UNUSABLE, /* CFI that is handed to no library: see cfi_check.h */
 	SNAP_ROW_PUT_IN,   /* as simple; but its caller was interrupted, and has not called it */
 	SNAP_ROW_KEPT, /* no frame, the return address in cfa_register: after exact addresses only */
 	SNAP_ROW_RETURN, /* set by the unwinder: no CFI, returns from a signal handler */
@@ -39,7 +39,7 @@ struct snap_row_code {
 	uint8_t start;    /* … as an enum snap_start has it */
 	bool is_readable; /* the file has the code */
 	bool is_exported; /* calls of it in its own module may go by a stub */
-	bool is_entry;    /* where the file's program begins: nobody calls it */
+	bool is_entry;    /* where the file's program begins: it has no caller */
 	uint8_t switches; /* as an enum snap_row_switch has it */
 };
 
@@ -83,9 +83,10 @@ struct snap_frame_state {
 };
 
 /*
- * Where a row has its CFA by the stack pointer, and the frame record, which is the frame pointer and
- * the return address above it, at a place of its frame: how far that lies above the stack pointer, in
- * *ret. The frame pointer of such a frame leads to its record. False: it is no such row.
+ * Where a row has its CFA by the stack pointer, and the frame record, which is the frame pointer
+ * and the return address above it, at a place of its frame: how far that lies above the stack
+ * pointer, in *ret. The frame pointer of such a frame leads to its record. False: it is no such
+ * row.
  */
 bool snap_row_record_depth(const struct snap_row *row, const struct snap_arch_ops *arch,
 			   int64_t *ret);

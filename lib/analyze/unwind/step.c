@@ -13,7 +13,7 @@ static const uint64_t LEAST_ADDRESS = 65536; /* vm.mmap_min_addr */
 
 bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end, const char *reason)
 {
-	/* By frame pointers alone nobody knows where a stack ends. */
+	/* By frame pointers alone the end of a stack is not known. */
 	if (end == SNAP_UNWIND_COMPLETE && unwinder->options->no_files) {
 		end = SNAP_UNWIND_NO_CFI;
 		reason = "no unwind information";
@@ -171,9 +171,9 @@ static bool move_to_interrupted(struct snap_unwinder *unwinder, uint64_t pc, uin
 }
 
 /*
- * What rows refuse goes through libunwind, one frame at a time. Where it cannot use what it found it
- * follows the frame pointer, and does not say so. With a link register it takes what is in that for
- * the return address, and leaves the stack pointer as it is; a zero there is the end to it.
+ * What rows refuse goes through libunwind, one frame at a time. Where it cannot use what it found
+ * it follows the frame pointer, and does not say so. With a link register it takes what is in that
+ * for the return address, and leaves the stack pointer as it is; a zero there is the end to it.
  */
 static bool step_libunwind(struct snap_unwinder *unwinder)
 {
@@ -222,7 +222,10 @@ static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row
 	const struct snap_arch_ops *arch = unwinder->arch;
 	uint64_t *registers = unwinder->state.registers;
 	uint64_t sp = registers[arch->sp], cfa, missing;
-	/* Who has not called anybody yet may have its return address in a register, and no frame. */
+	/*
+	 * A function that has made no call yet may have its return address in a register, and no
+	 * frame.
+	 */
 	bool may_have_no_frame = arch->has_link_register && snap_pc_is_exact(unwinder->pc);
 	bool is_signal;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of system calls by number: see arch.h. Those that came since Linux 5.1 have the same number on x86-64 and on all
- * that use asm-generic/unistd.h; those before are in each processor's table.
+ * Names of system calls by number: see arch.h. Those since Linux 5.1 have the same number on x86-64
+ * and on all that use asm-generic/unistd.h; the older ones are in each processor's table.
  */
 #include "analyze/unwind/arch.h"
 

@@ -79,8 +79,8 @@ static void clear_cache(struct snap_unwinder *unwinder)
  * The bits that addresses of the process have. Where return addresses are signed, the code is in
  * bits that no address has: from the top of the address space up to bit 54 (NT_ARM_PAC_MASK says
  * which, of a stopped thread). The stack lies at the top, and what lies above all mappings is no
- * code, so these tell as much, of threads that were never stopped and of recordings, too; and a stop
- * costs no call more.
+ * code, so these tell as much, of threads that were never stopped and of recordings, too; and a
+ * stop costs no call more.
  */
 static uint64_t address_mask(const struct snap_arch_ops *arch, const struct snap_process *process)
 {
@@ -190,7 +190,7 @@ const struct snap_row *snap_unwinder_row(struct snap_unwinder *unwinder, uint64_
 
 /*
  * The hot path: a cached simple row whose words all lie in the copied stack. False: this frame is
- * not of that kind, and nothing was changed.
+ * not of this kind, and nothing was changed.
  */
 static inline bool step_fast(struct snap_unwinder *unwinder, const struct snap_row *row)
 {
@@ -334,7 +334,10 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 			return;
 		}
 		snap_libunwind_position(engine, &address, &caller_sp);
-		/* Who has called nobody yet may have no frame, as its return address is in a register. */
+		/*
+		 * A function that has made no call yet may have no frame, as its return address is
+		 * in a register.
+		 */
 		may_have_no_frame =
 			unwinder->arch->has_link_register && snap_pc_is_exact(unwinder->pc);
 		if (!is_signal && (caller_sp < sp || (caller_sp == sp && !may_have_no_frame))) {
@@ -351,7 +354,7 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the frame limit was reached");
 }
 
-/* --engine=ptrace: the pcs are there already; how the stack ended is told by the last one's row. */
+/* --engine=ptrace: the pcs are there already; the last one's row says how the stack ended. */
 static void take_reference(struct snap_unwinder *unwinder)
 {
 	const struct snap_thread *thread = unwinder->thread;
@@ -374,7 +377,7 @@ static void take_reference(struct snap_unwinder *unwinder)
 		snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "the reference engine ended here");
 }
 
-/* Where nobody is left who may look at more. */
+/* Where no role is left that may look at more. */
 static void take_pc(struct snap_unwinder *unwinder)
 {
 	snap_sink_add(&unwinder->sink, unwinder->pc);

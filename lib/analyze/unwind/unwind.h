@@ -50,7 +50,7 @@ void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *threa
 		 struct snap_pcs *ret);
 
 /*
- * The same for who needs to know where in the stack each frame lies: all frames, whatever
+ * The same for callers that need to know where in the stack each frame lies: all frames, whatever
  * max_frames says, with their stack pointers, which the reference engine does not tell.
  */
 void snap_unwind_whole(struct snap_unwinder *unwinder, const struct snap_thread *thread,

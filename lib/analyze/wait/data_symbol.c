@@ -96,8 +96,8 @@ static bool is_anonymous(const struct snap_map *map)
 }
 
 /*
- * Of objects that are no word for futex(2), as std::barrier and an atomic of 8 bytes, libstdc++ lets
- * threads sleep at a word of a table of sixteen: of the program's in versions 11 to 14
+ * Of objects that are no word for futex(2), as std::barrier and an atomic of 8 bytes, libstdc++
+ * lets threads sleep at a word of a table of sixteen: of the program's in versions 11 to 14
  * (bits/atomic_wait.h), of its own in 16 (src/c++20/atomic.cc). Objects share these by their
  * addresses, so the word says nothing of which one it is.
  */
@@ -123,7 +123,7 @@ static void forget_object(struct snap_wait *wait)
 	wait->offset = 0;
 }
 
-/* Where there is no variable; what cannot be told stays unknown. */
+/* Where there is no variable; what cannot be found stays unknown. */
 static bool find_place(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
 		       struct stacks *stacks)
 {

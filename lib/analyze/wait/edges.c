@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Edges: of whom one must act, so that a thread goes on: see waiter.h.
+ * Edges: the threads of which one must act, so that a waiter goes on: see waiter.h.
  *
- * Those of pipes, sockets, children and file locks are sets of processes, which whoever explained
+ * Those of pipes, sockets, children and file locks are sets of processes, which the explanation of
  * the wait has set; here come those to owners. Conditions, semaphores, signals, times, epolls:
- * somebody unknown may act.
+ * an unknown thread may act.
  */
 #include "analyze/wait/waiter.h"
 
@@ -22,7 +22,7 @@ static bool is_ended_by_owner(enum snap_wait_kind kind)
 	return ended[kind];
 }
 
-/* Nobody can end it any more: what is known of its owner is that there is none. */
+/* No thread can end it any more: its owner is known to be gone. */
 static bool is_orphaned(const struct snap_wait *wait)
 {
 	return wait->owner_lack == SNAP_OWNER_EXITED || wait->owner_lack == SNAP_OWNER_AT_FORK ||

@@ -18,7 +18,7 @@ bool snap_futex_is_on_own_stack(const struct snap_futex *futex, uint64_t address
 	return map && sp && sp - map->start < map->end - map->start && address >= sp;
 }
 
-/* A number that is the same for all who wait for the object at an address. */
+/* A number that is the same for all that wait for the object at an address. */
 static uint64_t object_of(const struct snap_futex *futex, uint64_t address)
 {
 	const struct snap_map *map = futex->map;
@@ -79,7 +79,7 @@ static bool take_apart(struct snap_wait_analysis *waits, struct snap_waiter *wai
 	       op == SNAP_FUTEX_LOCK_PI2 || op == SNAP_FUTEX_WAIT_REQUEUE_PI;
 }
 
-/* futex_waitv(2): the first of its words stands for all of them. */
+/* futex_waitv(2): the first of its words represents all of them. */
 static struct stacksnap_error *explain_vector(struct snap_wait_analysis *waits,
 					      struct snap_waiter *waiter)
 {

@@ -70,13 +70,13 @@ struct snap_futex {
 	uint32_t value;             /* that the word had */
 	const struct snap_map *map; /* that has it; NULL unknown */
 	bool is_shared;             /* it can be another process's, too */
-	bool can_be_overtaken;      /* who came later may get it first: by priority, writers */
+	bool can_be_overtaken;      /* a later thread may get it first: by priority, writers */
 	struct snap_futex_names names;
 };
 
 /*
  * The C library calls futex(2) itself, and not by syscall(3). So where others do, the words are
- * what these have made them, and may look like a lock of the C library's that somebody holds.
+ * what these have made them, and may look like a held lock of the C library.
  */
 static inline bool snap_futex_is_of_others(const struct snap_futex *futex)
 {
@@ -135,12 +135,15 @@ struct stacksnap_error *snap_musl_explain_data(struct snap_futex *futex) _must_c
 /* Locks of C++, Rust, Go and libraries, made of futexes without the C library. */
 struct stacksnap_error *snap_language_explain(struct snap_futex *futex) _must_check_;
 
-/* A condition that was found may be the lock of a Python interpreter: says so, and who has it. */
+/*
+ * A condition that was found may be the lock of a Python interpreter: says so, and names the
+ * holder.
+ */
 struct stacksnap_error *snap_gil_explain(struct snap_futex *futex) _must_check_;
 
 /*
- * monitor.c: a thread of which Java's runtime says that it waits for a monitor. Leaves the wait NULL
- * otherwise; looks at no names. NO_MEMORY.
+ * monitor.c: a thread of which Java's runtime says that it waits for a monitor. Leaves the wait
+ * NULL otherwise; looks at no names. NO_MEMORY.
  */
 struct stacksnap_error *snap_monitor_explain(struct snap_futex *futex) _must_check_;
 
@@ -158,7 +161,7 @@ struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits)
 bool snap_futex_own_by_tid(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid);
 /* The same for the thread's thread pointer. */
 bool snap_futex_own_by_pointer(struct snap_futex *futex, struct snap_wait *wait, uint64_t pointer);
-/* NULL: who it is was not seen. */
+/* NULL: the owner was not seen. */
 void snap_futex_own_if_seen(struct snap_futex *futex, struct snap_wait *wait,
 			    struct snap_waiter *owner);
 /* The owner is a waiter of the report. */

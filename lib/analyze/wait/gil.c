@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * CPython's global interpreter lock: a condition of glibc's with a timeout, on which take_gil()
- * waits, behind the words that say who had the lock last and whether somebody has it. Layout:
+ * waits, behind the words that name the lock's last holder and say whether it is held. Layout:
  * struct _gil_runtime_state of Include/internal/pycore_gil.h, 3.8 to 3.14.
  */
 #include "analyze/wait/futex.h"
@@ -92,7 +92,7 @@ static bool read_state(const struct snap_futex *futex, uint64_t address, uint64_
 }
 
 /*
- * Where nobody was stopped the first thread's pthread_t is not known. Behind it stands the number
+ * Without a stop the first thread's pthread_t is not known. Behind it stands the number
  * that the kernel knows a thread by (3.11 and later).
  */
 static struct snap_waiter *holder_by_number(struct snap_futex *futex, uint64_t pointer,
@@ -153,7 +153,10 @@ struct stacksnap_error *snap_gil_explain(struct snap_futex *futex)
 	/* The timeout only makes it ask for the lock again: nothing ends the wait. */
 	wait->timed = false;
 	wait->remaining_ns = -1;
-	/* These are of the moment of the wait; what the runtime said is, if all were stopped at once. */
+	/*
+	 * These are of the moment of the wait; what the runtime said is, if all were stopped at
+	 * once.
+	 */
 	if (gil.locked == 1 && futex->waiter->thread->thread->taken != SNAP_TAKEN_TOGETHER)
 		holder = holder_of_words(futex, &gil);
 	if (!holder)

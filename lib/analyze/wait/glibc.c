@@ -97,7 +97,7 @@ static void own_mutex(struct snap_futex *futex, struct snap_wait *wait, const st
 
 /*
  * A PI mutex that the kernel refuses, as it sees a deadlock, is slept on for ever, on a word of the
- * stack that nobody wakes. Which one it is stands somewhere behind that word.
+ * stack that is never woken. Which one it is stands somewhere behind that word.
  */
 static struct stacksnap_error *explain_refused(struct snap_futex *futex)
 {
@@ -108,7 +108,7 @@ static struct stacksnap_error *explain_refused(struct snap_futex *futex)
 	if (!wait)
 		return snap_error_no_memory();
 	wait->variant = "pi";
-	wait->address = 0; /* the word is nobody's */
+	wait->address = 0; /* the word is no lock's */
 	wait->owner_lack = SNAP_OWNER_REFUSED;
 	for (uint64_t at = sp; at < sp + STACK_LOOK; at += 8) {
 		struct mutex mutex;
@@ -164,7 +164,9 @@ static unsigned rank_condition(struct snap_futex *futex, const struct condition_
 
 	if (words->shared != 0 && words->shared != 1 && words->shared != MUTEX_SHARED)
 		return 0;
-	/* Registers that were saved may hold the condition and the word in it, and 0 behind them. */
+	/*
+	 * Registers that were saved may hold the condition and the word in it, and 0 behind them.
+	 */
 	if (words->mutex - words->condition < CONDITION_BYTES)
 		return 0;
 	if (words->mutex == 0 || words->mutex % 4 ||
@@ -249,7 +251,9 @@ static void own_rwlock(struct snap_futex *futex, struct snap_wait *wait, const s
 		wait->owner_lack = wait->readers ? SNAP_OWNER_NOT_KEPT : SNAP_OWNER_CHANGING;
 		return;
 	}
-	/* Writers may be preferred to readers who came before (pthread_rwlockattr_setkind_np(3)). */
+	/*
+	 * Writers may be preferred to readers who came before (pthread_rwlockattr_setkind_np(3)).
+	 */
 	futex->can_be_overtaken = wait->mode != SNAP_WAIT_WRITE;
 	(void)snap_futex_own_by_tid(futex, wait,
 				    lock->readers & READERS_WRITE_LOCKED ? lock->writer : 0);
@@ -330,8 +334,8 @@ static struct snap_waiter *find_joined(const struct snap_futex *futex)
 }
 
 /*
- * Since glibc 2.43 the word is no tid, but a state of the thread (nptl/descr.h, joinstate), somewhere
- * in its descriptor.
+ * Since glibc 2.43 the word is no tid, but a state of the thread (nptl/descr.h, joinstate),
+ * somewhere in its descriptor.
  */
 static struct stacksnap_error *explain_join_by_state(struct snap_futex *futex)
 {
@@ -496,7 +500,7 @@ struct stacksnap_error *snap_glibc_explain(struct snap_futex *futex)
 }
 
 /*
- * What the words of an object that nobody has named can be: only what names a thread that lives, or
+ * What the words of an object without a name can be: only what names a thread that lives, or
  * stands on the stack as a wait for a condition leaves it there.
  */
 static bool is_owned_mutex(struct snap_futex *futex)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * On whose stack the address of a lock stands that keeps no owner: who holds a guard of it has a
- * pointer to it there. Old words stand on stacks, too, so it is a hint, and no edge of anything.
+ * Stacks that hold the address of a lock that keeps no owner: the holder of a guard has a pointer
+ * to the lock there. Old words stand on stacks, too, so it is a hint, and no edge of anything.
  *
  * All addresses of a process are looked for in one walk over its stacks.
  */
@@ -99,7 +99,7 @@ static bool walk(struct search *search, const struct snap_waiter *waiter)
 	return true;
 }
 
-/* All who wait for an object have the same hints. */
+/* All that wait for an object have the same hints. */
 static void share_hints(struct search *search)
 {
 	for (size_t i = 1; i < search->count; i++) {

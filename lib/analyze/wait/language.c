@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Locks that languages and libraries make of futexes themselves, without the C library's: what they
- * are is told by the functions between the system call and the program's own. None of them keeps
+ * Locks that languages and libraries make of futexes themselves, without the C library's: the
+ * functions between the system call and the program's own identify them. None of them keeps
  * its owner.
  */
 #include "analyze/wait/futex.h"
@@ -69,7 +69,7 @@ static const struct snap_language_row rows[] = {
 	{ "runtime.lock2", SNAP_WAIT_RUNTIME, 3, "go", 0, 0 },
 };
 
-/* Functions that stand between such a lock and who wants it; behind others nothing is looked for. */
+/* Functions between such a lock and its user; behind others nothing is looked for. */
 static const char *const libraries[] = {
 	"std::",     "core::",        "alloc::",      "parking_lot", "lock_api",
 	"crossbeam", "syscall",       "__cxa_guard",  "runtime.",    "g_mutex",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What waits take in a report, and less of it: long texts are cut, then lists of who has the other
- * end to their first one, at last waits of threads are left out, those of the first thread of each
- * group last. Counts what the JSON writes, escapes and all, as often as it writes it. Knows no other
- * process, and not how much is too much.
+ * What waits take in a report, and less of it: long texts are cut, then lists of processes at the
+ * other end to their first one, at last waits of threads are left out, those of the first thread of
+ * each group last. Counts what the JSON writes, escapes and all, as often as it writes it. Knows no
+ * other process, and not how much is too much.
  */
 #include "analyze/wait/wait.h"
 
@@ -23,7 +23,9 @@ enum {
 	SIGNAL_BYTES = 4,
 };
 
-/* What texts are cut to, one after the other; names in the text report are no longer than the last. */
+/*
+ * What texts are cut to, one after the other; names in the text report are no longer than the last.
+ */
 static const size_t lengths[] = { SNAP_LONGEST_SHORT_TEXT, 64 };
 
 static const size_t text_fields[] = {

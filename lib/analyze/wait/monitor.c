@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Monitors of Java: the runtime itself says which thread waits for which, and who has it. The thread
+ * Monitors of Java: the runtime itself says which thread waits for which, and its owner. The thread
  * stands in a futex that is its own, and wakes up from time to time to look again: no timeout ends
  * the wait.
  */

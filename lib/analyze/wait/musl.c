@@ -92,7 +92,7 @@ static struct stacksnap_error *explain_unclear_mutex(struct snap_futex *futex)
 	wait->owner_lack = is_refused ? SNAP_OWNER_REFUSED : SNAP_OWNER_UNREADABLE;
 	if (is_refused) {
 		wait->variant = "pi";
-		wait->address = 0; /* the word is nobody's */
+		wait->address = 0; /* the word is no lock's */
 	}
 	return NULL;
 }

@@ -295,7 +295,7 @@ static struct stacksnap_error *ask_caller(struct snap_futex *futex,
 }
 
 /*
- * In a static program what is run once is of the same module as who runs it, and may wait itself.
+ * In a static program what is run once is of the same module as its runner, and may wait itself.
  * glibc waits for a word with bit 0, musl for 3; locks with such a word have the highest bit, too.
  */
 static bool is_once_value(uint32_t value)

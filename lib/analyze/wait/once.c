@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who runs what others wait to be run once: the object has no owner, but its address stands on the
- * stack of the thread that is inside. Only a thread that stands in such a function itself counts,
- * and only if there is no other one.
+ * The thread that runs what others wait to be run once: the object has no owner, but its address
+ * stands on the stack of the thread that is inside. Only a thread that stands in such a function
+ * itself counts, and only if there is no other one.
  */
 #include "analyze/wait/futex.h"
 
@@ -63,7 +63,7 @@ static bool has_word(const struct snap_waiter *waiter, uint64_t address)
 	return false;
 }
 
-/* NULL in *ret: nobody, or several. */
+/* NULL in *ret: none, or several. */
 static struct stacksnap_error *find_runner(struct snap_wait_analysis *waits,
 					   const struct snap_waiter *waiter,
 					   struct snap_waiter **ret)

@@ -2,9 +2,9 @@
 /*
  * Owners: which thread a word of an object means, and how sure that is.
  *
- * A number in private memory is a thread of the same process, as that numbers it, and nobody else;
+ * A number in private memory is a thread of the same process, as that numbers it, and no other;
  * in shared memory it is a thread of the processes that map the same place of the same file. Words
- * lie: who is not found is no owner, and why is said.
+ * lie: a thread that is not found is no owner, and the reason is recorded.
  */
 #include "analyze/wait/futex.h"
 #include "base/bsearch.h"
@@ -115,8 +115,8 @@ struct snap_waiter *snap_futex_find_owner(struct snap_futex *futex, uint32_t tid
 }
 
 /*
- * Whether a thread began after the waiter had begun to wait. Who came later does not get a lock
- * that was waited for before, so its number was somebody else's, who has exited. When the waiter
+ * Whether a thread began after the waiter had begun to wait. A later thread does not get a lock
+ * that was waited for before, so its number was another thread's, which has exited. When the waiter
  * ran last is known at least: it may have waited longer.
  */
 static bool is_too_young(const struct snap_futex *futex, const struct snap_waiter *owner)
@@ -126,7 +126,7 @@ static bool is_too_young(const struct snap_futex *futex, const struct snap_waite
 	int64_t now_ns = futex->waits->facts->boottime_ns;
 	int64_t ticks = futex->waits->analysis->capture->host.ticks_per_second, tick_ns;
 
-	/* Nobody is younger than himself, however roughly the times are known. */
+	/* No thread is younger than itself, however roughly the times are known. */
 	if (owner == futex->waiter || futex->can_be_overtaken || blocked_ns < 0 ||
 	    blocked_ns > now_ns || !thread->start_ticks || ticks <= 0)
 		return false;
@@ -234,7 +234,7 @@ static void say_why_shared(struct snap_futex *futex, struct snap_wait *wait, uin
 		wait->confidence = SNAP_WAIT_IS_LIKELY;
 }
 
-/* Why there is no thread of that number. */
+/* Why there is no thread of this number. */
 static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid)
 {
 	const struct snap_waiter *at_fork = NULL;

@@ -3,7 +3,7 @@
  * Calls that a stop has interrupted: see waiter.h.
  *
  * restart_syscall(2) hides which call goes on: a wait with a relative timeout, one of four. Its
- * arguments stay where they were. Who tells which it was, in this order: the instruction before
+ * arguments stay where they were. These say which it was, in this order: the instruction before
  * the system call, the stack where that is of glibc's common function, the function on top of the
  * stack, the function of the kernel that it sleeps in.
  */
@@ -62,7 +62,7 @@ static bool read_argument_of_caller(const struct snap_waiter *waiter, uint64_t s
 	return false;
 }
 
-/* Of aarch64: mov x8, number, which is a number of that processor; svc 0. */
+/* Of aarch64: mov x8, number, which is a number of this processor; svc 0. */
 static int number_before_svc(const struct snap_waiter *waiter, const struct snap_thread_call *call)
 {
 	uint32_t code[2];
@@ -79,9 +79,9 @@ static int number_before_svc(const struct snap_waiter *waiter, const struct snap
 /*
  * By the instruction before syscall, of x86-64: pc is behind both. -1: something else stands there.
  * It is mov $number,%eax; but for calls that can be cancelled glibc has one place since 2.41. There
- * the number is the seventh argument of __internal_syscall_cancel(), so the first on the stack. That
- * makes the call itself in a process of one thread, mov N(%rsp),%rax, or has __syscall_cancel_arch()
- * make it, which ends with mov %r11,8(%rsp) (nptl/cancellation.c and
+ * the number is the seventh argument of __internal_syscall_cancel(), so the first on the stack.
+ * That makes the call itself in a process of one thread, mov N(%rsp),%rax, or has
+ * __syscall_cancel_arch() make it, which ends with mov %r11,8(%rsp) (nptl/cancellation.c and
  * sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S of glibc 2.41).
  */
 static int number_before(const struct snap_waiter *waiter, const struct snap_thread_call *call)

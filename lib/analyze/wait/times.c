@@ -130,7 +130,7 @@ static int64_t read_time(const struct snap_waiter *waiter, const struct timeout 
 	return words[0] * SECOND_NS + words[1] * unit;
 }
 
-/* -1: of a clock that nobody has read. */
+/* -1: the clock was not read. */
 static int64_t clock_now(const struct snap_wait_facts *facts, clockid_t clock)
 {
 	switch (clock) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waits: what each thread of a capture waits for, who holds it, and what follows from that.
+ * Waits: what each thread of a capture waits for, its holder, and what follows from both.
  *
  *     call     (registers -> the call and its arguments; whose frames name it)   calls.c, names.c
  *     object   (a futex and its words -> mutex, condition, …)                    futex.c, glibc.c, …
  *              (a descriptor, a child, a signal … -> the same)                   kernel/
  *     owner    (tid, thread pointer -> a thread of the report; how sure)         owner.c
- *     edges    (of whom one must act; peers across processes)                    edges.c
- *     graph    (deadlocks, who blocks whom, what is contended)                   graph/
+ *     edges (threads of which one must act; peers across processes)                    edges.c
+ *     graph (deadlocks, blockers, what is contended)                   graph/
  *     limit    (less of them, where that is too much)                            limit.c
  *
  * Names come first, data second (names count in modules of a C library alone). Knows no process
@@ -26,8 +26,8 @@ struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis) _must_ch
 
 /*
  * Sets raw->threads[].wait alone: kinds, objects and their names, of threads that were not there at
- * one moment. Their timeouts are not known, and who has what is not looked for: neither hints,
- * deadlocks nor who blocks whom. The capture has facts of waits. NO_MEMORY, CANCELLED.
+ * one moment. Their timeouts are not known, and holders are not looked for: neither hints,
+ * deadlocks nor blockers. The capture has facts of waits. NO_MEMORY, CANCELLED.
  */
 struct stacksnap_error *snap_waits_explain(struct snap_analysis *analysis) _must_check_;
 
@@ -44,7 +44,7 @@ struct stacksnap_error *snap_waits_place(struct snap_analysis *analysis,
 /* What was left out. */
 struct snap_wait_cut {
 	size_t length; /* bytes to which texts were cut; 0: none were */
-	bool lists;    /* of who has the other end only the first one is there */
+	bool lists;    /* of processes at the other end only the first one is there */
 	size_t waits;  /* threads whose waits are not there */
 };
 

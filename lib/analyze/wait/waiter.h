@@ -15,7 +15,7 @@ enum snap_answer { SNAP_ANSWER_UNKNOWN, SNAP_ANSWER_NO, SNAP_ANSWER_YES };
 
 /*
  * Processes of which any thread can end a wait: those at the other end of a pipe, the holders of a
- * file lock, children. All who wait for the same share one set, so a thousand readers of a pipe
+ * file lock, children. All that wait for the same share one set, so a thousand readers of a pipe
  * with a thousand writers cost two thousand edges. Each process stands in it once.
  */
 struct snap_wait_set {
@@ -43,13 +43,13 @@ struct snap_waiter {
 	 * Edges: places in the list of waiters, of which one must act so that this one goes on; and
 	 * a set of processes, any thread of which may as well (those of its own process, too: its
 	 * own edge to itself is then a member). `any_known`: they are all that there are; false:
-	 * something unknown could wake it. `any_certain`: and nothing of that is merely likely.
+	 * something unknown could wake it. `any_certain`: and none of them is merely likely.
 	 */
 	size_t *any_of;
 	size_t any_count;
 	size_t any_set; /* in waits->sets; SNAP_NO_SET: none */
 	bool any_known, any_certain;
-	uint64_t object; /* the same for all who wait for one object, in all processes; 0: none */
+	uint64_t object; /* the same for all that wait for one object, in all processes; 0: none */
 	bool is_deadlocked;        /* in a deadlock, or behind one */
 	struct snap_waiter *owner; /* the one whose party is wait->owner; NULL: not in the report */
 };
@@ -147,7 +147,7 @@ struct snap_wait_party snap_wait_party_of(const struct snap_waiter *waiter);
 
 /*
  * The call that restart_syscall(2) goes on with, whose arguments are still in their registers; the
- * call itself where it is another one, or cannot be told. The thread's stack has its names; of the
+ * call itself where it is another one, or cannot be known. The thread's stack has its names; of the
  * waiter nothing is read that says which call it is in.
  */
 struct snap_thread_call snap_wait_restarted(struct snap_wait_analysis *waits,
@@ -165,8 +165,8 @@ void snap_wait_set_timeout(const struct snap_wait_analysis *waits, struct snap_w
 /* ---- find.c: parties ---- */
 
 /*
- * What parties wait for themselves, of all waits: once all are explained. So nobody who fills in an
- * owner, holder, peer or hint needs to know that.
+ * What parties wait for themselves, of all waits: once all are explained. So code that fills in an
+ * owner, holder, peer or hint need not know it.
  */
 void snap_wait_join_parties(struct snap_wait_analysis *waits);
 
@@ -208,7 +208,7 @@ void snap_wait_place_parties(struct snap_wait_analysis *waits);
 
 /* ---- graph/ ---- */
 
-/* Whether somebody has such an object to himself while others wait for it. */
+/* Whether one thread has such an object to itself while others wait for it. */
 bool snap_wait_is_lock(enum snap_wait_kind kind);
 
 /* The snapshot's deadlocks, blockers and contended objects. NO_MEMORY. */

@@ -2,7 +2,7 @@
 /*
  * The Go code of a file, found in the file alone: what Go's linker says of its version, the table
  * of functions, and where in the file's memory their code lies. It needs no symbols, no names of
- * sections, and no process; for whoever unwinds machine stacks, or names their addresses.
+ * sections, and no process; for unwinding machine stacks, and for naming their addresses.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_GO_CODE_H
 #define SNAP_ANALYZE_RUNTIME_GO_CODE_H
@@ -49,7 +49,7 @@ void snap_go_trees_find(struct snap_image *image, struct snap_go_table *table, u
 /* All of it from the file; `wants_trees`: with what was inlined. False: it has no Go code. */
 bool snap_go_code_find(struct snap_image *image, bool wants_trees, struct snap_go_code *ret);
 
-/* The function that holds an unbiased address, and the offset of that from the code's start. */
+/* The function that holds an unbiased address, and its offset from the code's start. */
 static inline bool snap_go_code_function(const struct snap_go_code *code, uint64_t vaddr,
 					 struct snap_go_function *ret, uint32_t *offset_ret)
 {

@@ -200,7 +200,7 @@ bool snap_go_find_texts(struct snap_go *go)
 	for (size_t i = 0; i < count; i++)
 		if (is_candidate(go, &list[i]))
 			add_text(go, &list[i]);
-	/* Whoever builds without an id leaves no note: then the sections of a few files tell. */
+	/* A build without an id leaves no note: then the sections of a few files decide. */
 	for (size_t i = 0; i < count && !go->is_there && opened < MOST_OPENED; i++)
 		if (list[i].kind == SNAP_MODULE_FILE && !is_system_path(list[i].path) &&
 		    snap_runtime_has_code(&list[i])) {
@@ -280,7 +280,7 @@ struct list_search {
 
 /*
  * Goroutines say of themselves where they are: g.sched.g. Some may not be there: of a copy that was
- * cut, or on a page that nobody serves; but few of a list that nothing else speaks for.
+ * cut, or on a page that is not filled; but few of a list that nothing else speaks for.
  */
 static bool are_goroutines(const struct list_search *search, uint64_t list, uint64_t count)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * All goroutines: who they are, what they wait for, and where their stacks begin: where the
+ * All goroutines: their identity, what they wait for, and where their stacks begin: where the
  * scheduler left them, or in a thread's registers. Knows neither the table nor how stacks go on.
  */
 #include "analyze/runtime/go/internal.h"
@@ -18,7 +18,7 @@ enum {
 	MOST_SIGNAL_STACK = 64 << 10,
 };
 
-/* A goroutine at hand. */
+/* The current goroutine. */
 struct goroutine {
 	uint8_t bytes[SNAP_GO_GOROUTINE_BYTES];
 	uint32_t status;
@@ -284,9 +284,9 @@ static bool is_in_c(const struct snap_go *go, const struct goroutine *goroutine,
 }
 
 /*
- * A thread of C that has called Go keeps its goroutine for the next call from Go 1.21 on, which is in a
- * system call meanwhile, until 1.25 (dropm and cgoBindM in runtime/proc.go): it has no function, and
- * what the thread does is not its matter.
+ * A thread of C that has called Go keeps its goroutine for the next call from Go 1.21 on, which is
+ * in a system call meanwhile, until 1.25 (dropm and cgoBindM in runtime/proc.go): it has no
+ * function, and what the thread does is not its matter.
  */
 static bool is_kept_for_c(const struct snap_go *go, const struct goroutine *goroutine,
 			  const struct snap_runtime_stack *stack)

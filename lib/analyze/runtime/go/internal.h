@@ -28,7 +28,10 @@
 enum {
 	SNAP_GO_MOST_TEXTS = 32,           /* the program, plugins */
 	SNAP_GO_MOST_GOROUTINES = 1000000, /* that are listed */
-	/* Bytes of a goroutine's stack that are looked at: those that read inotify have 64 KiB on it. */
+	/*
+	 * Bytes of a goroutine's stack that are looked at: those that read inotify have 64 KiB on
+	 * it.
+	 */
 	SNAP_GO_MOST_STACK = 128 << 10,
 	SNAP_GO_MOST_FRAMES = 512,
 	SNAP_GO_MOST_LABELS = 256, /* of a goroutine */
@@ -115,7 +118,7 @@ struct snap_go_site {
 	const struct snap_runtime_frame *frames[2];
 	bool made[2];
 	const struct snap_entry
-		*entry; /* of who created or began a goroutine there; NULL: not made */
+		*entry; /* of the creator or first function of a goroutine there; NULL: not made */
 };
 
 /* The labels of some goroutines. */
@@ -219,7 +222,9 @@ bool snap_go_read_goroutine(const struct snap_go *go, uint64_t address,
 
 /* ---- described.c ---- */
 
-/* By debug information; false: there is none, or it knows no such fields. To be held to them, too. */
+/*
+ * By debug information; false: there is none, or it knows no such fields. To be held to them, too.
+ */
 bool snap_go_described_layout(const struct snap_go *go, struct snap_go_layout *ret);
 
 /* ---- derive.c ---- */

@@ -162,7 +162,7 @@ void snap_go_make_plan(const struct snap_go *go, struct snap_memory_plan *plan)
 }
 
 /*
- * The goroutine that the thread at hand runs. While that one is in the scheduler, or in C, its own
+ * The goroutine that the current thread runs. While that one is in the scheduler, or in C, its own
  * goroutine is another one than its thread-local memory says, and its stack is no thread's.
  */
 void snap_go_make_plan_of_thread(const struct snap_go *go, struct snap_memory_plan *plan)

@@ -165,7 +165,7 @@ make_frame(struct snap_go *go, const struct snap_go_site *site, bool calls_panic
 	}
 	if (shown == 0)
 		return NULL;
-	/* What is left of a frame whose own function is hidden stands for itself. */
+	/* The rest of a frame whose own function is hidden is a frame itself. */
 	places[shown - 1].inlined = false;
 	frame = snap_arena_new(go->process->arena, struct snap_runtime_frame);
 	if (frame)

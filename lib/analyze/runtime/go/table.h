@@ -21,7 +21,7 @@ enum {
 
 /* Bits of a function's flags. */
 enum {
-	SNAP_GO_TOP_FRAME = 1 << 0,            /* nobody has called it: goexit, mstart */
+	SNAP_GO_TOP_FRAME = 1 << 0,            /* it has no caller: goexit, mstart */
 	SNAP_GO_WRITES_STACK_POINTER = 1 << 1, /* so the size of its frame may be wrong */
 };
 
@@ -57,7 +57,7 @@ struct snap_go_place {
 
 /* The bytes of a table begin with its header; what lies behind it does not matter. */
 bool snap_go_table_parse(struct snap_bytes bytes, struct snap_go_table *ret);
-/* What the header says, for who looks for the table: where its parts are, from its beginning. */
+/* What the header says, for the search for the table: where its parts are, from its beginning. */
 struct snap_go_header {
 	uint32_t names, units, files, values, functions;
 	uint32_t function_count;
@@ -93,7 +93,8 @@ bool snap_go_frame_size(const struct snap_go_table *table, const struct snap_go_
 
 /*
  * Whether it has taken its return address off the stack there: the call that makes a process which
- * shares the stack does (syscall.rawVforkSyscall, asm_linux_amd64.s), as that process returns first.
+ * shares the stack does (syscall.rawVforkSyscall, asm_linux_amd64.s), as that process returns
+ * first.
  */
 bool snap_go_keeps_return(const struct snap_go_table *table,
 			  const struct snap_go_function *function, uint32_t offset);

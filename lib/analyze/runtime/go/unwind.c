@@ -3,7 +3,7 @@
  * Stacks of goroutines by the table alone: the size of each function's frame leads to its return
  * address, through assembly, signals and calls from C.
  *
- * A stack is whole when it ends in a function that nobody calls, and the one before it is the one
+ * A stack is whole when it ends in a function without a caller, and the one before it is the one
  * that the goroutine was begun with; else it says what it lacks. Knows no state.
  */
 #include "analyze/runtime/go/internal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * HotSpot, as of JDK 17: which threads wait for which monitors, and who has these. The two
+ * HotSpot, as of JDK 17: which threads wait for which monitors, and their owners. The two
  * functions of runtime.h. One whose table is not understood is as if it were not there.
  */
 #include "analyze/runtime/java/java.h"
@@ -10,7 +10,7 @@ static struct stacksnap_error *scout(const struct snap_runtime_process *process,
 {
 	struct snap_java java;
 
-	/* Who has a monitor may be somebody else than the one thread that is copied. */
+	/* The owner of a monitor may be another thread than the one that is copied. */
 	if (process->is_of_thread || process->options->explain == SNAP_EXPLAIN_NO)
 		return NULL;
 	*found_ret = snap_java_find(process, &java) && snap_java_read_layout(&java) &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which thread of HotSpot waits for which monitor, and who has it: ObjectMonitor::_owner is a
- * JavaThread, or an address on the stack of the thread that had locked the object before somebody
- * else came (a stack lock, which became a monitor then). Anything else, as marks of a monitor that
- * is given up or was locked by somebody who is not told, means that the owner is not known.
+ * Which thread of HotSpot waits for which monitor, and its owner: ObjectMonitor::_owner is a
+ * JavaThread, or an address on the stack of the thread that had locked the object before another
+ * thread came (a stack lock, which became a monitor then). Anything else, as marks of a monitor
+ * that is given up or has an anonymous owner, means that the owner is not known.
  */
 #include "analyze/runtime/java/java.h"
 #include "analyze/runtime/memory.h"
@@ -95,7 +95,7 @@ static struct stacksnap_error *read_threads(const struct snap_java *java, struct
 	return NULL;
 }
 
-/* Whom a word of an owner means; 0: it cannot be told. */
+/* The thread that the word of an owner means; 0: it cannot be known. */
 static uint32_t find_owner(const struct threads *threads, uint64_t owner)
 {
 	size_t at = snap_first_not(threads->count, i, threads->list[i].address < owner);
@@ -126,7 +126,7 @@ static void add_monitor(const struct snap_java *java, const struct threads *thre
 	result->monitors[result->monitor_count++] = monitor;
 }
 
-/* Of two for one thread nobody can tell which it is. */
+/* Of two monitors for one thread the right one cannot be known. */
 static void drop_doubles(struct snap_runtime_result *result)
 {
 	size_t kept = 0;

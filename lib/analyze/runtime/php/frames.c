@@ -16,7 +16,7 @@ struct place {
 struct walk {
 	const struct snap_php *php;
 	struct snap_runtime_stack stack;
-	size_t first; /* of the run at hand */
+	size_t first; /* of the current run */
 	const struct snap_runtime_frame **frames;
 	size_t frame_count, frame_capacity;
 	struct snap_runtime_run *runs;
@@ -24,7 +24,7 @@ struct walk {
 	struct snap_php_call nameless; /* code of a file: its caller tells how it was called */
 	bool has_nameless;
 	bool is_broken;               /* a frame made no sense */
-	bool is_delegating;           /* the frame at hand is of a generator that delegates */
+	bool is_delegating;           /* the current frame is of a generator that delegates */
 	struct snap_hash_table table; /* of places: frames that there are */
 	struct place *places;
 	size_t place_count, place_capacity;
@@ -223,7 +223,7 @@ static bool follow(struct walk *walk)
 					       snap_runtime_field(frame, SNAP_PHP_FRAME_THIS, 8));
 		address = snap_runtime_field(frame, SNAP_PHP_FRAME_PREVIOUS, 8);
 	}
-	/* Nobody has included it, where nobody is missing. */
+	/* No file has included it, if no frame is missing. */
 	if (fits && walk->has_nameless && !walk->is_broken &&
 	    walk->stack.end == SNAP_UNWIND_COMPLETE)
 		fits = add_call(walk, &walk->nameless, snap_php_main);

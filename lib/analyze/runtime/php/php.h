@@ -75,7 +75,7 @@ const char *snap_php_layout(struct snap_php *php);
 
 /* Adds what is to be copied; false: the plan has no room. */
 bool snap_php_plan(const struct snap_php *php, struct snap_memory_plan *plan);
-/* The same of one that is not understood: nobody reads without any memory, and says so. */
+/* The same of one that is not understood: a reader needs some memory to say so. */
 void snap_php_plan_refusal(const struct snap_php *php, struct snap_memory_plan *plan);
 
 /* ---- frames.c ---- */

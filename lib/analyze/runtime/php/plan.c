@@ -65,7 +65,7 @@ static void plan_functions(const struct snap_php *php, struct snap_memory_plan *
 	add_text(plan, add_step(plan, files));
 }
 
-/* Generators behind frames without a function, which stand for those that delegate. */
+/* Generators behind frames without a function, which represent those that delegate. */
 static uint8_t plan_generators(const struct snap_php *php, struct snap_memory_plan *plan,
 			       uint8_t frames)
 {

@@ -124,7 +124,7 @@ static bool is_missing_at(const struct snap_python *python, uint64_t address)
 }
 
 /*
- * The coroutine that an object is, or stands for; 0 in *ret: none. False: what would tell was not
+ * The coroutine that an object is, or represents; 0 in *ret: none. False: what would tell was not
  * copied.
  */
 static bool coroutine_of(const struct snap_python *python, uint64_t address, uint64_t *ret)
@@ -266,7 +266,7 @@ static bool follow_awaits(struct reading *reading, uint64_t coroutine, enum doin
 
 /* ---- a task ---- */
 
-/* get_name(): a str, or a number that nobody has asked for yet. False: no memory. */
+/* get_name(): a str, or a number until its first use. False: no memory. */
 static bool name_of(const struct snap_python *python, uint64_t address, const char **ret)
 {
 	const struct snap_python_layout *layout = &python->layout;
@@ -459,7 +459,7 @@ static bool fill_task(struct reading *reading, const struct task *found,
 
 /* ---- lists ---- */
 
-/* The task that the thread at hand runs, as it says itself. */
+/* The task that the current thread runs, as it says itself. */
 static bool find_running_task(struct reading *reading, const struct snap_python_chain *thread)
 {
 	uint64_t address;
@@ -559,8 +559,8 @@ static bool find_all(struct reading *reading, struct snap_runtime_result *result
 }
 
 /*
- * Where nothing lists them, those that have ended are found as well: nothing is missing of them, and
- * yet they have no frames.
+ * Where nothing lists them, those that have ended are found as well: nothing is missing of them,
+ * and yet they have no frames.
  */
 static bool has_ended(const struct snap_python *python, const struct snap_runtime_task *task)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks of asyncio, as files of this folder need them: where they are (asyncio.c; up to 3.13 heap.c,
- * and loops.c for whether there can be any), who awaits them, and what is told of each. Knows nothing
- * of the machine's stacks, nor of how tasks are grouped and shown (analyze/task/).
+ * Tasks of asyncio, as files of this folder need them: where they are (asyncio.c; up to 3.13
+ * heap.c, and loops.c for whether there can be any), which tasks await them, and what is shown of
+ * each. Knows nothing of the machine's stacks, nor of how tasks are grouped and shown
+ * (analyze/task/).
  */
 #ifndef SNAP_ANALYZE_RUNTIME_PYTHON_ASYNCIO_H
 #define SNAP_ANALYZE_RUNTIME_PYTHON_ASYNCIO_H
@@ -33,13 +34,13 @@ bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *t
 
 /* ---- loops.c ---- */
 
-/* Whether a thread of a process that runs has an event loop; true if that cannot be told. */
+/* Whether a thread of a process that runs has an event loop; true if that cannot be known. */
 bool snap_python_may_run_loop(const struct snap_python *python);
 
 /* ---- awaiters.c ---- */
 
 typedef bool snap_python_is_task(const void *tasks, uint64_t address);
-/* Who awaits a task in 3.11 to 3.13: of several the one with the lowest address; 0: nobody. */
+/* The awaiter of a task in 3.11 to 3.13: of several the one with the lowest address; 0: none. */
 uint64_t snap_python_awaiter(struct snap_python *python, uint64_t task,
 			     snap_python_is_task *is_task, const void *tasks);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who awaits a task of asyncio in 3.11 to 3.13, whose tasks do not note it: by what is called when
- * the task has ended. That is a method of the awaiting task itself, or belongs to what stands
+ * The awaiter of a task of asyncio in 3.11 to 3.13, whose tasks do not note it: by what is called
+ * when the task has ended. That is a method of the awaiting task itself, or belongs to what stands
  * between both: a task group, the future of gather(), wait(), wait_for() or shield(). Later
  * versions note the same tasks. Knows nothing of coroutines.
  */
@@ -28,7 +28,7 @@ enum {
 	/* limits */
 	MOST_CALLBACKS = 64,  /* of a future */
 	MOST_OBJECTS = 12,    /* in a closure, of the attributes of an object */
-	MOST_FUTURES = 8,     /* between a task and who awaits it */
+	MOST_FUTURES = 8,     /* between a task and its awaiter */
 	MOST_STEPS = 4096,    /* of one task */
 	ALL_STEPS = 10000000, /* of all */
 };
@@ -113,7 +113,7 @@ static void take_tuple(struct search *search, uint64_t tuple, bool in_cells)
 
 /*
  * A task group knows the task that made it, by the only attribute that is a task. Its values lie
- * where the version puts them, as long as nobody asked for its dictionary.
+ * where the version puts them, until the first use of its dictionary.
  */
 static void take_group(struct search *search, uint64_t group)
 {

@@ -78,8 +78,8 @@ static bool version_of_file(struct snap_python *python)
 }
 
 /*
- * Whoever has Python built in exports it, for modules in C: so .symtab, which is large, is read of
- * files only that are called so.
+ * A program with Python built in exports it, for modules in C: so .symtab, which is large, is read
+ * only of files that have Python's name.
  */
 static uint64_t runtime_in(const struct snap_runtime_process *process, struct snap_module *module,
 			   bool is_called_so)

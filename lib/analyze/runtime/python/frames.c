@@ -13,17 +13,17 @@
 struct walk {
 	struct snap_python *python;
 	const uint8_t *state;
-	uint64_t loop;      /* of 3.10 to 3.12: the one that runs the frame at hand; 0: none */
+	uint64_t loop;      /* of 3.10 to 3.12: the one that runs the current frame; 0: none */
 	uint64_t last_shim; /* 0: the last frame was none */
 	bool was_cut;       /* there were more frames than are read */
-	size_t first;       /* of the run at hand */
+	size_t first;       /* of the current run */
 	const struct snap_runtime_frame **frames;
 	size_t frame_count, frame_capacity;
 	struct snap_runtime_run *runs;
 	size_t run_count, run_capacity;
 };
 
-/* Ends the run at hand, if anything is in it. False: no memory. */
+/* Ends the current run, if anything is in it. False: no memory. */
 static bool end_run(struct walk *walk, uint64_t anchor)
 {
 	if (walk->frame_count == walk->first)
@@ -108,7 +108,7 @@ static uint64_t innermost_frame(struct walk *walk, const char **reason)
 	return frame;
 }
 
-/* From the innermost frame out. NULL in *reason: to the end, or as far as anybody reads. */
+/* From the innermost frame out. NULL in *reason: to the end, or to the limit. */
 static bool follow(struct walk *walk, uint64_t address, uint64_t *outermost_ret,
 		   const char **reason)
 {

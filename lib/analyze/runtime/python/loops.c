@@ -20,7 +20,7 @@ enum {
 	KEYS_SIZE = 32,
 	GENERAL = 0, /* an entry has a hash before its key */
 	ALL_STRINGS = 1,
-	HOLDER_LOOP = 16, /* 3.11: in the object that stands for the loop */
+	HOLDER_LOOP = 16, /* 3.11: in the object that represents the loop */
 	HOLDER_MINOR = 11,
 };
 

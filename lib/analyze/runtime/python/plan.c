@@ -107,7 +107,7 @@ static void plan_code(const struct snap_python *python, struct snap_memory_plan 
 	add_body(plan, lines, layout->bytes_data, layout->bytes_size, 1, 0, SNAP_PYTHON_MOST_LINES);
 }
 
-/* Who holds the lock: in the runtime itself up to 3.11. */
+/* The lock's holder: in the runtime itself up to 3.11. */
 static void plan_gil(const struct snap_python_layout *layout, struct snap_memory_plan *plan,
 		     uint8_t interpreters)
 {
@@ -119,7 +119,7 @@ static void plan_gil(const struct snap_python_layout *layout, struct snap_memory
 		add_read(plan, interpreters, layout->interpreter.gil, end + POINTER);
 }
 
-/* The last step is for the thread at hand alone, by the number that Python knows it by. */
+/* The last step is for the current thread alone, by the number that Python knows it by. */
 static void pick_thread(const struct snap_python *python, struct snap_memory_plan *plan)
 {
 	const struct snap_python_layout *layout = &python->layout;
@@ -133,7 +133,7 @@ static void pick_thread(const struct snap_python *python, struct snap_memory_pla
 							     : layout->thread.thread_id);
 }
 
-/* Frames of all threads, or of that at hand; the number of their table. */
+/* Frames of all threads, or of the current one; the number of their table. */
 static uint8_t plan_frames(const struct snap_python *python, struct snap_memory_plan *plan,
 			   uint8_t threads)
 {
@@ -265,12 +265,12 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 						.len = 2 * POINTER,
 						.max = MOST_AWAITERS });
 	coroutines = plan_coroutines(python, plan, tasks, asyncio->coroutine);
-	/* Through objects that stand for a coroutine, twice: for an asynchronous generator. */
+	/* Through objects that represent a coroutine, twice: for an asynchronous generator. */
 	coroutines = plan_coroutines(python, plan, coroutines, layout->object_size);
 	plan_coroutines(python, plan, coroutines, layout->object_size);
 }
 
-/* The task that the thread at hand runs: its frames are the thread's. */
+/* The task that the current thread runs: its frames are the thread's. */
 static void plan_running_task(const struct snap_python *python, struct snap_memory_plan *plan,
 			      uint8_t threads)
 {

@@ -77,7 +77,7 @@ struct snap_python_layout {
 	} string;
 	uint32_t bytes_size, bytes_data;
 	uint32_t object_type;
-	uint32_t object_size; /* of its head: what an object stands for is the first field */
+	uint32_t object_size; /* of its head: what an object represents is the first field */
 	uint32_t var_size;    /* ob_size */
 	/* asyncio and generators, 3.14 on */
 	struct {
@@ -115,7 +115,7 @@ struct snap_python {
 		uint64_t future_name;
 		/* types of what futures call when they are done */
 		uint64_t function_type, method_type, builtin_type;
-		size_t steps;   /* that were taken to find who awaits whom */
+		size_t steps;   /* that were taken to find awaiters */
 		uint32_t lists; /* of the collector, in an interpreter's state */
 		/* of a thread's state: the loop that it runs (3.13), or the dict that has it */
 		uint32_t thread_loop, thread_dict;
@@ -157,7 +157,9 @@ const char *snap_python_layout_load(struct snap_python *python);
 
 /* Adds what is to be copied; false: the plan has no room. */
 bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan *plan);
-/* The same of one that is not understood: what tells so, as nobody reads without any memory. */
+/*
+ * The same of one that is not understood: the memory that shows it, as a reader needs some memory.
+ */
 void snap_python_plan_refusal(const struct snap_python *python, struct snap_memory_plan *plan);
 
 /* ---- lines.c: pure functions ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Interpreters and their lists of threads: which of them are threads of the kernel's, who holds the
- * lock. A thread in several interpreters has one stack, what runs innermost first.
+ * Interpreters and their lists of threads: which of them are threads of the kernel's, and which
+ * holds the lock. A thread in several interpreters has one stack, what runs innermost first.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/python.h"
@@ -23,8 +23,8 @@ struct reading {
 	struct snap_runtime_result *result;
 	struct thread_key *by_base, *by_tid, *by_stack; /* sorted; by_stack: where they begin */
 	size_t base_count, tid_count, stack_count;
-	uint64_t gil_holder;  /* address of a PyThreadState; 0: nobody */
-	int64_t interpreter;  /* the number of the one at hand; -1: unknown */
+	uint64_t gil_holder;  /* address of a PyThreadState; 0: none */
+	int64_t interpreter;  /* the number of the current one; -1: unknown */
 	size_t seen, matched; /* PyThreadStates, in all interpreters; of a thread that is there */
 };
 
@@ -93,8 +93,8 @@ static pid_t tid_of(const struct reading *reading, const uint8_t *state)
 }
 
 /*
- * Whoever runs another interpreter may not be the thread that made it, whose ids it has: what it
- * runs lies on its stack. 0: that does not tell.
+ * The thread that runs another interpreter may not be the one that made it, whose ids it has: what
+ * it runs lies on its stack. 0: not known.
  */
 static pid_t tid_of_stack(const struct reading *reading, const struct snap_python_chain *chain)
 {
@@ -125,7 +125,7 @@ static uint64_t holder_at(const struct reading *reading, uint64_t gil, uint32_t 
 	return is_locked == GIL_LOCKED ? thread : 0;
 }
 
-/* Who holds the lock that the threads of an interpreter share; 0: nobody. */
+/* The holder of the lock that the threads of an interpreter share; 0: none. */
 static uint64_t gil_holder(const struct reading *reading, uint64_t interpreter)
 {
 	const struct snap_python_layout *layout = &reading->python->layout;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Blockers: struct snap_blocker of model/wait/wait.h. From each thread that waits for a lock its
- * owner is followed, and the owner of what that one waits for, up to somebody who waits for no lock,
- * or to an owner that will never come. Each thread is followed once, whatever stands behind it.
+ * owner is followed, and the owner of what that one waits for, up to a thread that waits for no
+ * lock, or to an owner that will never come. Each thread is followed once, whatever stands behind
+ * it.
  */
 #include "analyze/wait/graph/deadlock.h"
 
@@ -11,9 +12,9 @@
 
 #include <stdlib.h>
 
-static const size_t NOBODY = SIZE_MAX;
+static const size_t NO_ROOT = SIZE_MAX;
 
-/* An owner that can never release anything: who is meant by a wait without a living owner. */
+/* An owner that can never release anything: the owner that a wait without a living one means. */
 struct absent {
 	size_t process; /* of those that wait for it; SIZE_MAX: it was none of theirs */
 	pid_t tid;
@@ -28,7 +29,7 @@ struct held {
 
 struct blocking {
 	struct snap_wait_analysis *waits;
-	/* Of each waiter: whom it waits for, the end of that chain; NOBODY: none. Roots are
+	/* Of each waiter: the thread that it waits for, and the end of the chain; NO_ROOT: none. Roots are
 	 * numbers of waiters, behind them of processes, behind them of absent owners. */
 	size_t *next, *root;
 	size_t processes, absentees;
@@ -65,7 +66,7 @@ static bool waits_for_lock(const struct snap_waiter *waiter)
 	       waiter->wait->confidence >= SNAP_WAIT_IS_LIKELY;
 }
 
-/* ---- whom each waits for ---- */
+/* ---- what each waits for ---- */
 
 static bool never_comes(enum snap_owner_lack lack)
 {
@@ -93,12 +94,12 @@ static size_t find_absent(struct blocking *blocking, const struct snap_waiter *w
 	if (blocking->absent_count == MOST_ABSENT ||
 	    !snap_reserve_array(blocking->absent, blocking->absent_capacity,
 				blocking->absent_count + 1))
-		return NOBODY;
+		return NO_ROOT;
 	blocking->absent[blocking->absent_count++] = wanted;
 	return blocking->absentees + blocking->absent_count - 1;
 }
 
-/* The process that holds a file lock, its thread where there is one alone; several: nobody. */
+/* The process that holds a file lock, its thread where there is one alone; several: none. */
 static size_t find_holder(const struct blocking *blocking, const struct snap_waiter *waiter)
 {
 	const struct snap_wait_analysis *waits = blocking->waits;
@@ -106,10 +107,10 @@ static size_t find_holder(const struct blocking *blocking, const struct snap_wai
 	size_t process;
 
 	if (waiter->any_set == (size_t)SNAP_NO_SET)
-		return NOBODY;
+		return NO_ROOT;
 	set = &waits->sets[waiter->any_set];
 	if (set->count != 1)
-		return NOBODY;
+		return NO_ROOT;
 	process = set->processes[0];
 	return waits->first[process + 1] - waits->first[process] == 1
 		       ? waits->first[process]
@@ -119,7 +120,7 @@ static size_t find_holder(const struct blocking *blocking, const struct snap_wai
 static size_t find_next(struct blocking *blocking, const struct snap_waiter *waiter)
 {
 	if (!waits_for_lock(waiter) || waiter->is_deadlocked)
-		return NOBODY;
+		return NO_ROOT;
 	if (never_comes(waiter->wait->owner_lack))
 		return find_absent(blocking, waiter);
 	if (waiter->any_count == 1)
@@ -135,10 +136,10 @@ enum mark { FRESH, ON_PATH, DONE };
 
 static size_t end_of(const struct blocking *blocking, const unsigned char *marks, size_t at)
 {
-	if (at >= blocking->processes || blocking->next[at] == NOBODY)
+	if (at >= blocking->processes || blocking->next[at] == NO_ROOT)
 		return at;
-	/* A circle has no end: its threads are told as a deadlock, or are not sure. */
-	return marks[at] == ON_PATH ? NOBODY : blocking->root[at];
+	/* A circle has no end: its threads are reported as a deadlock, or are not sure. */
+	return marks[at] == ON_PATH ? NO_ROOT : blocking->root[at];
 }
 
 static bool find_roots(struct blocking *blocking)
@@ -152,7 +153,7 @@ static bool find_roots(struct blocking *blocking)
 	for (size_t i = 0; i < count; i++) {
 		size_t at = i, end;
 
-		for (length = 0; at < count && marks[at] == FRESH && blocking->next[at] != NOBODY;
+		for (length = 0; at < count && marks[at] == FRESH && blocking->next[at] != NO_ROOT;
 		     at = blocking->next[at]) {
 			marks[at] = ON_PATH;
 			path[length++] = at;
@@ -189,9 +190,9 @@ static void list_held(struct blocking *blocking)
 	const struct snap_wait_analysis *waits = blocking->waits;
 
 	for (size_t i = 0; i < waits->waiter_count; i++) {
-		size_t root = blocking->next[i] == NOBODY ? NOBODY : blocking->root[i];
+		size_t root = blocking->next[i] == NO_ROOT ? NO_ROOT : blocking->root[i];
 
-		if (root == NOBODY ||
+		if (root == NO_ROOT ||
 		    (root < blocking->processes && waits->waiters[root].is_deadlocked))
 			continue;
 		blocking->held[blocking->held_count++] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Deadlocks and what is told of their threads, inside this folder. Knows no objects. */
+/* Deadlocks and the facts about their threads, inside this folder. Knows no objects. */
 #ifndef SNAP_ANALYZE_WAIT_GRAPH_DEADLOCK_H
 #define SNAP_ANALYZE_WAIT_GRAPH_DEADLOCK_H
 
@@ -7,7 +7,7 @@
 #include "analyze/wait/waiter.h"
 
 /*
- * Who waits for whom: nodes are the waiters, in their order; from `processes` on the processes of
+ * The graph of waits: nodes are the waiters, in their order; from `processes` on the processes of
  * the analysis; from `sets` on the sets of these. See stuck.h for the arrays.
  */
 struct snap_wait_graph {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Deadlocks: see deadlock.h. The graph has a node for each thread, for each process of which any
- * thread may act, and for each set of such processes; who is stuck in it is stuck.c.
+ * thread may act, and for each set of such processes; stuck.c finds the nodes that are stuck.
  */
 #include "analyze/wait/graph/deadlock.h"
 
@@ -19,7 +19,7 @@ void snap_wait_graph_deinit(struct snap_wait_graph *graph)
 	snap_stuck_deinit(&graph->stuck);
 }
 
-/* It does nothing any more: neither can it act, nor does it wait for anybody. */
+/* It does nothing any more: neither can it act, nor does it wait for another thread. */
 static bool is_dead(const struct snap_waiter *waiter)
 {
 	char state = waiter->thread->thread->state;
@@ -42,7 +42,7 @@ static bool add_thread(struct snap_wait_graph *graph, const struct snap_wait_ana
 {
 	const struct snap_waiter *waiter = &waits->waiters[number];
 
-	/* Whoever has run since it was looked at may have gone on. */
+	/* A thread that has run since it was looked at may have gone on. */
 	bool is_known = waiter->wait && waiter->any_known && snap_waiter_stood(waiter);
 
 	graph->known[number] = is_dead(waiter) || is_known;

@@ -18,9 +18,9 @@ void snap_stuck_deinit(struct snap_stuck *stuck)
 	*stuck = (struct snap_stuck){ 0 };
 }
 
-/* ---- who can go on ---- */
+/* ---- nodes that can go on ---- */
 
-/* Who points to each node, as first[] and edges[] say whom it points to. */
+/* The nodes that point to each node, as first[] and edges[] have those it points to. */
 struct backward {
 	size_t *first, *from;
 };
@@ -89,7 +89,7 @@ struct walk {
 	const struct snap_stuck_graph *graph;
 	struct snap_stuck *stuck;
 	size_t *number, *low, *next_edge;
-	size_t *path, path_count; /* from the root to the node at hand */
+	size_t *path, path_count; /* from the root to the current node */
 	size_t *open, open_count; /* seen, their component is not known yet */
 	size_t seen;
 };

@@ -2,11 +2,10 @@
 /*
  * Which nodes of a graph can never go on, and which of them hold up each other.
  *
- * A node goes on as soon as one of those that it points to does, or somebody unknown acts. So
- * those that are known to depend on nobody else are stuck if all that they point to are, a node
- * that points to nobody included. What is stuck falls into components: a cycle is one in which each
- * reaches each, itself included; whoever is in none leads to one, or to a node that points to
- * nobody.
+ * A node goes on as soon as one of those that it points to does, or an unknown thread acts. So
+ * nodes that are known to depend on no other are stuck if all that they point to are, a node that
+ * points to none included. What is stuck falls into components: a cycle is one in which each
+ * reaches each, itself included; a node in none leads to one, or to a node that points to none.
  *
  * A pure function of plain arrays: linear in time and memory, no recursion. Knows nothing of
  * threads.
@@ -25,7 +24,7 @@ struct snap_stuck_graph {
 	size_t node_count;
 	const size_t *first; /* node_count + 1 of them */
 	const size_t *edges;
-	const bool *known;   /* of each node: nobody else can make it go on */
+	const bool *known;   /* of each node: nothing else can make it go on */
 	const bool *certain; /* of each node: that is so beyond doubt */
 };
 

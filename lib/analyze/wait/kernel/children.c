@@ -7,7 +7,7 @@ enum { ID_ALL, ID_PID, ID_GROUP, ID_PIDFD }; /* idtype_t of waitid(2) */
 /* Keys of crowds of children: of all, of one, of a process group. */
 enum { CROWD_ALL, CROWD_ONE, CROWD_VFORK, CROWD_GROUP };
 
-/* The number of a child as its parent knows it; 0: it cannot be told. */
+/* The number of a child as its parent knows it; 0: not known. */
 static pid_t number_for_parent(const struct snap_process *parent, const struct snap_process *child)
 {
 	if (parent->in_host_namespace)
@@ -51,7 +51,7 @@ static struct stacksnap_error *wait_for_one(struct snap_wait_analysis *waits,
 	return wait_for(waits, waiter, crowd_key(CROWD_ONE, pid, 0), &pid, 1, true);
 }
 
-/* A child by the number that the call gives; it stays a number where nobody has it. */
+/* A child by the number that the call gives; it stays a number if no process has it. */
 static struct stacksnap_error *wait_for_number(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter, pid_t number)
 {
@@ -117,7 +117,7 @@ static struct stacksnap_error *wait_for_any(struct snap_wait_analysis *waits,
 
 /*
  * The group that a process in a pid namespace of its own calls so, as this host numbers it: by the
- * process that made it, if that is there. 0: it cannot be told.
+ * process that made it, if that is there. 0: not known.
  */
 static pid_t group_in_namespace(const struct snap_wait_analysis *waits,
 				const struct snap_process *parent, const size_t *children,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Crowds: the processes at the other end of something, once for all who wait for it: see kernel.h.
+ * Crowds: the processes at the other end of something, once for all that wait for it: see kernel.h.
  *
  * A crowd has as many processes as the facts have ends, so all of them together take no more room
- * than the facts. Who waits gets the first parties and one edge to a set.
+ * than the facts. A waiter gets the first parties and one edge to a set.
  */
 #include "analyze/wait/kernel/kernel.h"
 
@@ -115,7 +115,7 @@ static struct stacksnap_error *fill(struct snap_wait_analysis *waits, const pid_
 			crowd->parties[crowd->party_count++] =
 				snap_wait_process_party(waits, pids[i]);
 	}
-	/* Nobody at the other end of what a thread waits for: somebody was not seen. */
+	/* No process at the other end of what a thread waits for: one was not seen. */
 	if (crowd->total == 0)
 		crowd->whole = false;
 	if (set->count)
@@ -157,7 +157,7 @@ struct stacksnap_error *snap_wait_crowd_of_ends(struct snap_wait_analysis *waits
 						enum snap_wait_mode mode,
 						const struct snap_wait_crowd **ret)
 {
-	/* With these, somebody may have the end open whom nobody has seen. */
+	/* With these, a process that was not seen may have the end open. */
 	const unsigned blind = SNAP_LACK_TIME | SNAP_LACK_RIGHTS | SNAP_LACK_CUT;
 	const struct snap_wait_facts *facts = waits->facts;
 	const struct snap_file_end *ends = facts->ends;
@@ -194,9 +194,9 @@ static uint64_t without_own(uint64_t signals)
 }
 
 /*
- * Who has the other end of what it waits for may write from the handler of a signal (the self-pipe
- * of event loops), or wait for the signal: make(1) selects on its own pipe of tokens, and SIGCHLD
- * ends that.
+ * A process that has the other end of its own wait may write from the handler of a signal (the
+ * self-pipe of event loops), or wait for the signal: make(1) selects on its own pipe of tokens, and
+ * SIGCHLD ends that.
  */
 static bool may_wake_itself(const struct snap_wait_analysis *waits,
 			    const struct snap_waiter *waiter, const struct snap_wait_set *set)

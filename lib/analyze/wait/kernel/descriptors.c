@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Reading and writing: what the descriptor of a call leads to: see kernel.h. Sockets are in
- * sockets.c. Of a pipe the other end is whoever has it open, the own process's other threads
- * included.
+ * sockets.c. The other end of a pipe is each process that has it open, the own process's other
+ * threads included.
  */
 #include "analyze/wait/kernel/kernel.h"
 
@@ -59,7 +59,7 @@ static enum snap_wait_kind kind_of(const struct snap_descriptor *descriptor)
 		[SNAP_DESCRIPTOR_MEMFD] = SNAP_WAIT_FILE,
 	};
 
-	/* A capture of somebody else's may hold any number. */
+	/* A forged capture may hold any number. */
 	if (!descriptor || (unsigned)descriptor->kind >= SNAP_DESCRIPTOR_KINDS)
 		return SNAP_WAIT_SYSCALL;
 	return kinds[descriptor->kind];
@@ -145,7 +145,7 @@ static void set_details(struct snap_wait *wait, const struct snap_descriptor *de
 	}
 }
 
-/* Of a FIFO with a name anybody may open an end, so who has one now does not decide. */
+/* Every process may open an end of a FIFO with a name, so the present holders do not decide. */
 struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
 					     struct snap_waiter *waiter,
 					     const struct snap_descriptor *descriptor,

@@ -74,11 +74,11 @@ struct stacksnap_error *snap_wait_order(struct snap_wait_analysis *waits, size_t
 
 /* ---- crowds.c ---- */
 
-/* Processes at the other end of something, once for all who wait for it. */
+/* Processes at the other end of something, once for all that wait for it. */
 struct snap_wait_crowd {
 	uint64_t key;
 	size_t set; /* of edges; SNAP_NO_SET: none of them is in the report */
-	bool whole; /* the set has all who there are, and all their threads were seen */
+	bool whole; /* the set has all that there are, and all their threads were seen */
 	struct snap_wait_party *parties; /* the first SNAP_WAIT_LIST */
 	size_t party_count, total;
 };
@@ -121,7 +121,7 @@ const char *snap_wait_path(struct snap_wait_analysis *waits,
 			   const struct snap_descriptor *descriptor);
 
 /*
- * Peers and edges of a wait for one descriptor: who has the other end of a pipe, FIFO or
+ * Peers and edges of a wait for one descriptor: the processes at the other end of a pipe, FIFO or
  * connection, as `mode` says what is waited for. Of other kinds nothing.
  */
 struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
@@ -163,8 +163,8 @@ struct stacksnap_error *snap_wait_explain_path(struct snap_wait_analysis *waits,
 struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits,
 						struct snap_waiter *waiter) _must_check_;
 /*
- * In a call that the server of a FUSE file system does not answer: asleep so that signals end it, or
- * in D if one has come, as a stop's.
+ * In a call that the server of a FUSE file system does not answer: asleep so that signals end it,
+ * or in D if one has come, as a stop's.
  */
 bool snap_wait_is_at_fuse(const struct snap_waiter *waiter);
 /* Asleep in D, in a call or none; or as above. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * File locks: who holds what a thread waits for, in flock(2) and fcntl(2): see kernel.h.
+ * File locks: the holder of what a thread waits for, in flock(2) and fcntl(2): see kernel.h.
  *
- * /proc/locks has the waiter below the holder, with its number, but the pid there is of who took
- * the lock: of flock and OFD the true holders are those whose fdinfo shows it (proc_locks(5)).
- * Where the table was not read to its end, whoever is shown to hold what conflicts is a holder.
+ * /proc/locks has the waiter below the holder, with its number, but the pid there is of the process
+ * that took the lock: of flock and OFD the true holders are those whose fdinfo shows it
+ * (proc_locks(5)). Where the table was not read to its end, each process that is shown to hold a
+ * conflicting lock is a holder.
  */
 #include "analyze/wait/kernel/kernel.h"
 
@@ -15,7 +16,7 @@
 
 enum {
 	SET_OPEN_LOCK_WAIT = 38,
-	MOST_OWN = 64, /* locks of one process on one file; of who has more nobody is named */
+	MOST_OWN = 64, /* locks of one process on one file; of a process with more none is named */
 };
 
 /* What the call asks for. */
@@ -155,7 +156,10 @@ static struct stacksnap_error *find_holders(struct snap_wait_analysis *waits,
 	*ret = snap_wait_find_crowd(waits, key);
 	if (*ret)
 		return NULL;
-	/* A lock of POSIX belongs to the process that took it, whoever has the file open. */
+	/*
+	 * A lock of POSIX belongs to the process that took it, whichever processes have the file
+	 * open.
+	 */
 	if (lock->kind == SNAP_LOCK_POSIX)
 		return snap_wait_make_crowd(waits, key, &lock->pid, 1, true, ret);
 	at = snap_first_not(lookup->shown_count, i,
@@ -171,7 +175,7 @@ static struct stacksnap_error *find_holders(struct snap_wait_analysis *waits,
 	if (count)
 		return snap_wait_make_crowd(waits, key, pids, count, !(waits->facts->lacks & blind),
 					    ret);
-	/* Who took it may have ended since, and another one has it. */
+	/* The process that took it may have ended since, and another one has it. */
 	if (lock->pid > 0)
 		pids[count++] = lock->pid;
 	return snap_wait_make_crowd(waits, key, pids, count, false, ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Facts by their keys: see kernel.h. Orders are made once, and only if somebody asks: most reports
+ * Facts by their keys: see kernel.h. Orders are made once, and only when needed: most reports
  * have no connection on the same host, and no file lock. They are searched by halving, as names
  * and addresses are the target's to choose, and a table of hashes is not safe against those.
  */

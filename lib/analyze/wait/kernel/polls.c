@@ -96,7 +96,7 @@ static struct stacksnap_error *keep(struct watch *watch)
 	return wait->listening == 1 ? name_listener(watch) : NULL;
 }
 
-/* Who waits for one descriptor alone waits for whoever has its other end, as in read(2). */
+/* A thread that waits for one descriptor alone waits for its other end, as in read(2). */
 static struct stacksnap_error *conclude(struct watch *watch)
 {
 	struct snap_wait *wait = watch->waiter->wait;
@@ -191,7 +191,7 @@ static struct stacksnap_error *explain_select(struct watch *watch)
 
 /* ---- epoll ---- */
 
-/* Who waits for the same epoll as one before has the same wait, but for times. */
+/* A thread that waits for the same epoll as one before has the same wait, except for times. */
 static bool copy_other(struct watch *watch, const struct snap_descriptor *epoll)
 {
 	const struct snap_pointer_entry *entry =
@@ -261,8 +261,8 @@ struct stacksnap_error *snap_wait_explain_poll(struct snap_wait_analysis *waits,
 	until_timer_ns = waiter->wait->remaining_ns;
 	snap_wait_set_timeout(waits, waiter);
 	/*
-	 * Of nothing and for ever: until a signal. That is pause(3) where the kernel has no such call
-	 * (sysdeps/unix/sysv/linux/pause.c of glibc).
+	 * Of nothing and for ever: until a signal. That is pause(3) where the kernel has no such
+	 * call (sysdeps/unix/sysv/linux/pause.c of glibc).
 	 */
 	if (waiter->wait->kind == SNAP_WAIT_SLEEP && !waiter->wait->timed) {
 		waiter->wait->kind = SNAP_WAIT_SIGNAL;

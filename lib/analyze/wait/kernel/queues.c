@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * System V and POSIX message queues, sets of semaphores, io_uring and aio: see kernel.h. Who used a
- * System V queue last is a hint, and no more: anybody may come. An id means a queue in the namespace
- * of who waits, and another one elsewhere.
+ * System V and POSIX message queues, sets of semaphores, io_uring and aio: see kernel.h. The last
+ * user of a System V queue is a hint, and no more: every process may use it. An id means a queue in
+ * the waiter's namespace, and another one elsewhere.
  */
 #include "analyze/wait/kernel/kernel.h"
 
@@ -109,7 +109,7 @@ static struct stacksnap_error *explain_semaphores(struct snap_wait_analysis *wai
 	waiter->wait->id = id;
 	waiter->object = snap_wait_object_of(SNAP_WAIT_SYSV_SEMAPHORE, (uint32_t)id,
 					     snap_waiter_process(waiter)->ipc_namespace, 0);
-	/* Which of several operations has to wait, nobody tells. */
+	/* Which of several operations has to wait is not known. */
 	if (waiter->call.arguments[2] == 1 && is_read) {
 		waiter->wait->needed = abs(first.operation);
 		if (waits->has_times)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sleeps, and waits for signals: see kernel.h. What ends them is a clock, or anybody. */
+/* Sleeps, and waits for signals: see kernel.h. A clock or any process may end them. */
 #include "analyze/wait/kernel/kernel.h"
 
 #include <signal.h>
@@ -17,7 +17,7 @@ static uint64_t bit(int signal)
 /* Signals that sigsuspend(2) lets through, if that says something. */
 static uint64_t let_through(uint64_t mask)
 {
-	/* Those that nobody can block, and those that glibc keeps (nptl(7)). */
+	/* Those that cannot be blocked, and those that glibc keeps (nptl(7)). */
 	uint64_t signals = ~mask & ~(bit(SIGKILL) | bit(SIGSTOP) | bit(32) | bit(33));
 
 	return __builtin_popcountll(signals) <= MOST_NAMED ? signals : 0;

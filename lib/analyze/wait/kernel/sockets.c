@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sockets: addresses, queues, and who is at the other end: see kernel.h. Peers on other hosts are
- * addresses alone. Names of unix sockets are raw bytes; nothing is ever looked up.
+ * Sockets: addresses, queues, and the process at the other end: see kernel.h. Peers on other hosts
+ * are addresses alone. Names of unix sockets are raw bytes; nothing is ever looked up.
  */
 #include "analyze/wait/kernel/kernel.h"
 
@@ -113,7 +113,7 @@ static void set_texts(struct snap_wait_analysis *waits, struct snap_wait *wait,
 		wait->remote = snap_wait_local_text(waits, peer);
 }
 
-/* Whether only the other end can end the wait: anybody may send to a datagram socket. */
+/* Whether only the other end can end the wait: every process may send to a datagram socket. */
 static bool is_stream(const struct snap_socket *socket)
 {
 	if (socket->state != STATE_ESTABLISHED)

@@ -16,11 +16,11 @@ enum place {
 	PLACE_OTHER,
 	PLACE_VFORK,
 	PLACE_FREEZER, /* control groups of version 1 */
-	PLACE_FAULT,   /* a page that somebody in user space serves */
+	PLACE_FAULT,   /* a page that a process in user space fills */
 	PLACE_PAGE,    /* a page of a file: a fault if the thread is in no call */
 	PLACE_FUSE,
 	PLACE_FIFO,
-	PLACE_SLEEP, /* one that signals end: in D nobody is there but who is frozen (version 1) */
+	PLACE_SLEEP, /* one that signals end: in D only frozen threads are there (version 1) */
 };
 
 static enum place place_of(const char *wchan)
@@ -164,7 +164,7 @@ static const char *read_path(struct snap_wait_analysis *waits, const struct snap
 
 enum { CALL_CREAT = 85, CALL_OPENAT2 = 437 };
 
-/* Which end of a FIFO is opened; for reading, it waits for somebody who writes. */
+/* Which end of a FIFO is opened; for reading, it waits for a writer. */
 static enum snap_wait_mode open_mode(const struct snap_waiter *waiter)
 {
 	/* Of open(2) the second argument, of openat(2) the third; openat2(2) has an address. */
