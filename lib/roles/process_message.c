@@ -8,9 +8,6 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* What both sides hand to the codec: the newest of all versions. */
-enum { VERSION = 1 << 30 };
-
 /* Precedes the bytes; the message carries their descriptor. */
 struct header {
 	uint64_t size;
@@ -21,7 +18,7 @@ static struct stacksnap_error *encode(const struct snap_process *process, int *f
 {
 	struct snap_process sent = *process;
 	struct snap_capture alone = { .processes = &sent, .process_count = 1 };
-	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT, .version = VERSION };
+	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT };
 	_cleanup_fd_ int fd = memfd_create("stacksnap-process", MFD_CLOEXEC);
 	void *bytes;
 
@@ -38,9 +35,7 @@ static struct stacksnap_error *encode(const struct snap_process *process, int *f
 	bytes = mmap(NULL, *size_ret, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)
 		return snap_error_os(errno, "cannot pass a process to the parser");
-	codec = (struct snap_codec){ .mode = SNAP_CODEC_WRITE,
-				     .version = VERSION,
-				     .memory = bytes };
+	codec = (struct snap_codec){ .mode = SNAP_CODEC_WRITE, .memory = bytes };
 	snap_code_process(&codec, &alone, 0);
 	munmap(bytes, *size_ret);
 	*fd_ret = snap_take_fd(&fd);
@@ -59,11 +54,9 @@ struct stacksnap_error *snap_process_send(int channel, const struct snap_process
 static bool decode(struct snap_arena *arena, struct snap_process *ret,
 		   const struct snap_process_bytes *bytes)
 {
-	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
-				    .version = VERSION,
-				    .size = bytes->size,
-				    .bytes = bytes->bytes,
-				    .arena = arena };
+	struct snap_codec codec = {
+		.mode = SNAP_CODEC_READ, .size = bytes->size, .bytes = bytes->bytes, .arena = arena
+	};
 	/* The codec needs a capture around the process; the receiver knows the real one. */
 	struct snap_capture alone = { .processes = ret, .process_count = 1 };
 

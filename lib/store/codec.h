@@ -27,7 +27,6 @@ enum {
 
 struct snap_codec {
 	enum snap_codec_mode mode;
-	uint32_t version;  /* of the file, for descriptions that have changed */
 	uint64_t position; /* in the section */
 	/* READ */
 	const uint8_t *bytes; /* of the section; aligned like the section in the file */

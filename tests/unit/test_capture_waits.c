@@ -224,48 +224,6 @@ static void test_round_trip(void **state _unused_)
 	free(second.data);
 }
 
-/* What a file of a version has is that of `capture` and no more. */
-static void check_fixture(const char *name, const struct snap_capture *capture)
-{
-	_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
-	struct bytes now, then;
-	char path[4096];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/tests/unit/fixtures/%s", getenv("STACKSNAP_SOURCE"), name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	assert_null(snap_capture_read(fd, &back));
-	close(fd);
-	now = write_capture(capture);
-	then = write_capture(back);
-	assert_int_equal(now.size, then.size);
-	assert_memory_equal(now.data, then.data, now.size);
-	free(now.data);
-	free(then.data);
-}
-
-/* Files of older versions: the same capture, but for what these know nothing of. */
-static void test_older_versions(void **state _unused_)
-{
-	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture();
-	struct snap_process *process = &capture->processes[0];
-
-	process->ipc_namespace = 0;
-	process->threads[0].tracer = 0;
-	capture->waits->gone_count = 0;
-	capture->waits->queues =
-		snap_arena_memdup(&capture->arena, capture->waits->queues,
-				  capture->waits->queue_count * sizeof(*capture->waits->queues));
-	for (size_t i = 0; i < capture->waits->queue_count; i++)
-		capture->waits->queues[i].namespace = capture->waits->queues[i].number = 0;
-	check_fixture("format-7-waits.snapcap", capture);
-	process->pgrp = 0;
-	process->threads[0].start_ticks = 0;
-	process->threads[0].stands = false;
-	check_fixture("format-6-waits.snapcap", capture);
-}
-
 /* The first of a machine has the number 0, which is not the same as none. */
 static void test_eventfds(void **state _unused_)
 {
@@ -421,9 +379,9 @@ static void test_inconsistent(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_older_versions),
-		cmocka_unit_test(test_eventfds),     cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_wrong_values), cmocka_unit_test(test_inconsistent),
+		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_eventfds),
+		cmocka_unit_test(test_nothing),      cmocka_unit_test(test_wrong_values),
+		cmocka_unit_test(test_inconsistent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,9 +129,9 @@ static void test_what_is_said(void **state _unused_)
 	bytes[first_flush - 1] ^= 1;
 	expect_refused(bytes, size, "checksum mismatch");
 	bytes[first_flush - 1] ^= 1;
-	bytes[VERSION_AT] = 9;
-	expect_refused(bytes, size, "newer stacksnap (format 9, this one reads up to 8)");
-	bytes[VERSION_AT] = 8;
+	bytes[VERSION_AT] = 2;
+	expect_refused(bytes, size, "format 2; this stacksnap reads format 1");
+	bytes[VERSION_AT] = 1;
 	assert_true(snap_log_is_recording(bytes, size));
 	assert_false(snap_log_is_recording(bytes, 7));
 }

@@ -49,7 +49,6 @@ static struct stacksnap_error *parse(void *context _unused_, struct snap_parser_
 {
 	_cleanup_(snap_core_deinit) struct snap_core core = { .capture = NULL };
 	struct snap_codec codec = { .mode = SNAP_CODEC_WRITE,
-				    .version = SNAP_CAPTURE_VERSION,
 				    .memory = job->out,
 				    .memory_size = job->capacity };
 	struct stacksnap_error *err = snap_core_parse(job->inputs[0], &core);
@@ -68,10 +67,7 @@ static struct stacksnap_error *parse(void *context _unused_, struct snap_parser_
 /* The mapping becomes the capture's. */
 static struct stacksnap_error *take(const uint8_t *bytes, uint64_t size, struct snap_core *ret)
 {
-	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
-				    .version = SNAP_CAPTURE_VERSION,
-				    .bytes = bytes,
-				    .size = size };
+	struct snap_codec codec = { .mode = SNAP_CODEC_READ, .bytes = bytes, .size = size };
 
 	ret->capture = snap_capture_new();
 	if (!ret->capture) {

@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { VERSION = SNAP_CAPTURE_VERSION, FIRST_BYTES = 1 << 20 };
+enum { VERSION = 1, FIRST_BYTES = 1 << 20 };
 
 enum section_kind { SECTION_CAPTURE = 1, SECTION_PROCESS, SECTION_EMBEDDED, SECTION_END };
 
@@ -118,14 +118,12 @@ static struct stacksnap_error *write_section(const struct sink *sink, const stru
 	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
 	struct snap_codec count = {
 		.mode = SNAP_CODEC_COUNT,
-		.version = VERSION,
 		.handed = sink->handed,
 		.outside = sink->outside,
 		.outside_size = sink->outside_size,
 	};
 	struct snap_codec codec = {
 		.mode = SNAP_CODEC_WRITE,
-		.version = VERSION,
 		.fd = sink->fd,
 		.chunk = sink->chunk,
 		.handed = sink->handed,
@@ -213,8 +211,7 @@ struct stacksnap_error *snap_capture_hand_over(const struct snap_capture *captur
 /* A file on its way into a capture. */
 struct source {
 	struct snap_contents contents;
-	size_t at; /* sections before this byte are read */
-	uint32_t version;
+	size_t at;   /* sections before this byte are read */
 	bool handed; /* handed over in memory, and beside it … */
 	int outside; /* … this one, -1: none */
 };
@@ -252,15 +249,14 @@ static struct stacksnap_error *read_header(struct source *source, uint32_t *coun
 		return truncated_capture();
 	memcpy(&header, source->contents.bytes, sizeof(header));
 	version = le32toh(header.version) ^ mark;
-	if (version > VERSION)
-		return snap_error_format(SNAP_ERROR_FORMAT,
-					 "the capture was written by a newer stacksnap (format %u, "
-					 "this one reads up to %u)",
-					 version, VERSION);
+	if (version != VERSION)
+		return snap_error_format(
+			SNAP_ERROR_FORMAT,
+			"the capture has format %u; this stacksnap reads format %u", version,
+			VERSION);
 	right = make_header(version | mark, le32toh(header.process_count));
-	if (version == 0 || memcmp(&header, &right, sizeof(header)) != 0)
+	if (memcmp(&header, &right, sizeof(header)) != 0)
 		return damaged_capture("invalid header");
-	source->version = version;
 	*count_ret = le32toh(header.process_count);
 	source->at = sizeof(header);
 	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged_capture("too many processes");
@@ -295,7 +291,6 @@ static struct stacksnap_error *read_section(struct source *source, const struct 
 	}
 
 	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
-				    .version = source->version,
 				    .bytes = payload,
 				    .size = length,
 				    .arena = &subject->capture->arena,

@@ -15,7 +15,7 @@
 /* Writes the capture to a descriptor; `live` and timing of this run are left out. */
 struct stacksnap_error *snap_capture_write(const struct snap_capture *capture, int fd) _must_check_;
 
-/* Reads one back. FORMAT: truncated, foreign, newer version, or not consistent in itself. */
+/* Reads one back. FORMAT: truncated, foreign, other version, or not consistent in itself. */
 struct stacksnap_error *snap_capture_read(int fd, struct snap_capture **ret) _must_check_;
 
 /*

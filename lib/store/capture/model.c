@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The fields of a capture in the order of the file: see model.h. A field that is added
- * to the model is added here for a new version, and the version in file.c goes up; files of
- * older versions are read without it.
+ * The fields of a capture in the order of the file: see model.h. A field that is added here
+ * after a release needs a new version in file.c.
  */
 #include "store/capture/model.h"
 
@@ -19,9 +18,9 @@ enum {
 	MOST_IMAGE_PIECES = 1 << 24,
 	/* the least that an element takes in the file */
 	LEAST_ANCESTOR = 16,
-	LEAST_MAP = 49, /* in the first version */
+	LEAST_MAP = 49, /* with the path of one before */
 	LEAST_PIECE = 16,
-	LEAST_THREAD = 82, /* in the first version */
+	LEAST_THREAD = 122,
 	LEAST_WARNING = 16,
 	LEAST_IMAGE_PIECE = 16,
 };
@@ -115,13 +114,10 @@ static uint32_t find_same_path(struct maps *at)
 /* A path that comes again is a number: those of a hostile process would take gigabytes. */
 static void code_path(struct snap_codec *codec, struct maps *at)
 {
-	uint32_t back = 0;
+	uint32_t back = snap_codec_reads(codec) ? 0 : find_same_path(at);
 
-	if (codec->version >= 3) {
-		back = snap_codec_reads(codec) ? 0 : find_same_path(at);
-		snap_code_u32(codec, &back);
-		snap_codec_check(codec, back <= at->index, "mapping with the path of none");
-	}
+	snap_code_u32(codec, &back);
+	snap_codec_check(codec, back <= at->index, "mapping with the path of none");
 	if (back == 0)
 		snap_code_text(codec, &at->maps[at->index].path, SNAP_MAX_PATH);
 	else if (snap_codec_reads(codec) && !codec->problem)
@@ -233,15 +229,12 @@ static void code_image(struct snap_codec *codec, struct snap_memory_image *image
 	}
 }
 
-/* Before each thread had its own: none. */
 static void code_memory_of_thread(struct snap_codec *codec, const struct snap_process *process,
 				  struct snap_thread *thread)
 {
 	struct snap_memory_image *image = (struct snap_memory_image *)(uintptr_t)thread->memory;
 	bool is_there = image != NULL;
 
-	if (codec->version < 5)
-		return;
 	snap_code_bool(codec, &is_there);
 	if (!is_there)
 		return;
@@ -275,11 +268,8 @@ static void code_thread(struct snap_codec *codec, const struct snap_process *pro
 	snap_code_bool(codec, &thread->stack_unreadable);
 	code_stack(codec, &thread->stack2_address, &thread->stack2, &thread->stack2_size);
 	snap_code_numbers(codec, &thread->reference_pcs, &thread->reference_pc_count, MOST_PCS);
-	/* Before there was --no-stop: 0 in both. */
-	if (codec->version >= 2) {
-		snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
-		snap_code_bool(codec, &thread->partial);
-	}
+	snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
+	snap_code_bool(codec, &thread->partial);
 	code_memory_of_thread(codec, process, thread);
 	snap_code_thread_waits(codec, thread);
 	thread->cpu = cpu;
@@ -331,14 +321,10 @@ static void code_memory(struct snap_codec *codec, struct snap_process *process)
 		code_piece(codec, &process->pieces[i], i ? &process->pieces[i - 1] : NULL);
 }
 
-/* Before the version that has it first: none. */
-static void code_image_of_process(struct snap_codec *codec, struct snap_memory_image **image,
-				  uint32_t first_version)
+static void code_image_of_process(struct snap_codec *codec, struct snap_memory_image **image)
 {
 	bool is_there = *image != NULL;
 
-	if (codec->version < first_version)
-		return;
 	snap_code_bool(codec, &is_there);
 	if (!is_there)
 		return;
@@ -364,39 +350,42 @@ void snap_code_signal(struct snap_codec *codec, struct snap_signal *signal)
 	signal->code = code;
 }
 
-void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, size_t index)
+void snap_code_process_facts(struct snap_codec *codec, struct snap_process *process)
 {
-	struct snap_process *process = &capture->processes[index];
-
 	code_labels(codec, process);
-	snap_code_size(codec, &process->parent, SNAP_MAX_PROCESSES);
-	snap_codec_check(codec, process->parent == SIZE_MAX || process->parent < index,
-			 "process before its parent");
 	snap_code_enumerator(codec, &process->arch, ARCHES);
 	snap_code_enumerator(codec, &process->trouble, TROUBLES);
 	snap_code_text(codec, &process->trouble_message, SNAP_MAX_TEXT);
 	snap_code_bool(codec, &process->vanished);
 	snap_code_i64(codec, &process->stop_duration_ns);
+	snap_code_size(codec, &process->threads_missed, SNAP_MAX_THREADS);
+	snap_codec_check(codec, process->threads_missed <= SNAP_MAX_THREADS,
+			 "invalid number of threads");
+	snap_codec_check(codec, process->pid > 0, "invalid pid");
+}
+
+void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, size_t index)
+{
+	struct snap_process *process = &capture->processes[index];
+
+	snap_code_process_facts(codec, process);
+	snap_code_size(codec, &process->parent, SNAP_MAX_PROCESSES);
+	snap_codec_check(codec, process->parent == SIZE_MAX || process->parent < index,
+			 "process before its parent");
 	code_memory(codec, process);
-	code_image_of_process(codec, &process->memory, 4);
-	code_image_of_process(codec, &process->words, 6);
+	code_image_of_process(codec, &process->memory);
+	code_image_of_process(codec, &process->words);
 	snap_code_process_waits(codec, process);
 	snap_code_array(codec, &process->threads, &process->thread_count, SNAP_MAX_THREADS,
 			sizeof(*process->threads), LEAST_THREAD);
 	for (size_t i = 0; i < process->thread_count; i++)
 		code_thread(codec, process, &process->threads[i],
 			    i ? &process->threads[i - 1] : NULL);
-	snap_code_size(codec, &process->threads_missed, SNAP_MAX_THREADS);
-	snap_codec_check(codec, process->threads_missed <= SNAP_MAX_THREADS,
-			 "invalid number of threads");
 	/* Each of them is a section of its own: whoever reads them makes room. */
 	snap_code_size(codec, &process->embedded_count, MOST_EMBEDDED);
 	snap_codec_check(codec, process->embedded_count <= MOST_EMBEDDED,
 			 "invalid number of files");
-	snap_codec_check(codec, process->pid > 0, "invalid pid");
-	/* Before there were cores: none. */
-	if (codec->version >= 10)
-		snap_code_signal(codec, &process->signal);
+	snap_code_signal(codec, &process->signal);
 }
 
 void snap_code_embedded(struct snap_codec *codec, const struct snap_process *process,

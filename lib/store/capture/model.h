@@ -10,8 +10,6 @@
 #include "model/capture.h"
 #include "store/codec.h"
 
-enum { SNAP_CAPTURE_VERSION = 10 }; /* of the descriptions here */
-
 /* Everything but the processes. */
 void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture);
 /*
@@ -19,6 +17,8 @@ void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture);
  * are.
  */
 void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, size_t index);
+/* Of a process without its place in the tree what recordings have, too: names, state, trouble. */
+void snap_code_process_facts(struct snap_codec *codec, struct snap_process *process);
 /* The signal of a process, which snapshots have as well. */
 void snap_code_signal(struct snap_codec *codec, struct snap_signal *signal);
 /* One embedded file. */

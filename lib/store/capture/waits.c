@@ -5,11 +5,6 @@
 #include "base/bsearch.h"
 
 enum {
-	FIRST_VERSION = 6,
-	FIRST_WITH_GROUPS = 7,  /* of processes, when threads began, who stood in a call */
-	FIRST_WITH_TRACERS = 8, /* of threads, IPC namespaces, owners that are gone */
-	FIRST_WITH_RUNS = 9,    /* of threads, before the stop */
-	FIRST_WITH_CAUGHT = 10, /* signals of processes */
 	LOCK_KINDS = SNAP_LOCK_LEASE + 1,
 	/* the least that an element takes in the file */
 	LEAST_DESCRIPTOR = 64,
@@ -58,22 +53,13 @@ static void code_call(struct snap_codec *codec, struct snap_thread_call *call)
 
 void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread)
 {
-	if (codec->version < FIRST_VERSION) {
-		thread->blocked_ns = -1;
-		return;
-	}
 	code_call(codec, &thread->call);
 	snap_code_i64(codec, &thread->blocked_ns);
 	snap_code_bool(codec, &thread->call_confirmed);
-	/* Before it was looked for: nobody is known to have stood. */
-	if (codec->version >= FIRST_WITH_GROUPS) {
-		snap_code_bool(codec, &thread->stands);
-		snap_code_u64(codec, &thread->start_ticks);
-	}
-	if (codec->version >= FIRST_WITH_TRACERS)
-		snap_code_i32(codec, &thread->tracer);
-	if (codec->version >= FIRST_WITH_RUNS)
-		snap_code_u64(codec, &thread->runs);
+	snap_code_bool(codec, &thread->stands);
+	snap_code_u64(codec, &thread->start_ticks);
+	snap_code_i32(codec, &thread->tracer);
+	snap_code_u64(codec, &thread->runs);
 	snap_codec_check(codec, thread->tracer >= 0, "invalid tracer");
 	snap_codec_check(codec, thread->blocked_ns >= -1, "invalid time");
 }
@@ -120,8 +106,6 @@ static void code_descriptor(struct snap_codec *codec, struct snap_descriptor *de
 
 void snap_code_process_waits(struct snap_codec *codec, struct snap_process *process)
 {
-	if (codec->version < FIRST_VERSION)
-		return;
 	snap_code_array(codec, &process->descriptors, &process->descriptor_count,
 			SNAP_MAX_DESCRIPTORS, sizeof(*process->descriptors), LEAST_DESCRIPTOR);
 	for (size_t i = 0; i < process->descriptor_count; i++)
@@ -129,14 +113,10 @@ void snap_code_process_waits(struct snap_codec *codec, struct snap_process *proc
 				i ? &process->descriptors[i - 1] : NULL);
 	snap_code_u64(codec, &process->net_namespace);
 	snap_code_bool(codec, &process->frozen);
-	if (codec->version < FIRST_WITH_GROUPS)
-		return;
 	snap_code_i32(codec, &process->pgrp);
 	snap_codec_check(codec, process->pgrp >= 0, "invalid process group");
-	if (codec->version >= FIRST_WITH_TRACERS)
-		snap_code_u64(codec, &process->ipc_namespace);
-	if (codec->version >= FIRST_WITH_CAUGHT)
-		snap_code_u64(codec, &process->caught);
+	snap_code_u64(codec, &process->ipc_namespace);
+	snap_code_u64(codec, &process->caught);
 }
 
 /* ---- the capture ---- */
@@ -220,11 +200,9 @@ static void code_queue(struct snap_codec *codec, struct snap_ipc_queue *queue,
 		       const struct snap_ipc_queue *before)
 {
 	snap_code_bool(codec, &queue->is_semaphore);
-	if (codec->version >= FIRST_WITH_TRACERS)
-		snap_code_u64(codec, &queue->namespace);
+	snap_code_u64(codec, &queue->namespace);
 	snap_code_i32(codec, &queue->id);
-	if (codec->version >= FIRST_WITH_TRACERS)
-		code_u16(codec, &queue->number);
+	code_u16(codec, &queue->number);
 	snap_code_u64(codec, &queue->messages);
 	snap_code_u64(codec, &queue->bytes);
 	snap_code_i32(codec, &queue->last_sender);
@@ -271,8 +249,6 @@ static void code_lists(struct snap_codec *codec, struct snap_wait_facts *facts)
 			sizeof(*facts->queues), LEAST_QUEUE);
 	for (size_t i = 0; i < facts->queue_count; i++)
 		code_queue(codec, &facts->queues[i], i ? &facts->queues[i - 1] : NULL);
-	if (codec->version < FIRST_WITH_TRACERS)
-		return;
 	snap_code_array(codec, &facts->gone, &facts->gone_count, SNAP_MAX_GONE,
 			sizeof(*facts->gone), LEAST_GONE);
 	for (size_t i = 0; i < facts->gone_count; i++)
@@ -284,8 +260,6 @@ void snap_code_wait_facts(struct snap_codec *codec, struct snap_capture *capture
 	bool is_there = capture->waits != NULL;
 	struct snap_wait_facts *facts;
 
-	if (codec->version < FIRST_VERSION)
-		return;
 	snap_code_bool(codec, &is_there);
 	if (!is_there)
 		return;

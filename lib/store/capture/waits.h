@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a capture file holds of waits: each structure of model/wait/facts.h described once for the
- * codec. Files of versions before the sixth have none of it, those of the sixth neither process groups
- * nor when threads began, nor who stood in a call at one moment; those of the seventh neither tracers
- * nor IPC namespaces, nor owners that are gone.
+ * codec.
  */
 #ifndef SNAP_STORE_CAPTURE_WAITS_H
 #define SNAP_STORE_CAPTURE_WAITS_H

@@ -70,16 +70,10 @@ static void code_statistics(struct snap_log_file *file, struct snap_recording_st
 	snap_log_code_any(file, stats->kept);
 	snap_log_code_any(file, stats->unstopped);
 	snap_log_code_any(file, stats->alone);
-	if (file->version < SNAP_LOG_VERSION_BUDGET)
-		return;
 	snap_log_code_any(file, stats->left_out);
 	snap_log_code_duration(file, &stats->elapsed_ns);
-	if (file->version < SNAP_LOG_VERSION_TASKS)
-		return;
 	snap_log_code_any(file, stats->task_looks);
 	snap_log_code_any(file, stats->task_looks_left_out);
-	if (file->version < SNAP_LOG_VERSION_LATE)
-		return;
 	snap_log_code_any(file, stats->ticks_late);
 	snap_log_code_any(file, stats->ticks_left_out);
 }
@@ -99,8 +93,7 @@ static void code_head(struct snap_log_file *file)
 	snap_log_code_duration(file, &log->time_ns);
 	snap_log_code_duration(file, &log->period_ns);
 	snap_log_code_flag(file, &log->cpu_only);
-	if (file->version >= SNAP_LOG_VERSION_WAKES)
-		snap_log_code_flag(file, &log->explains);
+	snap_log_code_flag(file, &log->explains);
 	if (file->reads)
 		log->capture->time_ns = log->time_ns;
 }
@@ -110,21 +103,17 @@ static void code_data(struct snap_log_file *file)
 	snap_log_code_processes(file);
 	snap_log_code_threads(file);
 	snap_log_code_stacks(file);
-	if (file->version >= SNAP_LOG_VERSION_TASKS)
-		snap_log_code_tasks(file);
-	if (file->version >= SNAP_LOG_VERSION_WAITS)
-		snap_log_code_waits(file);
+	snap_log_code_tasks(file);
+	snap_log_code_waits(file);
 	snap_log_code_ticks(file);
-	if (file->version >= SNAP_LOG_VERSION_WAKES)
-		snap_log_code_any(file, file->log->wakes_end);
+	snap_log_code_any(file, file->log->wakes_end);
 	code_statistics(file, &file->log->stats);
 }
 
 static void code_all_names(struct snap_log_file *file)
 {
 	snap_log_code_names(file);
-	if (file->version >= SNAP_LOG_VERSION_WAITS)
-		snap_log_code_explained(file);
+	snap_log_code_explained(file);
 }
 
 static void code_warning(struct snap_log_file *file, struct snap_warning *warning)
@@ -254,7 +243,6 @@ struct stacksnap_error *snap_log_writer_create(const struct snap_log *log, int f
 	if (!writer)
 		return snap_error_no_memory();
 	writer->fd = fd;
-	writer->file.version = SNAP_LOG_VERSION;
 	writer->file.space_versions = calloc(spaces, sizeof(*writer->file.space_versions));
 	writer->file.space_numbers = calloc(spaces, sizeof(*writer->file.space_numbers));
 	if (!writer->file.space_versions || !writer->file.space_numbers)
@@ -358,14 +346,13 @@ static struct stacksnap_error *read_magic(struct reader *reader, int fd)
 	if (reader->contents.size < SNAP_LOG_MAGIC_SIZE)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
 	memcpy(version, reader->contents.bytes + sizeof(MAGIC), sizeof(version));
-	if (le32toh(version[0]) > SNAP_LOG_VERSION)
-		return snap_error_format(SNAP_ERROR_FORMAT,
-					 "the recording was written by a newer stacksnap (format "
-					 "%u, this one reads up to %u)",
-					 le32toh(version[0]), SNAP_LOG_VERSION);
-	if (le32toh(version[0]) == 0 || version[1])
+	if (le32toh(version[0]) != SNAP_LOG_VERSION)
+		return snap_error_format(
+			SNAP_ERROR_FORMAT,
+			"the recording has format %u; this stacksnap reads format %u",
+			le32toh(version[0]), SNAP_LOG_VERSION);
+	if (version[1])
 		return damaged_recording("invalid header");
-	reader->file.version = le32toh(version[0]);
 	reader->at = SNAP_LOG_MAGIC_SIZE;
 	return snap_contents_load(&reader->contents, fd, SIZE_MAX);
 }

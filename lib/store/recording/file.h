@@ -35,7 +35,7 @@ struct stacksnap_error *snap_log_writer_finish(struct snap_log_writer *writer,
 struct stacksnap_error *snap_log_write(const struct snap_log *log, int fd) _must_check_;
 
 /*
- * Reads one back. FORMAT: truncated in its head, foreign, newer version, not consistent in itself.
+ * Reads one back. FORMAT: truncated in its head, foreign, other version, not consistent in itself.
  * A file without an end is no error: end is SNAP_END_UNFINISHED.
  */
 struct stacksnap_error *snap_log_read(int fd, struct snap_log **ret) _must_check_;

@@ -37,15 +37,7 @@
 #include "store/recording/file.h"
 
 enum {
-	SNAP_LOG_VERSION = 8,
-	SNAP_LOG_VERSION_BUDGET = 2,  /* statistics: samples left out, and the whole time */
-	SNAP_LOG_VERSION_MANAGED = 3, /* managed frames, and labels of stacks */
-	/* tasks that wait; statistics: looks at them; languages of all frames */
-	SNAP_LOG_VERSION_TASKS = 4,
-	SNAP_LOG_VERSION_WAITS = 5, /* objects of changes, holds, what waits mean */
-	SNAP_LOG_VERSION_WAKES = 6, /* whether waits were looked for, when who waits has run */
-	SNAP_LOG_VERSION_ENDS = 7,  /* holds of pipes, sockets and files */
-	SNAP_LOG_VERSION_LATE = 8,  /* statistics: why ticks were missed */
+	SNAP_LOG_VERSION = 1,
 	SNAP_LOG_CHUNK_HEAD = 1,
 	SNAP_LOG_CHUNK_DATA,
 	SNAP_LOG_CHUNK_NAMES,
@@ -83,7 +75,6 @@ struct snap_log_written {
 
 struct snap_log_file {
 	bool reads;
-	uint32_t version;
 	struct snap_log *log; /* is not changed when it is written */
 	struct snap_log_text *texts;
 	size_t text_count, text_capacity;

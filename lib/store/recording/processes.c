@@ -7,8 +7,7 @@
 #include "store/recording/internal.h"
 
 enum {
-	FACTS_VERSION = 2, /* of the description in capture files */
-	LEAST_MAP = 8,     /* bytes */
+	LEAST_MAP = 8, /* bytes */
 	LEAST_PIECE = 2,
 };
 
@@ -90,12 +89,11 @@ static void code_process_state(struct snap_log_file *file, size_t index)
 static void code_facts(struct snap_log_file *file, struct snap_process *facts,
 		       struct snap_arena *arena)
 {
-	struct snap_capture capture = { .processes = facts, .process_count = 1 };
-	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT, .version = FACTS_VERSION };
+	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT };
 	uint8_t *payload;
 
 	if (!file->reads)
-		snap_code_process(&codec, &capture, 0);
+		snap_code_process_facts(&codec, facts);
 	codec.size = snap_log_code_count(file, codec.position, 1);
 	payload = snap_log_code_payload(file, codec.size);
 	if (!payload)
@@ -104,13 +102,8 @@ static void code_facts(struct snap_log_file *file, struct snap_process *facts,
 	codec.position = 0;
 	codec.bytes = codec.memory = payload;
 	codec.arena = arena;
-	snap_code_process(&codec, &capture, 0);
+	snap_code_process_facts(&codec, facts);
 	snap_codec_check(&codec, codec.position == codec.size, "process record too long");
-	snap_codec_check(&codec,
-			 facts->map_count + facts->piece_count + facts->thread_count +
-					 facts->embedded_count ==
-				 0,
-			 "unexpected data in a process");
 	if (snap_codec_lacks_memory(&codec))
 		snap_log_fail_memory(file);
 	else if (codec.problem)
@@ -243,9 +236,6 @@ static void code_space_content(struct snap_log_file *file, size_t slot)
 		number = file->space_numbers[slot];
 		process = log->spaces[slot].process;
 		facts = log->capture->processes[slot];
-		/* Memory follows in its own way. */
-		facts.map_count = facts.piece_count = 0;
-		facts.thread_count = facts.embedded_count = 0;
 	}
 	snap_log_code(file, number, log->capture->process_count, NO_SPACE);
 	snap_log_code_index(file, process, log->process_count, NO_PROCESS);

@@ -13,6 +13,8 @@ enum {
 	LONGEST_LANGUAGE = 64,
 	/* frames that a stack may have from the one before it: what bytes can become is bounded */
 	MOST_COMMON = 512,
+	/* in one number: whether a frame is managed, and whether its address is exact */
+	PLACE_BITS = 2,
 	/* in one number: how a stack ends, and whether more is told of it */
 	END_BITS = 7,
 	MORE_BIT = 8,
@@ -102,18 +104,16 @@ static void code_managed(struct snap_log_file *file, struct snap_log_frame *fram
 /* The address, how exactly it is known aside; and for whom: `managed` and exact are in one number. */
 static void code_place(struct snap_log_file *file, struct snap_log_frame *frame)
 {
-	bool tells_managed = file->version >= SNAP_LOG_VERSION_MANAGED;
-	unsigned flag_bits = tells_managed ? 2 : 1;
 	/* How it was found stays in: only whether it is exact is told with the step. */
 	uint64_t address = frame->is_managed ? 0 : frame->bits & ~SNAP_PC_EXACT;
 	int64_t space = file->reads ? 0 : file->space_numbers[frame->space];
-	uint64_t head = snap_log_zigzag(space - file->last.space) << flag_bits |
+	uint64_t head = snap_log_zigzag(space - file->last.space) << PLACE_BITS |
 			(uint64_t)frame->is_managed << 1 |
 			(frame->is_managed ? 0 : frame->bits >> 63);
 
 	snap_log_code_any(file, head);
 	if (file->reads)
-		frame->is_managed = tells_managed && (head & 2);
+		frame->is_managed = head & 2;
 	if (!frame->is_managed) {
 		int64_t step = (int64_t)(address - file->last.address);
 
@@ -122,7 +122,7 @@ static void code_place(struct snap_log_file *file, struct snap_log_frame *frame)
 		file->last.address = address;
 	}
 	if (file->reads) {
-		if (__builtin_add_overflow(file->last.space, snap_log_unzigzag(head >> flag_bits),
+		if (__builtin_add_overflow(file->last.space, snap_log_unzigzag(head >> PLACE_BITS),
 					   &space))
 			space = -1;
 		snap_log_check(file,
@@ -259,11 +259,10 @@ static void code_stack(struct snap_log_file *file, void *element, size_t index)
 {
 	struct snap_log_stack *stack = element;
 	bool more = stack->end_pc || stack->gap_count || stack->gap_after || stack->reason;
-	bool is_old = file->version < SNAP_LOG_VERSION_MANAGED;
 	unsigned head = stack->end | (more ? MORE_BIT : 0) | (stack->shows_all ? ALL_BIT : 0) |
 			(stack->labels ? LABELS_BIT : 0);
 
-	snap_log_code(file, head, END_BITS | MORE_BIT | (is_old ? 0 : ALL_BIT | LABELS_BIT),
+	snap_log_code(file, head, END_BITS | MORE_BIT | ALL_BIT | LABELS_BIT,
 		      "unknown flags of a stack");
 	stack->end = head & END_BITS;
 	stack->shows_all = head & ALL_BIT;
@@ -290,8 +289,7 @@ void snap_log_code_stacks(struct snap_log_file *file)
 	file->last.address = 0;
 	file->last.space = 0;
 	snap_log_code_new(file, frames, frame, code_frame);
-	if (file->version >= SNAP_LOG_VERSION_MANAGED)
-		snap_log_code_new(file, label_sets, label_set, code_labels);
+	snap_log_code_new(file, label_sets, label_set, code_labels);
 	snap_log_code_new(file, stacks, stack, code_stack);
 }
 
@@ -310,8 +308,7 @@ static void code_name(struct snap_log_file *file, struct snap_frame *name)
 		snap_log_code_any(file, name->offset);
 	snap_log_code_any(file, name->file_offset);
 	code_entries(file, name);
-	if (file->version >= SNAP_LOG_VERSION_TASKS)
-		code_languages(file, name);
+	code_languages(file, name);
 }
 
 static bool is_named(const struct snap_log_file *file, size_t index)

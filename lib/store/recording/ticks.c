@@ -15,11 +15,11 @@ static const struct snap_log_change nowhere = { .stack = UINT32_MAX, .syscall = 
 
 /* ---- threads ---- */
 
-static void code_tid(struct snap_log_file *file, pid_t *tid, int64_t from, pid_t least)
+static void code_tid(struct snap_log_file *file, pid_t *tid, int64_t from)
 {
 	int64_t number = snap_log_code_step(file, *tid, from, "invalid tid");
 
-	snap_log_check(file, number >= least && number <= INT32_MAX, "invalid tid");
+	snap_log_check(file, number >= 0 && number <= INT32_MAX, "invalid tid");
 	*tid = (pid_t)number;
 }
 
@@ -44,8 +44,8 @@ static void code_thread(struct snap_log_file *file, void *element, size_t index)
 	snap_log_code_index(file, thread->process, file->log->process_count,
 			    "invalid process reference");
 	/* 0: a task, which follows. */
-	code_tid(file, &thread->tid, file->last.tid, file->version < SNAP_LOG_VERSION_TASKS);
-	code_tid(file, &thread->ns_tid, thread->tid, 0);
+	code_tid(file, &thread->tid, file->last.tid);
+	code_tid(file, &thread->ns_tid, thread->tid);
 	snap_log_code_flag(file, &thread->kernel);
 	snap_log_code_text(file, &thread->name, SNAP_MAX_COMM);
 	file->last.tid = thread->tid;
@@ -143,10 +143,10 @@ static bool code_change(struct snap_log_file *file, struct snap_log_change *chan
 		change->thread = (uint32_t)file->last.thread;
 		change->stack = stack - 1;
 	}
-	if (stack)
+	if (stack) {
 		code_standing(file, change);
-	if (stack && file->version >= SNAP_LOG_VERSION_WAITS)
 		snap_log_code_object_of(file, change);
+	}
 	if (!file->reads)
 		return false;
 	check_change(file, change, tick);
@@ -223,10 +223,8 @@ static void code_tick(struct snap_log_file *file)
 	file->last.thread = 0;
 	while (count-- && snap_log_fine(file))
 		code_tick_change(file);
-	if (file->version >= SNAP_LOG_VERSION_WAITS)
-		snap_log_code_holds(file, &tick);
-	if (file->version >= SNAP_LOG_VERSION_WAKES)
-		snap_log_code_wakes(file, &tick);
+	snap_log_code_holds(file, &tick);
+	snap_log_code_wakes(file, &tick);
 	if (file->reads && snap_log_fine(file)) {
 		tick.change_end = file->changes;
 		if (snap_reserve_array(log->ticks, log->tick_capacity, log->tick_count + 1))
@@ -249,10 +247,8 @@ void snap_log_code_ticks(struct snap_log_file *file)
 	file->last.thread = 0;
 	snap_log_code_changed(file, file->has_ticks ? 0 : log->before_count, stood_before,
 			      code_before);
-	if (file->version >= SNAP_LOG_VERSION_WAITS)
-		snap_log_code_held_before(file);
-	if (file->version >= SNAP_LOG_VERSION_WAKES)
-		snap_log_code_ran_before(file);
+	snap_log_code_held_before(file);
+	snap_log_code_ran_before(file);
 	file->has_ticks = true;
 	count = snap_log_code_count(file, file->reads ? 0 : snap_log_tick_at(log) - file->ticks, 1);
 	while (count-- && snap_log_fine(file))

@@ -294,9 +294,7 @@ static bool code_hold(struct snap_log_file *file, struct snap_log_hold *hold)
 	if (!file->reads || !snap_log_fine(file))
 		return false;
 	snap_log_check(file,
-		       object->is_futex ||
-			       (file->version >= SNAP_LOG_VERSION_ENDS &&
-				(!hold->words || are_pids(&log->words[hold->words - 1]))),
+		       object->is_futex || !hold->words || are_pids(&log->words[hold->words - 1]),
 		       "hold without an owner");
 	hold->object = (uint32_t)file->last.object;
 	log->index->held[hold->object].words = hold->words;
