@@ -46,26 +46,33 @@ def record(tool, victim, seconds, path):
 
 
 def measure(tool, source, folder, what):
+    """Megabytes, and the seconds until it is interactive, or None."""
     page = os.path.join(folder, "page.html")
     begin = time.monotonic()
     subprocess.run([tool, "render", source, "-o", page], check=False, stderr=subprocess.DEVNULL)
     wall = time.monotonic() - begin
-    size = os.path.getsize(page)
+    size, median = os.path.getsize(page), None
     try:
         import readers
         ready = sorted(readers.html_page(page, axe=False)["ready"] for _ in range(3))
+        median = ready[1] / 1e3
         shown = f"interactive after {ready[0]} to {ready[-1]} ms in Chromium"
     except Exception as error:  # no browser, no node: the rest is worth printing
         shown = f"not opened in a browser ({error})"
     print(f"{what}: {size / 1e6:.2f} MB, written in {wall:.2f} s, {shown}", flush=True)
+    return size / 1e6, median
 
 
-def bench_pages(tool, victim, document, folder, seconds):
+def bench_pages(tool, victim, document, folder, seconds, found):
     sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
     path = os.path.join(folder, "many.json")
     with open(path, "w", encoding="utf-8") as f:
         json.dump(many_stacks(document, 10000, 300), f)
-    measure(tool, path, folder, "page of 10,000 threads in 300 stacks")
+    for key, value in zip(("page-size", "page-ready"),
+                          measure(tool, path, folder, "page of 10,000 threads in 300 stacks")):
+        found.add(key, value)
     path = os.path.join(folder, "a.snaprec")
     record(tool, victim, seconds, path)
-    measure(tool, path, folder, f"page of a recording of 100 threads, {seconds} s")
+    for key, value in zip(("page-record-size", "page-record-ready"),
+                          measure(tool, path, folder, f"page of a recording of 100 threads, {seconds} s")):
+        found.add(key, value)

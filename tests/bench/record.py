@@ -13,7 +13,8 @@ render  60 s of 100 threads, 8 of them running, to every format: seconds, peak m
 nostop  share of the blocked threads read whole without a stop, on every target of the one-shot
         benchmark, and how many blocking calls came back early (EINTR)
 
-Ends with the figures to reach. Nothing here is a test: no time decides a result."""
+Ends with the figures to reach; a run of all parts writes them to doc/FIGURES.md (see figures.py). Nothing here
+is a test: no time decides a result."""
 import argparse
 import json
 import os
@@ -26,8 +27,10 @@ import subprocess
 import sys
 import time
 
+import figures
 import run as oneshot
 
+PARTS = "rate,loss,shares,render,nostop"
 NOSTOP_TARGETS = "t64,t1000,t10000,big,python,node,java,mariadbd"
 FORMATS = {"text": ".txt", "json": ".json", "pprof": ".pb.gz", "folded": ".folded",
            "speedscope": ".speedscope.json", "chrome": ".trace.json", "firefox": ".firefox.json",
@@ -35,15 +38,8 @@ FORMATS = {"text": ".txt", "json": ".json", "pprof": ".pb.gz", "folded": ".folde
 
 
 class RecordBench(oneshot.Bench):
-    def __init__(self, options):
-        super().__init__(options)
-        self.figures_found = []
-
-    def figure(self, name, sign, asked, aim, value):
-        self.figures_found.append((name, sign, asked, aim, value))
-
-    def figures(self):
-        return self.figures_found
+    def __init__(self, options, benchmark="recordings"):
+        super().__init__(options, benchmark)
 
     # targets
 
@@ -112,10 +108,10 @@ class RecordBench(oneshot.Bench):
                       f"| {cpu:.0f} | {max(r['peak'] for r in runs) / 2**20:.0f} "
                       f"| {statistics.median(r['thread_samples'] / r['duration_ns'] * 1e9 for r in runs):.0f} |", flush=True)
                 if hz == 99:
-                    self.figure("rate reached at 99 Hz, 1,003 threads", ">=", 98, 99, reached)
-                    self.figure("time stopped at 99 Hz, 1,003 threads, percent", "<=", 3, 1, stopped)
+                    self.found.add("rate-99", reached)
+                    self.found.add("stopped-99", stopped)
                 else:
-                    self.figure("rate reached at 1,000 Hz, 1,003 threads", ">=", 500, 950, reached)
+                    self.found.add("rate-1000", reached)
         finally:
             self.end(process)
 
@@ -162,8 +158,7 @@ class RecordBench(oneshot.Bench):
         if "perf dwarf" in losses and threads < 100:
             peer = statistics.median(losses["perf dwarf"])
             ours = max(statistics.median(losses["stacksnap"]), 0.0)
-            self.figure(f"throughput lost, ours / perf dwarf, {threads} threads", "<=", 1, 0.2,
-                        ours / peer if peer > 0 else None)
+            self.found.add("loss", ours / peer if peer > 0 else None)
 
     def shares(self):
         program = os.path.join(self.build, "tests", "targets", "shares")
@@ -190,7 +185,7 @@ class RecordBench(oneshot.Bench):
         print("\n### shares: 10 s at 99 Hz\n\n" + ", ".join(f"{k} {v:.1f} %" for k, v in found.items()), flush=True)
         worst = max(abs(found[k] - wanted) for k, wanted in
                     (("seventy", 70), ("twenty", 20), ("ten", 10), ("half_awake", 50)))
-        self.figure("worst error of 70/20/10 (and 50/50), points", "<=", 2, 1, worst)
+        self.found.add("shares", worst)
 
     def render(self):
         process, pid = self.start(self.sleepers(97, 30, 12, 8))
@@ -218,12 +213,12 @@ class RecordBench(oneshot.Bench):
             os.unlink(out)
             print(f"| {name} | {taken:.2f} | {high / 2**20:.0f} | {size / 2**20:.1f} | {size / taken / 1e6:.0f} |", flush=True)
             if name == "jsonl":
-                self.figure("jsonl, MB/s", ">=", 100, 200, size / taken / 1e6)
-                self.figure("jsonl, peak MB", "<=", 150, 50, high / 1e6)
+                self.found.add("jsonl-speed", size / taken / 1e6)
+                self.found.add("jsonl-memory", high / 1e6)
             else:
                 worst, peak = max(worst, taken), max(peak, high / 1e6)
-        self.figure("60 s of 100 threads to the slowest other format, seconds", "<=", 1, 0.5, worst)
-        self.figure("the same, peak MB", "<=", 150, 100, peak)
+        self.found.add("render-time", worst)
+        self.found.add("render-memory", peak)
 
     def nostop(self):
         print("\n### nostop: blocked threads read whole without a stop\n")
@@ -243,8 +238,8 @@ class RecordBench(oneshot.Bench):
             finally:
                 self.end(process)
             least = share if least is None else min(least, share)
-        self.figure("blocked threads whole without a stop, least of the targets, percent", ">=", 85, 95, least)
-        self.figure("blocking calls that came back early (EINTR)", "<=", 0, 0, self.interrupted())
+        self.found.add("unstopped", least)
+        self.found.add("interrupted", self.interrupted())
 
     def nostop_of(self, target, pid):
         done = subprocess.run([self.tool, "-p", str(pid), "--no-stop", "--json", "--per-thread"], stdout=subprocess.PIPE)
@@ -283,9 +278,10 @@ class RecordBench(oneshot.Bench):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(oneshot.SOURCE, "build"))
-    parser.add_argument("--parts", default="rate,loss,shares,render,nostop", metavar="A,B", help="default %(default)s")
+    parser.add_argument("--parts", default=PARTS, metavar="A,B", help="default %(default)s")
     parser.add_argument("--targets", default=NOSTOP_TARGETS, metavar="A,B", help="of nostop; default %(default)s")
     parser.add_argument("--quick", action="store_true", help="shorter, once")
+    figures.arguments(parser)
     options = parser.parse_args()
     began = time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -295,7 +291,7 @@ def main():
         bench.compile_all()
         for part in options.parts.split(","):
             getattr(bench, part)()
-        bench.print_figures("./dev bench record")
+        bench.found.finish(options, options.parts == PARTS and options.targets == NOSTOP_TARGETS and not options.quick)
         print(f"{time.monotonic() - began:.0f} s in all")
     finally:
         shutil.rmtree(bench.scratch, ignore_errors=True)

@@ -8,8 +8,9 @@ One target is alive at a time; each repetition runs every tool once (A B C A B C
 medians. "pause" is the longest gap that a heartbeat thread inside the target saw (below 0.4 ms it is
 not resolved); "own stop" is what the tool itself reports: stop_duration_ns of `stacksnap --json`,
 first stop to last release of `floor`, the least that the kernel charges for a consistent snapshot.
-Ends with the figures to reach: asked, aimed at, measured. Quote ratios, not milliseconds. Peers that
-are not installed are left out. Nothing here is a test: no time decides a result."""
+Ends with the figures to reach, asked and measured; a run of all targets writes them to doc/FIGURES.md (see
+figures.py). Quote ratios, not milliseconds. Peers that are not installed are left out. Nothing here is a test:
+no time decides a result."""
 import argparse
 import json
 import os
@@ -22,10 +23,13 @@ import sys
 import tempfile
 import time
 
+import figures
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 NAMES, FULL, JSON = "stacksnap --no-lines --no-inlines", "stacksnap", "stacksnap --json"
 DEFAULT = "t64,t1000,t10000,big,deep,python,node,java,mariadbd"
+REPETITIONS = 5
 LONG = {"t10000"}  # peers run once
 SLOW_PEERS = {"gdb", "lldb", "eu-stack -i -s"}
 
@@ -41,8 +45,9 @@ NODE = "require('http').createServer((q,r)=>r.end('x')).listen(0,'127.0.0.1')"
 
 
 class Bench:
-    def __init__(self, options):
+    def __init__(self, options, benchmark="snapshots"):
         self.options = options
+        self.found = figures.Figures(benchmark)
         self.build = os.path.abspath(options.build)
         self.bin = os.path.join(self.build, "bench")
         os.makedirs(self.bin, exist_ok=True)
@@ -287,48 +292,24 @@ class Bench:
         return max(a, least) / max(b, least) if max(b, least) > 0 else None
 
     def figures(self):
-        rows = []
-        for target in ("t64", "t1000", "t10000"):
-            rows.append((f"own stop / floor, {target}", "<=", 1.3, 1.05,
-                         self.ratio((target, JSON), (target, "floor"), "own_ms")))
-            if target != "t64":
-                rows.append((f"pause seen by a thread / floor, {target}", "<=", 1.3, 1.05,
-                             self.ratio((target, NAMES), (target, "floor"), "pause_ms", 0.4)))
-        for peer, asked, aim in (("gdb", 200, 400), ("lldb", 100, 200)):
-            rows.append((f"pause {peer} / ours, t1000", ">=", asked, aim,
-                         self.ratio(("t1000", peer), ("t1000", FULL), "pause_ms", 0.4)))
-        rows.append(("wall eu-stack / ours (names), t1000", ">=", 15, 30,
-                     self.ratio(("t1000", "eu-stack"), ("t1000", NAMES), "wall")))
-        for peer, asked, aim in (("eu-stack -i -s", 20, 100), ("gdb", 12, 70)):
-            rows.append((f"wall {peer} / ours (lines, inlines), big", ">=", asked, aim,
-                         self.ratio(("big", peer), ("big", FULL), "wall")))
-        rows.append(("peak memory ours / gdb, big", "<=", 0.35, 0.12, self.ratio(("big", FULL), ("big", "gdb"), "rss")))
-        rows.append(("peak memory ours (names) / lldb, t10000", "<=", 0.15, 0.08,
-                     self.ratio(("t10000", NAMES), ("t10000", "lldb"), "rss")))
-        deep = self.median("deep", "stacksnap -n 0", "wall"), self.median("deep", "stacksnap -n 0", "rss")
-        rows.append(("10^6 frames with -n 0: seconds", "<=", 7, 3, deep[0]))
-        rows.append(("10^6 frames with -n 0: peak MB", "<=", 600, 300, deep[1] and deep[1] * 1024 / 1e6))
-        usual = self.median("deep", FULL, "rss")
-        rows.append(("10^6 frames by default: peak MB", "<=", 200, 100, usual and usual * 1024 / 1e6))
-        rows.append(("frames/s rows / libunwind with cache, t1000", ">=", 10, 35,
-                     self.median("unwind", "ratio", "ratio")))
-        same = self.median("unwind", "same", "same")
-        rows.append(("threads with the same addresses, percent", ">=", 100, 100, same))
-        return rows
-
-    def print_figures(self, command="./dev bench"):
-        print("\n### Figures to reach\n")
-        print("| figure | asked | aim | measured | verdict |")
-        print("|---|--:|--:|--:|---|")
-        for name, sign, asked, aim, value in self.figures():
-            if value is None:
-                print(f"| {name} | {sign} {asked} | {aim} | - | not measured |")
-                continue
-            better = (lambda limit: value <= limit) if sign == "<=" else (lambda limit: value >= limit)
-            verdict = "aim reached" if better(aim) else "reached" if better(asked) else "MISSED"
-            shown = f"{value:.2f}" if value < 20 else f"{value:.0f}"
-            print(f"| {name} | {sign} {asked} | {aim} | {shown} | {verdict} |")
-        print(f"\nreproduce with: {command}", flush=True)
+        found = self.found
+        for threads in (64, 1000):
+            target = f"t{threads}"
+            found.add(f"floor-{threads}", self.ratio((target, JSON), (target, "floor"), "own_ms"))
+        found.add("seen-1000", self.ratio(("t1000", NAMES), ("t1000", "floor"), "pause_ms", 0.4))
+        for peer in ("gdb", "lldb"):
+            found.add(f"{peer}-pause", self.ratio(("t1000", peer), ("t1000", FULL), "pause_ms", 0.4))
+        found.add("eu-stack-names", self.ratio(("t1000", "eu-stack"), ("t1000", NAMES), "wall"))
+        found.add("eu-stack-lines", self.ratio(("big", "eu-stack -i -s"), ("big", FULL), "wall"))
+        found.add("gdb-lines", self.ratio(("big", "gdb"), ("big", FULL), "wall"))
+        found.add("gdb-memory", self.ratio(("big", FULL), ("big", "gdb"), "rss"))
+        found.add("lldb-memory", self.ratio(("t10000", NAMES), ("t10000", "lldb"), "rss"))
+        found.add("deep-time", self.median("deep", "stacksnap -n 0", "wall"))
+        for key, tool in (("deep-memory", "stacksnap -n 0"), ("deep-usual", FULL)):
+            kilobytes = self.median("deep", tool, "rss")
+            found.add(key, kilobytes and kilobytes * 1024 / 1e6)
+        found.add("frames", self.median("unwind", "ratio", "ratio"))
+        found.add("same", self.median("unwind", "same", "same"))
 
 
 def own_stop(label, text):
@@ -348,10 +329,12 @@ def main():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--targets", default=DEFAULT, metavar="A,B", help="default %(default)s; also: spin")
     parser.add_argument("--tools", default="", metavar="A,B", help="only these peers")
-    parser.add_argument("--reps", type=int, default=5, metavar="N")
+    parser.add_argument("--reps", type=int, default=REPETITIONS, metavar="N")
     parser.add_argument("--quick", action="store_true", help="t64 and t1000, three repetitions")
     parser.add_argument("--json", metavar="FILE", help="every single run")
+    figures.arguments(parser)
     options = parser.parse_args()
+    whole = options.targets == DEFAULT and not (options.quick or options.tools) and options.reps >= REPETITIONS
     if options.quick:
         options.targets, options.reps = "t64,t1000,deep", 3
     began = time.monotonic()
@@ -363,7 +346,8 @@ def main():
         bench.compile_all()
         for target in options.targets.split(","):
             bench.measure(target)
-        bench.print_figures()
+        bench.figures()
+        bench.found.finish(options, whole)
         print(f"{time.monotonic() - began:.0f} s in all")
     finally:
         shutil.rmtree(bench.scratch, ignore_errors=True)

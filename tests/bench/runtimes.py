@@ -14,8 +14,8 @@ record  a Python program at 99 Hz that spends 70, 20 and 10 % of its time in thr
 native  programs without a runtime, of 1 and 1,000 threads: auto by none
 
 What is compared runs in turn (A B A B …). "pause" is the longest gap that a thread of the program saw, not
-resolved below 0.4 ms; "own stop" is what the report says. Ends with the figures to reach. Nothing here is a
-test: no time decides a result."""
+resolved below 0.4 ms; "own stop" is what the report says. Ends with the figures to reach; a run of all parts
+writes them to doc/FIGURES.md (see figures.py). Nothing here is a test: no time decides a result."""
 import argparse
 import json
 import os
@@ -27,6 +27,7 @@ import subprocess
 import sys
 import time
 
+import figures
 import record
 import run as oneshot
 
@@ -162,8 +163,8 @@ class RuntimesBench(record.RecordBench):
                   + (f", cut: {runtime['cut']}" if "cut" in runtime else ""))
 
     def go(self):
-        for program, version in self.goes():
-            for labels, asked, aim in ((5, 40, 25), (0, 15, 15)):
+        for number, (program, version) in enumerate(self.goes()):
+            for labels, key in ((5, "go-labels"), (0, "go-plain")):
                 target = f"Go {version}, 10,000 goroutines, {labels} labels each"
 
                 def tools_of(pid):
@@ -171,12 +172,12 @@ class RuntimesBench(record.RecordBench):
                     return {"stacksnap": [self.tool, "-p", str(pid)]}
 
                 self.measured(target, [program, "10000", str(labels)], tools_of, self.reps(11))
-                what = f"pause, ms: Go {version}, 10,000 goroutines, {labels} labels each"
-                self.figure(what, "<=", asked, aim, self.median(target, "stacksnap", "pause_ms"))
+                if number == 0:
+                    self.found.add(key, self.median(target, "stacksnap", "pause_ms"))
 
     def many(self):
         for program, version in self.goes()[:1]:
-            for labels in (5, 0):
+            for labels, key in ((5, "many-labels"), (0, "many-plain")):
                 target = f"Go {version}, 100,000 goroutines, {labels} labels each"
                 peaks = []
 
@@ -186,8 +187,8 @@ class RuntimesBench(record.RecordBench):
                     return {"stacksnap": [self.tool, "-p", str(pid), *WIDE]}
 
                 self.measured(target, [program, "100000", str(labels)], tools_of, self.reps(5))
-                self.figure(f"pause, ms: {target}", "<=", 350, 350, self.median(target, "stacksnap", "pause_ms"))
-                self.figure(f"memory of all our processes, MB: {target}", "<=", 400, 400, peaks[0] / 1e6 if peaks else None)
+                self.found.add(key, self.median(target, "stacksnap", "pause_ms"))
+                self.found.add(key + "-memory", peaks[0] / 1e6 if peaks else None)
 
     def peak_pss(self, argv):
         """The most memory that all processes of a run have at once, what they share counted once."""
@@ -221,9 +222,8 @@ class RuntimesBench(record.RecordBench):
             with open(self.out, errors="replace") as file:
                 print(f"\ndelve printed {sum(line.startswith('  Goroutine') or line.startswith('* Gor') for line in file):,} goroutines")
             both = (target, "delve"), (target, "stacksnap")
-            self.figure("wall time, delve / stacksnap, 10,000 goroutines with stacks and labels", ">=", 20, 20,
-                        self.ratio(*both, "wall"))
-            self.figure("pause, delve / stacksnap", ">=", 50, 140, self.ratio(*both, "pause_ms", 0.4))
+            self.found.add("delve-time", self.ratio(*both, "wall"))
+            self.found.add("delve-pause", self.ratio(*both, "pause_ms", 0.4))
 
     @staticmethod
     def fetch_delve(folder):
@@ -241,19 +241,19 @@ class RuntimesBench(record.RecordBench):
     def python(self):
         target = "Python, 10 threads, one 100 deep"
         self.measured(target, ["/usr/bin/python3", "-c", THREADS], self.none_and_auto, self.reps(21))
-        self.figure("pause that Python adds, ms: 10 threads, one 100 deep", "<=", 1, 1, self.added(target))
+        self.found.add("python", self.added(target))
 
     def pythons(self):
-        """How to run it, its root folder, its name."""
-        yield ["/usr/bin/python3"], "", "the system's Python"
+        """How to run it, its root folder, its name, the key of its figure."""
+        yield ["/usr/bin/python3"], "", "the system's Python", "asyncio"
         for package, suite in (("python3.13", "trixie"), ("python3.14", "sid")) if not self.options.quick else ():
             path = fetched("newer_debian.sh", package, suite, f"/usr/bin/{package}", "libsqlite3-0")
             if path:
                 root, program = path.split(":")
-                yield ["chroot", root, program], root, f"Python {package[6:]}"
+                yield ["chroot", root, program], root, f"Python {package[6:]}", "asyncio-" + package[6:]
 
     def asyncio(self):
-        for command, root, name in self.pythons():
+        for command, root, name, key in self.pythons():
             target = f"{name}, 1,000 tasks of asyncio"
             outside = self.heartbeat
             environment = self.preload()
@@ -270,8 +270,7 @@ class RuntimesBench(record.RecordBench):
                 if root:
                     shutil.rmtree(os.path.dirname(self.heartbeat))
                 self.heartbeat = outside
-            asked = 3 if name >= "Python 3.14" and root else 15
-            self.figure(f"pause, ms: {target}", "<=", asked, asked, self.median(target, "stacksnap", "own_ms"))
+            self.found.add(key, self.median(target, "stacksnap", "own_ms"))
 
     def php(self):
         if not os.path.exists("/usr/bin/php"):
@@ -282,7 +281,7 @@ class RuntimesBench(record.RecordBench):
             file.write(PHP)
         target = "PHP, 30 calls deep"
         self.measured(target, ["/usr/bin/php", script], self.none_and_auto, self.reps(31))
-        self.figure("pause that PHP adds, ms: 30 calls deep", "<=", 0.2, 0.2, self.added(target))
+        self.found.add("php", self.added(target))
 
     def record_python(self):
         process = subprocess.Popen(["/usr/bin/python3", "-c", SHARES], stdin=subprocess.DEVNULL)
@@ -305,9 +304,9 @@ class RuntimesBench(record.RecordBench):
               if whole else "functions of Python: not available in recordings")
         worst = max(abs(100 * counts[name] / whole - share)
                     for name, share in (("seventy", 70), ("twenty", 20), ("ten", 10))) if whole else None
-        self.figure("record of Python at 99 Hz: rate", ">=", 98, 99, found["hz_reached"] if whole else None)
-        self.figure("record of Python at 99 Hz: time stopped, percent", "<=", 2, 1, found["stopped_percent"] if whole else None)
-        self.figure("record of Python: worst error of 70/20/10, points", "<=", 2, 1, worst)
+        self.found.add("record-rate", found["hz_reached"] if whole else None)
+        self.found.add("record-stopped", found["stopped_percent"] if whole else None)
+        self.found.add("record-shares", worst)
 
     # programs without a runtime
 
@@ -316,11 +315,10 @@ class RuntimesBench(record.RecordBench):
             target = f"a native program of {threads:,} threads"
             self.measured(target, [os.path.join(self.bin, "target"), str(threads), "30", "12", self.heartbeat], self.none_and_auto,
                           self.reps(repetitions), dict(os.environ))
-            for key, what in (("wall", "wall time"), ("own_ms", "own stop")):
+            for key, what in (("wall", "time"), ("own_ms", "stop")):
                 pairs = zip(self.rows.get((target, "stacksnap"), []), self.rows.get((target, "stacksnap --runtimes none"), []))
                 ratios = [a[key] / b[key] for a, b in pairs if a.get(key) and b.get(key)]
-                self.figure(f"{what}, --runtimes auto / none, {threads:,} threads", "<=", 1.03, 1.01,
-                            statistics.median(ratios) if ratios else None)
+                self.found.add(f"native-{what}-{threads}", statistics.median(ratios) if ratios else None)
 
 
 PARTS = {"go": RuntimesBench.go, "many": RuntimesBench.many, "delve": RuntimesBench.delve, "python": RuntimesBench.python,
@@ -335,16 +333,17 @@ def main():
     parser.add_argument("--go", action="append", default=[], metavar="PATH", help="one more go command")
     parser.add_argument("--reps", type=int, default=5, metavar="N", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="three repetitions, nothing but delve is fetched")
+    figures.arguments(parser)
     options = parser.parse_args()
     began = time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    bench = RuntimesBench(options)
+    bench = RuntimesBench(options, "runtimes")
     try:
         subprocess.run(["ninja", "-C", bench.build, "cli/stacksnap"], check=True, stdout=subprocess.DEVNULL)
         bench.compile_all()
         for part in options.parts.split(","):
             PARTS[part](bench)
-        bench.print_figures("./dev bench runtimes")
+        bench.found.finish(options, options.parts == ",".join(PARTS) and not options.quick)
         print(f"{time.monotonic() - began:.0f} s in all")
     finally:
         shutil.rmtree(bench.scratch, ignore_errors=True)

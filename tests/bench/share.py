@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The benchmark of what is shared among people and hosts.
 
-    tests/bench/share.py [--build build] [--parts merge,top,pages,serve] [--documents 1000] [--threads 1000]
+    tests/bench/share.py [--build build] [--parts merge,diff,top,pages,serve] [--documents 1000] [--threads 1000]
                          [--seconds 30] [--recorded 60] [--requests 10000]
 
 merge    documents of many hosts, made from a real one: megabytes of input a second on one core, peak
          memory; and whether three shapes of a tree of merges give the same bytes
+diff     two documents of 10,000 threads, in 300 stacks and in 10,000: seconds, peak memory
 top      1,003 threads on a screen of 120 x 40, at rest and with two that run: how long the process stood still, the
          tool's own processor time and peak memory, with that of what it starts
 pages    of 10,000 threads and of a recording of a minute: bytes, and how soon one can work with them in Chromium
          (which wants what `./dev readers` fetches)
 serve    wakeups while nobody asks; memory and descriptors over many requests, and how long these take
 
-Nothing here is a test: no time decides a result."""
+A run of all parts as they are writes its figures to doc/FIGURES.md (see figures.py). Nothing here is a test: no
+time decides a result."""
 import argparse
 import copy
 import fcntl
@@ -29,10 +31,12 @@ import tempfile
 import termios
 import time
 
-from pages import bench_pages
+import figures
+from pages import bench_pages, many_stacks
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
+PARTS = "merge,diff,top,pages,serve"
 
 
 def real_document(tool, victim, threads):
@@ -100,7 +104,7 @@ def tree(tool, folder, paths, width, name):
         return f.read()
 
 
-def bench_merge(tool, victim, documents, threads):
+def bench_merge(tool, victim, documents, threads, found):
     rng = random.Random(1)
     with tempfile.TemporaryDirectory(prefix="stacksnap-share-") as folder:
         real = real_document(tool, victim, threads)
@@ -121,6 +125,9 @@ def bench_merge(tool, victim, documents, threads):
             cpu, memory, wall, out = min(runs)
             print(f"{what}: {size / 1e6 / cpu:.0f} MB/s of processor time, {size / 1e6 / wall:.0f} MB/s of wall time, "
                   f"peak {memory / 1024:.1f} MB")
+            if what == "files":
+                found.add("merge-speed", size / 1e6 / cpu)
+                found.add("merge-memory", memory * 1024 / 1e6)
             with open(out, "rb") as f:
                 flat, before = f.read(), flat
             if before not in (None, flat):
@@ -134,6 +141,38 @@ def bench_merge(tool, victim, documents, threads):
                   "shuffled": tree(tool, folder, shuffled, documents, "all")}
         for shape, got in shapes.items():
             print(f"{shape}: {'the same bytes' if got == flat else 'OTHER BYTES'}")
+        found.add("merge-shapes", "same bytes" if all(got == flat for got in shapes.values()) else "OTHER BYTES")
+
+
+# ---- diff ----
+
+def timed(argv):
+    """Seconds and peak megabytes of a command that may end with 1."""
+    begin = time.monotonic()
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):
+        sys.exit(f"{argv[1]} ended with {process.returncode}")
+    return time.monotonic() - begin, usage.ru_maxrss * 1024 / 1e6
+
+
+def bench_diff(tool, document, found):
+    """The second document has every tenth stack in another function."""
+    for stacks, key in ((300, "diff"), (10000, "diff-many")):
+        with tempfile.TemporaryDirectory(prefix="stacksnap-share-") as folder:
+            made, paths = many_stacks(document, 10000, stacks), [os.path.join(folder, name) for name in ("a", "b")]
+            for path in paths:
+                with open(path, "w", encoding="utf-8") as f:
+                    json.dump(made, f)
+                for number, stack in enumerate(all_stacks(made)):
+                    if number % 10 == 0:
+                        stack["entries"][0]["function"] = f"other_{number}"
+            runs = [timed([tool, "diff", "--timeout", "60000", *paths]) for _ in range(3)]
+        seconds, memory = sorted(runs)[1]
+        print(f"diff of 10,000 threads in {stacks:,} stacks: {seconds:.2f} s, peak {memory:.0f} MB", flush=True)
+        found.add(key + "-time", seconds)
+        found.add(key + "-memory", memory)
 
 
 class Screen:
@@ -172,7 +211,7 @@ class Screen:
         return usage.ru_utime + usage.ru_stime, usage.ru_maxrss, took
 
 
-def bench_top(tool, victim, seconds):
+def bench_top(tool, victim, seconds, found):
     for what, orders in (("at rest", ["futex:400:worker", "epoll:300:loop", "pipe:302:reader"]),
                          ("two of them running", ["futex:400:worker", "epoll:300:loop", "pipe:300:reader", "spin:2:busy"])):
         process = subprocess.Popen([victim, *orders], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -191,11 +230,16 @@ def bench_top(tool, victim, seconds):
                 process.stdin.close()
                 process.wait()
             with open(path, encoding="utf-8") as f:
-                figures = json.load(f)["recording"]
-        print(f"top, {figures['threads']} threads, {what}: {figures['hz_reached']:.1f} looks/s for {took:.0f} s, "
-              f"{figures['ticks_missed']} missed; stood still {figures['stopped_percent']:.2f} % of the time; "
+                recording = json.load(f)["recording"]
+        print(f"top, {recording['threads']} threads, {what}: {recording['hz_reached']:.1f} looks/s for {took:.0f} s, "
+              f"{recording['ticks_missed']} missed; stood still {recording['stopped_percent']:.2f} % of the time; "
               f"{100 * cpu / took:.1f} % of a processor, peak {memory / 1024:.0f} MB, "
               f"{screen.drawn / 1024 / took:.1f} KB/s drawn")
+        if what == "at rest":
+            found.add("top-rest", recording["stopped_percent"])
+        else:
+            found.add("top-running", recording["stopped_percent"])
+            found.add("top-processor", 100 * cpu / took)
 
 
 # ---- serve ----
@@ -226,7 +270,7 @@ def figures_at_rest(server):
     return now
 
 
-def bench_serve(build, victim, requests):
+def bench_serve(build, victim, requests, found):
     os.environ["STACKSNAP_BUILD"] = os.path.abspath(build)
     sys.path.insert(0, os.path.join(SOURCE, "tests", "e2e"))
     import serving  # noqa: E402, which looks for the build when it is imported
@@ -239,7 +283,8 @@ def bench_serve(build, victim, requests):
         time.sleep(1)
         before = switches(server.pid)
         time.sleep(30)
-        print(f"idle: {switches(server.pid) - before} wakeups in 30 s")
+        found.add("serve-idle", switches(server.pid) - before)
+        print(f"idle: {found.values['serve-idle']} wakeups in 30 s")
         first = figures_at_rest(server)
         for _ in range(5):
             begin = time.monotonic()
@@ -250,6 +295,9 @@ def bench_serve(build, victim, requests):
                   f"{first['process_resident_memory_bytes'] / 1e6:.1f}), {now['process_open_fds']:.0f} descriptors (at first "
                   f"{first['process_open_fds']:.0f}); slowest " +
                   ", ".join(f"{page} {seconds * 1e3:.0f} ms" for page, seconds in slowest.items()))
+        for key, name, unit in (("serve-memory", "process_resident_memory_bytes", 1e6),
+                                ("serve-descriptors", "process_open_fds", 1)):
+            found.add(key, (first[name] / unit, now[name] / unit))
     finally:
         if server:
             server.close()
@@ -262,21 +310,28 @@ def main():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--documents", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1000)
-    parser.add_argument("--parts", default="merge,top,pages,serve")
+    parser.add_argument("--parts", default=PARTS)
     parser.add_argument("--seconds", type=float, default=30, help="of each measurement of top")
     parser.add_argument("--recorded", type=int, default=60, help="seconds of the recording of a page")
     parser.add_argument("--requests", type=int, default=10000)
+    figures.arguments(parser)
     args = parser.parse_args()
+    usual = vars(parser.parse_args([]))
+    whole = all(getattr(args, name) == usual[name] for name in ("documents", "threads", "parts", "seconds", "recorded", "requests"))
     tool, victim = os.path.join(args.build, "cli", "stacksnap"), os.path.join(args.build, "tests", "targets", "threads")
-    if "merge" in args.parts.split(","):
-        bench_merge(tool, victim, args.documents, args.threads)
-    if "top" in args.parts.split(","):
-        bench_top(tool, victim, args.seconds)
-    if "pages" in args.parts.split(","):
+    parts, found = args.parts.split(","), figures.Figures("shared")
+    if "merge" in parts:
+        bench_merge(tool, victim, args.documents, args.threads, found)
+    if "diff" in parts:
+        bench_diff(tool, real_document(tool, victim, 100), found)
+    if "top" in parts:
+        bench_top(tool, victim, args.seconds, found)
+    if "pages" in parts:
         with tempfile.TemporaryDirectory(prefix="stacksnap-share-") as folder:
-            bench_pages(tool, victim, real_document(tool, victim, 100), folder, args.recorded)
-    if "serve" in args.parts.split(","):
-        bench_serve(args.build, victim, args.requests)
+            bench_pages(tool, victim, real_document(tool, victim, 100), folder, args.recorded, found)
+    if "serve" in parts:
+        bench_serve(args.build, victim, args.requests, found)
+    found.finish(args, whole)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ watch    --watch of 1,000 waiting threads once a second, from its tenth second t
          its processes, and how many of the threads ran
 peers    what gdb, jstack and lslocks say of the same programs, where they are installed, and how long they take
 
-What is compared runs in turn (A B B A …), and ratios are of neighbours. Ends with the figures to reach. Nothing
-here is a test: no time decides a result."""
+What is compared runs in turn (A B B A …), and ratios are of neighbours. Ends with the figures to reach; a run of
+all parts writes them to doc/FIGURES.md (see figures.py). Nothing here is a test: no time decides a result."""
 import argparse
 import json
 import os
@@ -28,8 +28,11 @@ import sys
 import tempfile
 import time
 
+import figures
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
+PARTS = "answers,threads,sockets,watch,schedule,records,peers"
 LOCKS = [["mutexes", "timed", "rwlocks", "exited"], ["places"], ["fork"], ["shared"], ["refused"]]
 OBJECTS = [["conditions", "semaphores", "barrier", "once", "join", "stdio"], ["malloc"]]
 DEAD = [[mode] for mode in ("two", "ring:5", "ring:2000", "timed", "self", "pair:rwlock", "pair:stdio", "pair:once",
@@ -65,7 +68,7 @@ class WaitsBench:
         self.options = options
         self.tool = os.path.join(os.path.abspath(options.build), "cli", "stacksnap")
         self.scratch = tempfile.mkdtemp(prefix="stacksnap-bench.")
-        self.figures = []
+        self.found = figures.Figures("waits")
 
     def start(self, argv, **popen):
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -115,10 +118,9 @@ class WaitsBench:
             for text in tallies[-1].wrong[:MOST_SHOWN]:
                 print("    " + text[:300])
         right, wrong = sum(tally.right for tally in tallies), sum(len(tally.wrong) for tally in tallies)
-        self.figures.append(("answers right", f"{right} of {right + wrong}", "all"))
-        for name, key in (("owners claimed wrongly", "false_owners"), ("false deadlocks", "false_deadlocks"),
-                          ("certain deadlocks missed", "missed_deadlocks")):
-            self.figures.append((name, sum(getattr(tally, key) for tally in tallies), "0"))
+        self.found.add("right", f"{right:,} of {right + wrong:,}")
+        for key in ("false-owners", "false-deadlocks", "missed-deadlocks"):
+            self.found.add(key, sum(getattr(tally, key.replace("-", "_")) for tally in tallies))
 
     def one_answer(self, waits, tally, name, modes, build):
         process, pid, words = self.start([waits.program(name, build), *modes])
@@ -178,14 +180,14 @@ class WaitsBench:
         if both:
             ratio = statistics.median(with_[0] / without[0] for with_, without in both)
             more = statistics.median(with_[1] - without[1] for with_, without in both)
-            self.figures.append(("stop with waits / without, 1,000 threads", f"{ratio:.3f}", "<= 1.05"))
-            self.figures.append(("wall time more, 1,000 threads", f"{more:.1f} ms", "<= 5 ms"))
+            self.found.add("stop", ratio)
+            self.found.add("threads", more)
 
     def sockets(self):
         both = self.pairs("10,000 sockets", ("sockets", "10000"), self.reps(20))
         if both:
             more = statistics.median(with_[1] - without[1] for with_, without in both)
-            self.figures.append(("wall time more, 10,000 sockets", f"{more:.1f} ms", "<= 60 ms"))
+            self.found.add("sockets", more)
 
     @staticmethod
     def ran_ns(pid):
@@ -225,8 +227,8 @@ class WaitsBench:
             watch.terminate()
             watch.wait()
             self.end(process)
-        self.figures.append(("--watch of 1,000 threads once a second", f"{ran / passed / 1e7:.2f} %", "<= 0.5 %"))
-        self.figures.append(("threads at rest that ran meanwhile", moved, "0"))
+        self.found.add("watch", ran / passed / 1e7)
+        self.found.add("watch-ran", moved)
 
     # recordings
 
@@ -284,10 +286,9 @@ class WaitsBench:
                     print(line, flush=True)
         finally:
             self.end(process)
-        self.figures.append(("share of a lock off, most and median",
-                             f"{max(shares):.1f}, {statistics.median(shares):.1f} points", "<= 2"))
-        self.figures.append(("share of a holder off, most and median",
-                             f"{max(holders):.1f}, {statistics.median(holders):.1f} points", ""))
+        self.found.add("share-most", max(shares))
+        self.found.add("share-median", statistics.median(shares))
+        print(f"share of a holder off, most and median: {max(holders):.1f}, {statistics.median(holders):.1f} points")
 
     def records(self):
         process, pid, words = self.waiters("wakers", "1000")
@@ -309,9 +310,7 @@ class WaitsBench:
             print(f"  {name:32}{middle[0]:10.2f}{middle[1]:12.1f}{middle[2]:8.1f}{middle[3]:12.3f}", flush=True)
         # on a busy machine there are fewer ticks: so by what was done
         ratio = statistics.median(with_["each"] / without["each"] for with_, without in both)
-        self.figures.append(("processor time of a recording, with / without", f"{ratio:.3f}", "<= 1.10"))
-        ratio = statistics.median(with_["hz_reached"] / without["hz_reached"] for with_, without in both)
-        self.figures.append(("rate of a recording, with / without", f"{ratio:.3f}", ">= 0.99"))
+        self.found.add("record", ratio)
 
     # peers
 
@@ -365,16 +364,15 @@ class WaitsBench:
                 getattr(self, part)()
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
-        print("\nfigures to reach")
-        for name, value, wanted in self.figures:
-            print(f"  {name:44}{value!s:>16}   {wanted}")
+        self.found.finish(self.options, self.options.parts == PARTS and not self.options.quick)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
-    parser.add_argument("--parts", default="answers,threads,sockets,watch,schedule,records,peers")
+    parser.add_argument("--parts", default=PARTS)
     parser.add_argument("--quick", action="store_true")
+    figures.arguments(parser)
     WaitsBench(parser.parse_args()).run()
 
 
