@@ -2,11 +2,11 @@
 /*
  * DWARF 2 to 5 as far as naming an address needs it: units, abbreviations, attributes, ranges.
  *
- * An own reader, because libdw inflates every section and keeps tables of whole units where a
- * handful of addresses needs a look: see lib/README.md. Sections are taken on demand, tables are
- * read as far as needed, nothing is kept but what is used again. Every offset is checked;
- * loops end because each step consumes bytes or is counted. Knows nothing of processes, of where
- * files lie (the symbolizer's finder does), nor of unwinding.
+ * This is an own reader because libdw unpacks every section and keeps tables of whole units, where
+ * a few addresses are wanted: see doc/decisions/36-own-dwarf-reader.md. Sections are unpacked on
+ * demand, tables are read as far as needed, and only what is used again is kept. Every offset is
+ * checked; loops end because each step consumes bytes or is counted. Knows nothing of processes, of
+ * where files lie (the symbolizer's finder does), nor of unwinding.
  */
 #ifndef SNAP_ANALYZE_DWARF_DWARF_H
 #define SNAP_ANALYZE_DWARF_DWARF_H
