@@ -11,10 +11,10 @@
  *     limit   (no more than a reader can use)                 report_limit.c, short_text.c
  *     view    (filters, types, tree)                          filter.c, node.c, tree.c
  *
- * analyze.c has their order; log/ does some of them for a log. Several ask what a name means:
+ * analyze.c has their order; log/ does some of them for a log. Several steps ask what a name means:
  * classify.c, function_name.c. Images, units, unwinders and readers of runtimes know nothing of an
- * analysis, and do not include this. Results live in the snapshot's arena, all else in `scratch`,
- * which dies with the analysis.
+ * analysis, and do not include this header. Results live in the snapshot's arena. Everything else
+ * lives in `scratch`, which is freed with the analysis.
  */
 #ifndef SNAP_ANALYZE_ANALYSIS_H
 #define SNAP_ANALYZE_ANALYSIS_H

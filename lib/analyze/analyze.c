@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The flow of the analysis: collect, name, group, view. Each step is a file of its own, see
- * analysis.h; this one knows their order and the owners of memory.
+ * analysis.h; this file knows their order and the owners of memory.
  */
 #include "analyze/analyze.h"
 

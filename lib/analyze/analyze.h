@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Analyze: a pure function from a Capture, and the files it asks for, to a Snapshot.
+ * Analyze: a pure function from a capture, and the files that it requests, to a snapshot.
  *
- * Unwinds, symbolizes, labels, groups, filters. Never touches the target and opens nothing.
+ * It unwinds, names, labels, groups and filters. It never touches the target and opens no file.
  */
 #ifndef SNAP_ANALYZE_ANALYZE_H
 #define SNAP_ANALYZE_ANALYZE_H

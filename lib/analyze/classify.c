@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The tables behind the words system, kernel, dead, none and idle: see classify.h. They are printed
- * in stacksnap-json(5): keep both equal.
+ * The tables for the words system, kernel, dead, none and idle: see classify.h. stacksnap-json(5)
+ * prints them: keep both equal.
  */
 #include "analyze/classify.h"
 

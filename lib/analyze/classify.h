@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Classify: the documented tables. Which processes are system, which functions are system, which
- * waits are waits for work.
+ * Classify: the documented tables. They say which processes are system processes, which functions
+ * are system functions, and which waits are waits for work.
  *
- * The tables are part of the interface: stacksnap-json(5) prints them, and a change here is a
- * change there. They go by names alone; what a process did with its name is its own affair. Each is
- * asked about one thing: they know no stacks, and nothing of the rest of the capture.
+ * The tables are part of the interface: stacksnap-json(5) prints them, and both change together.
+ * They use names alone, and do not check what a process did with its name. Each table is asked
+ * about one thing: it knows no stacks, and nothing of the rest of the capture.
  */
 #ifndef SNAP_ANALYZE_CLASSIFY_H
 #define SNAP_ANALYZE_CLASSIFY_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What each process may have of a limit for all: a process that needs less than its share keeps all
- * it has. Users share first, then their containers, then the processes of these: a thousand
- * processes of one user take nothing from those of another. Knows nothing of what is shared.
+ * Divides a limit fairly among processes: a process that needs less than its share keeps all it
+ * has. Users share first, then their containers, then the processes of these. So a thousand
+ * processes of one user take nothing from those of another user. Knows nothing of the things that
+ * are shared.
  */
 #ifndef SNAP_ANALYZE_FAIR_SHARE_H
 #define SNAP_ANALYZE_FAIR_SHARE_H

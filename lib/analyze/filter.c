@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Filters: see filter.h. The words system and idle are those of classify.c. In a snapshot that was
- * made without them, threads go from their groups, groups that are empty go, and labels are made
- * anew for those that lost a thread.
+ * Filters: see filter.h. The words system and idle are those of classify.c. A snapshot that was
+ * made without filters is filtered later: threads are removed from their groups, empty groups are
+ * removed, and groups that lost a thread get new labels.
  */
 #include "analyze/filter.h"
 

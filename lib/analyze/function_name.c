@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Suffixes of compilers: see function_name.h. Only known ones: in other languages dots are a part of
- * names, and a number behind one tells functions apart ("main.main.func1.2").
+ * Suffixes of compilers: see function_name.h. Only known suffixes are removed. In other languages
+ * dots are a part of names, and a number behind a dot distinguishes functions
+ * ("main.main.func1.2").
  */
 #include "analyze/function_name.h"
 

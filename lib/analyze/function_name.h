@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of functions as they stand in the source: compilers make copies and parts of a function,
- * and name them after it, with a suffix. A pure function of the name: it knows neither the
- * language nor the file of a function.
+ * Names of functions as the source has them: compilers make copies and parts of a function, and
+ * name them after it, with a suffix. A pure function of the name: it knows neither the language nor
+ * the file of a function.
  */
 #ifndef SNAP_ANALYZE_FUNCTION_NAME_H
 #define SNAP_ANALYZE_FUNCTION_NAME_H

@@ -2,10 +2,11 @@
 /*
  * Group: threads of a process with the same key become one stack of the snapshot.
  *
- * The key is what people would call the same place: per function the linkage name and the line
- * where they are known, else build id and offset, so it does not change with ASLR, restarts or
- * hosts that have the same files; and the labels that --group-by names. How frames were found is no
- * part of it: of a group the stack with the least trust is shown. Knows nothing of files.
+ * The key describes what people would call the same place. For each function it has the linkage
+ * name and the line where they are known, otherwise build id and offset. So it does not change with
+ * ASLR, restarts, or hosts that have the same files. It also has the labels that --group-by names.
+ * How a frame was found is no part of it: a group shows its least trusted stack. Knows nothing of
+ * files.
  */
 #ifndef SNAP_ANALYZE_GROUP_H
 #define SNAP_ANALYZE_GROUP_H

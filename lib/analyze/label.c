@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Labels of threads: see label.h. Knows how one thread's facts become words; nothing of how stacks
- * are compared.
+ * Labels of threads: see label.h. Knows how the facts about one thread become words; nothing of how
+ * stacks are compared.
  */
 #include "analyze/label.h"
 

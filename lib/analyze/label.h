@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Labels of a thread of a capture: what is said of it besides its stack. Those of groups of
- * threads are model/group_label.h. Knows one thread at a time, and nothing of how stacks are compared.
+ * Labels of a thread of a capture: facts about it other than its stack. The labels of groups of
+ * threads are in model/group_label.h. Knows one thread at a time, and nothing of how stacks are
+ * compared.
  */
 #ifndef SNAP_ANALYZE_LABEL_H
 #define SNAP_ANALYZE_LABEL_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The report limit: five thousand threads on stacks of five hundred frames, or names of four
- * kilobytes, are a target's way to fill a disk. Unless the caller asked for so much, names are cut
+ * The report limit. A target could fill a disk with five thousand threads on stacks of five hundred
+ * frames, or with names of four kilobytes. Unless the caller asked for so much, names are cut
  * first, then the long stacks, by a gap in their middle; the report says so. Tasks and waits have
  * limits of their own.
  *
- * What counts is what the largest format would print. Knows nothing of how it prints it.
+ * The limit counts the bytes that the largest format would print. Knows nothing of how that prints
+ * them.
  */
 #include "analyze/analysis.h"
 

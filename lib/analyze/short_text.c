@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What texts take in a report, and shorter ones: see short_text.h. */
+/* Measures texts of a report, and makes shorter ones: see short_text.h. */
 #include "analyze/short_text.h"
 
 #include "base/escape.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Texts that take less of a report: what one takes with its escapes, and a shorter one, cut in its
- * middle. Thousands of tasks or waits have the same texts, so each is looked at once. Knows
- * neither what the texts are of nor how much is too much.
+ * Measures texts with their escapes, and makes shorter ones, cut in the middle, for reports that
+ * are too large. Thousands of tasks or waits have the same texts, so each text is measured once.
+ * Knows neither the purpose of a text nor the limit of a report.
  */
 #ifndef SNAP_ANALYZE_SHORT_TEXT_H
 #define SNAP_ANALYZE_SHORT_TEXT_H

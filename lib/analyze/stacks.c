@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Threads -> distinct stacks: unwinds every copied thread once and tells stacks apart by their raw
- * program counters, so that a thousand threads in one place cost one symbolization. A stack holds
- * pointers to frames that all stacks of the process share: a million frames of one recursion are
- * eight bytes each. Knows nothing of names.
+ * Threads -> distinct stacks: unwinds every copied thread once and compares stacks by their raw
+ * program counters, so a thousand threads in one place cost one symbolization. A stack has pointers
+ * to frames that all stacks of the process share: a million frames of one recursion are eight bytes
+ * each. Knows nothing of names.
  */
 #include "analyze/analysis.h"
 #include "analyze/classify.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tree: the shown processes of a snapshot, hung under each other.
+ * Tree: puts the shown processes of a snapshot below their parents.
  *
- * Of a capture, or of a snapshot that was read from elsewhere and is filtered anew. Knows nothing
- * of where processes came from. Depth of the tree is the target's: nothing here recurses.
+ * The snapshot was made from a capture, or was read from a file and is filtered again. Knows
+ * nothing of where processes came from. The target decides how deep the tree is, so nothing here
+ * recurses.
  */
 #ifndef SNAP_ANALYZE_TREE_H
 #define SNAP_ANALYZE_TREE_H

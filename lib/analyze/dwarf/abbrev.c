@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Abbreviation tables: read only as far as the highest code that was asked for, since most
- * units are only looked at by their first DIE.
+ * Abbreviation tables. They are read only as far as the highest code that is needed, because of
+ * most units only the first DIE is read.
  */
 #include "analyze/dwarf/dwarf.h"
 #include "base/buffer.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * DIEs: the attributes that naming needs, those of a unit's first one, and what the function at a
- * DIE is called: its linkage name, by way of its origin and specification; else its name in the
- * source, with the namespaces and classes around it.
+ * DIEs: the attributes that naming needs, the attributes of a unit's first DIE, and the name of the
+ * function at a DIE. That is its linkage name, by way of its origin and specification, or else its
+ * name in the source, with the namespaces and classes around it.
  */
 #include "analyze/dwarf/dwarf.h"
 

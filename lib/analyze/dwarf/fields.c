@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Fields of structures, by libdw: see fields.h. What is looked at is bounded by numbers of entries,
- * and what is unpacked by what the image allows.
+ * Fields of structures, by libdw: see fields.h. The number of entries that are read is limited, and
+ * the image limits how much is unpacked.
  */
 #include "analyze/dwarf/fields.h"
 

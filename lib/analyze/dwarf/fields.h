@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Where the fields of a structure lie, by the debug information of a file. Knows nothing of what
- * they mean. It is asked where nothing else tells: all debug information is unpacked for it.
+ * Finds where the fields of a structure lie, by the debug information of a file. Knows nothing of
+ * their meaning. It unpacks all debug information, so it is asked only if nothing else knows.
  */
 #ifndef SNAP_ANALYZE_DWARF_FIELDS_H
 #define SNAP_ANALYZE_DWARF_FIELDS_H

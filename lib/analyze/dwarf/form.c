@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Attribute values by their form (DWARF 5, section 7.5.6, and the GNU forms before it): how large
- * they are, what they say, where they lead.
+ * Attribute values by their form (DWARF 5, section 7.5.6, and the GNU forms before it): their size,
+ * their value, and the DIE that they refer to.
  */
 #include "analyze/dwarf/dwarf.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Inlined functions: one pass over a unit's DIEs that goes into those functions only whose code
- * holds one of the addresses, and inside them only into blocks that do.
+ * Inlined functions: one pass over a unit's DIEs. It enters only functions whose code contains one
+ * of the addresses, and inside them only blocks that do.
  *
- * The walk keeps no stack: it counts open lists of children, and what covers an address is noted at
- * that address, outermost first. So depth costs nothing and needs no limit.
+ * The walk keeps no stack: it counts open lists of children. A function that covers an address is
+ * noted at that address, outermost first. So depth costs nothing and needs no limit.
  */
 #include "analyze/dwarf/dwarf.h"
 

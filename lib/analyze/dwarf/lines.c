@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Lines: the header of a unit's line program, DWARF 2 to 5, and its rows, streamed past the sorted
- * addresses. No table of rows is kept; a file's name is put together only for rows that were hit.
- * Paths are kept as the compiler wrote them: directory of the compilation, directory, name; nothing
- * is resolved or shortened.
+ * Lines: the header of a unit's line program, DWARF 2 to 5, and its rows, which are compared with
+ * the sorted addresses as they are read. No table of rows is kept. The name of a file is put
+ * together only for rows that match. Paths are kept as the compiler wrote them: directory of the
+ * compilation, directory, name. Nothing is resolved or shortened.
  */
 #include "analyze/dwarf/dwarf.h"
 #include "base/bsearch.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Unpacking parts of a compressed section: see partial.h. */
+/* Unpacks parts of a compressed section: see partial.h. */
 #include "analyze/dwarf/partial.h"
 
 #include "analyze/elf/cursor.h"

@@ -2,10 +2,10 @@
 /*
  * Partial: a compressed section of which only some units are unpacked.
  *
- * Compressed bytes must be read from their start, but what lies between the wanted units need not
- * be kept, nor to read on after the last. The section's addresses are reserved as a
- * whole, so offsets mean what they always mean; what was not wanted reads as zeros and takes no
- * memory. Knows nothing of what is in a unit but its length.
+ * Compressed bytes must be read from their start. But bytes between the wanted units are not kept,
+ * and nothing is read behind the last one. Address space is reserved for the whole section, so
+ * offsets keep their meaning. Bytes that are not wanted read as zeros and take no memory. Knows
+ * nothing of a unit but its length.
  */
 #ifndef SNAP_ANALYZE_DWARF_PARTIAL_H
 #define SNAP_ANALYZE_DWARF_PARTIAL_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Address ranges: of DIEs (.debug_ranges, .debug_rnglists), and of units (.debug_aranges), by
- * which each address finds its unit.
+ * Address ranges: of DIEs (.debug_ranges, .debug_rnglists), and of units (.debug_aranges), which
+ * give the unit of each address.
  *
- * Code that the linker threw away keeps its DIEs, at address 0 or 1 or at the end of the address
- * space; a range that begins below all code of the file is left out.
+ * Code that the linker dropped keeps its DIEs, at address 0 or 1 or at the end of the address
+ * space. So a range that begins below all code of the file is ignored.
  */
 #include "analyze/dwarf/dwarf.h"
 

@@ -2,9 +2,9 @@
 /*
  * Split DWARF: the unit in a .dwo file that belongs to a skeleton unit.
  *
- * The finder hands over files of the name that the skeleton tells; the id must be the same. A unit
- * without its .dwo keeps its lines, and the names of the symbol table: only inlines are missing, so
- * that is no trouble.
+ * The finder returns files with the name that the skeleton contains, and the id must be the same. A
+ * unit without its .dwo keeps its lines, and the names of the symbol table. Only inlined functions
+ * are missing, so this is not reported.
  */
 #include "analyze/dwarf/dwarf.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Reading bytes that may lie: a cursor never moves past its end. What is not there reads as 0 and
- * leaves the cursor at its end, marked as failed, so that loops over it stop. Little-endian only,
- * like the images. Knows how numbers, texts and lengths of DWARF's units are written, and nothing of
- * what they mean.
+ * Reads bytes that may be wrong on purpose: a cursor never moves past its end. A read past the end
+ * returns 0, leaves the cursor at its end and marks it as failed, so that loops stop. Little-endian
+ * only, like the images. Knows how DWARF writes numbers, texts and lengths of units, and nothing of
+ * their meaning.
  */
 #ifndef SNAP_ANALYZE_ELF_CURSOR_H
 #define SNAP_ANALYZE_ELF_CURSOR_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Beginnings of functions, sorted: see functions.h. Made once a file, and only if a thread stands
- * in its code without call frame information. What is kept is capped, for tables are hostile.
+ * Starts of functions, sorted: see functions.h. The list is made once for a file, and only if a
+ * thread is in code of that file without call frame information. Its length is limited, because
+ * tables are hostile.
  */
 #include "analyze/elf/functions.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Where the functions of a file begin, by its symbol tables: for the unwinder, where call frame
- * information does not tell. Knows nothing of names; what a symbol is called is the symbolizer's.
+ * Finds where the functions of a file begin, by its symbol tables. The unwinder asks where call
+ * frame information has no answer. Knows nothing of names: these belong to the symbolizer.
  */
 #ifndef SNAP_ANALYZE_ELF_FUNCTIONS_H
 #define SNAP_ANALYZE_ELF_FUNCTIONS_H

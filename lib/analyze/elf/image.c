@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Image: the ELF header, the segments and the build id of a file, and what a module's captured
- * first page tells of them; see image.h. The section table is in image_section.c.
+ * Image: the ELF header, the segments and the build id of a file, or of a module's captured first
+ * page; see image.h. The section table is in image_section.c.
  *
- * Only 64-bit little-endian images are taken: another word size has another unwinder.
+ * Only 64-bit little-endian images are accepted: another word size needs another unwinder.
  */
 #include "analyze/elf/internal.h"
 

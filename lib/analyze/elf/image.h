@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Image: one ELF file, mapped read-only and checked, or one that lies in captured memory (vDSO).
+ * Image: one ELF file that is mapped read-only and checked, or one in captured memory (vDSO).
  *
- * The door to libelf. Shared by all processes that map the same file. Knows its segments, sections
- * (inflated on demand, once) and build id; nothing of functions, lines or processes. Every offset
- * in the file is hostile: accessors return nothing rather than bytes outside the file.
+ * The only place that uses libelf. All processes that map the same file share it. Knows its
+ * segments, its build id, and its sections, which are unpacked once, on demand; nothing of
+ * functions, lines or processes. Every offset in the file is hostile: accessors return nothing
+ * rather than bytes outside the file.
  */
 #ifndef SNAP_ANALYZE_ELF_IMAGE_H
 #define SNAP_ANALYZE_ELF_IMAGE_H

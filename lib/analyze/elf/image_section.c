@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sections of an image: found by name, inflated on demand by libelf, and libelf's own handle for
- * libdw. Symbol tables by section or, without a section table, by PT_DYNAMIC. Knows nothing of what
- * is in a section.
+ * Sections of an image: found by name, unpacked on demand by libelf, and libelf's own handle for
+ * libdw. Symbol tables are found by section or, without a section table, by PT_DYNAMIC. Knows
+ * nothing of the contents of a section.
  */
 #include "analyze/elf/internal.h"
 

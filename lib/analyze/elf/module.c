@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Modules: see module.h. The files of a snapshot, one object a file however many processes map it,
- * opened on first use through the finder, and believed only if it is what is mapped; and a
- * process's maps cut into runs of one file each, by the maps alone.
+ * Modules: see module.h. A file is one object, however many processes map it. It is opened on first
+ * use through the finder, and used only if it is the mapped file. The mappings of a process are cut
+ * into runs of one file each, by the mappings alone.
  */
 #include "analyze/elf/module.h"
 

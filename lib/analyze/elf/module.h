@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Modules: a process's mappings understood as ELF files at an address.
+ * Modules: the mappings of a process as ELF files at an address.
  *
- * maps -> which file, at which bias, with which build id; the file opened only when its image is
- * asked for, through the finder, and refused when its build id (or, without one, device and
- * inode) is not what is mapped. Images are shared between processes. Knows nothing of functions.
+ * For each mapping it finds the file, its bias and its build id. A file is opened only when its
+ * image is requested, through the finder. It is refused when its build id is not that of the
+ * mapping. A file without a build id is refused when its device or inode differs. Processes share
+ * images. Knows nothing of functions.
  */
 #ifndef SNAP_ANALYZE_ELF_MODULE_H
 #define SNAP_ANALYZE_ELF_MODULE_H
