@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which process has the other end of what others wait with, or is the child whose end is waited
- * for, and which of its threads that is. See internal.h.
+ * Finds the process at the other end of what a thread waits for, or the child whose exit is
+ * awaited, and the thread of it. See internal.h.
  *
- * Of several processes none is named, as any of them may act; nor a thread of a process of several.
+ * If several processes have the other end, none is named, as any of them may act. If the process
+ * has several threads, no thread is named.
  */
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which thread held what others wait for, from tick to tick: the words of each object at that time,
- * and the thread whose number they hold. See internal.h.
+ * Finds the thread that held what others wait for, tick by tick: from the words of each object at
+ * that time, and the thread with the number in them. See internal.h.
  *
- * Words lie: a number that no thread of the process had at that tick names no owner, and the reason
- * is recorded. Some objects may be the same lock, waited for in different ways; then the words of
- * the object with a waiter count, as only those are read.
+ * Words can be wrong: if no thread of the process had the number at that tick, there is no owner,
+ * and the reason is recorded. Some objects may be the same lock, waited for in different ways. Then
+ * the words of the object with a waiter count, as only these are read.
  */
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A log -> the recording that the options ask for: the slice of time, and the order of the steps.
- * See log.h; the steps are in the files that internal.h names. Needs no file.
+ * A log -> the recording that the options request: the slice of time, and the order of the steps.
+ * See log.h; internal.h names the files of the steps. Needs no file.
  */
 #include "analyze/log/log.h"
 

@@ -2,9 +2,9 @@
 /*
  * Analysis of a log: from numbers to a recording with names.
  *
- * Names for its frames and what waits mean, which needs files, once; and the recording that the options ask
- * for (a slice of time, some threads, some states), which needs none. Knows nothing of how a log is
- * filled or kept, nor of formats.
+ * One part finds the names of frames and what waits mean; it needs files, and is done once. The
+ * other part makes the recording that the options request (a slice of time, some threads, some
+ * states), and needs no files. Knows nothing of how a log is filled or kept, nor of formats.
  */
 #ifndef SNAP_ANALYZE_LOG_LOG_H
 #define SNAP_ANALYZE_LOG_LOG_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names for the frames of a log: each address space is taken for a process of a snapshot with so
- * many distinct frames, and named by the same machinery. See log.h; knows nothing of time.
+ * Names for the frames of a log. Each address space is treated as a process of a snapshot that has
+ * these distinct frames, and the same code names them. See log.h; knows nothing of time.
  */
 #include "analyze/analysis.h"
 #include "analyze/log/log.h"

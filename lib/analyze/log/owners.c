@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which thread a number means that stands in the words of an object: one of the process that lived
- * then, or in shared memory one of those who map the same place of the same file. See internal.h.
+ * Finds the thread of a number in the words of an object. It is a thread of the process that lived
+ * then. In shared memory it is a thread of one of the processes that map the same place of the same
+ * file. See internal.h.
  *
- * Words lie: a thread that is not found is no owner, and the reason is recorded. Knows nothing of
- * words.
+ * Words can be wrong: a thread that is not found is no owner, and the reason is recorded. Knows
+ * nothing of the layout of words.
  */
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"

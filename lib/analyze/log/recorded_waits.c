@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What runs of a recording wait for: the waits of pairs of stack and object, each once in a
- * process, and in order. See internal.h; knows no holders.
+ * The waits of a recording's runs: one for each pair of stack and object, once in a process, in
+ * order. See internal.h; knows no holders.
  */
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Changes of a log -> runs of equal samples, within a slice and within what filters show. See
- * internal.h. One pass over the changes, however many ticks and threads there are.
+ * Changes of a log -> runs of equal samples, within a slice and as filters allow. See internal.h.
+ * It makes one pass over the changes, however many ticks and threads there are.
  */
 #include "analyze/label.h"
 #include "analyze/log/internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Stacks of a log -> stacks of a recording: with names, as the options want them, and once for all
- * that are the same place in a process. See internal.h.
+ * Stacks of a log -> stacks of a recording: with names, as the options request them, and one stack
+ * for all that are the same place in a process. See internal.h.
  */
 #include "analyze/group.h"
 #include "analyze/log/internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Processes, threads and stacks of a log -> those of a recording, in their final order: those that
- * were there in the slice and are shown, their parents, and what is missing. See internal.h.
+ * exist in the slice and are shown, their parents, and counts of the missing ones. See internal.h.
  */
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"

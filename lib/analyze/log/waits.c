@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What pairs of stack and object of a log mean: see log.h.
+ * Explains pairs of stack and object of a log: see log.h.
  *
- * Each pair is taken for a thread of a snapshot, in a capture that is made up: its frames are those
- * of the stack, its call and descriptors those of the object, its memory the words that the object
- * had first. So the analysis of snapshots finds what it waits for. The holder changes while the
- * waiter sleeps, and is left to holds.c, as is all that is true of one instant alone.
+ * Each pair is treated as a thread of a snapshot, in a made-up capture. Its frames are those of the
+ * stack, its call and descriptors those of the object, and its memory the words that the object had
+ * first. So the analysis of snapshots finds what the thread waits for. The holder changes while the
+ * waiter sleeps; it is left to holds.c, as is everything that is true only at one instant.
  */
 #include "analyze/log/internal.h"
 #include "analyze/wait/wait.h"

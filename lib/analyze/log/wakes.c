@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Wakes of a log -> ranges of ticks of each thread, within the slice. See internal.h. Wakes of a file
- * lie: whatever follows what, ranges are in order and lie in the slice. Knows nothing of waits.
+ * Wakes of a log -> ranges of ticks of each thread, within the slice. See internal.h. Wakes of a
+ * file can be wrong: in any case ranges are in order and lie in the slice. Knows nothing of waits.
  */
 #include "analyze/log/internal.h"
 
