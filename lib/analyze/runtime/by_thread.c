@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Threads that were copied one after the other: see by_thread.h. */
+/* Reads threads that were copied one after the other: see by_thread.h. */
 #include "analyze/runtime/by_thread.h"
 
 #include "analyze/runtime/runtimes.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a runtime makes of threads that were copied one after the other: each is read with what was
- * copied with it, and nothing else, as memory is freed and used again between two copies. The
- * results become one. Knows no runtime.
+ * Runs the reader of a runtime for threads that were copied one after the other. Memory is freed
+ * and used again between two copies, so each thread is read with the memory that was copied with it
+ * alone. Then the results are joined. Knows no runtime.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_BY_THREAD_H
 #define SNAP_ANALYZE_RUNTIME_BY_THREAD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Short words for reading numbers and texts of a target's memory, for the readers of runtimes.
- * What is not there, or too long, is false; nothing is believed of its meaning.
+ * Short functions that read numbers and texts of a target's memory, for the readers of runtimes.
+ * They return false for what is missing or too long. They believe nothing about its meaning.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_MEMORY_H
 #define SNAP_ANALYZE_RUNTIME_MEMORY_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Place: where runs of managed frames stand among the native frames of a thread: before the frame
- * of the interpreter's loop that runs them, found by where it lies in the stack or by its name.
- * Knows neither how native frames are named, nor what is made of both.
+ * Place: finds where runs of managed frames belong among the native frames of a thread. A run
+ * belongs before the frame of the interpreter's loop that executes it, which is found by its
+ * position in the stack or by its name. Knows neither how native frames are named, nor how both are
+ * joined.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_PLACE_H
 #define SNAP_ANALYZE_RUNTIME_PLACE_H

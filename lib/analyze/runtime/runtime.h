@@ -3,12 +3,13 @@
  * Runtimes: the stacks and tasks that a managed language keeps in its own memory (goroutines,
  * Python and PHP functions), and the monitors that its threads wait for (Java), read from outside.
  *
- * Two functions a runtime. `scout` looks at a process that still runs: is this runtime in it, and
- * which memory will `read` need? It answers with a plan. `read` has that memory, as it was in the
- * stop, and makes frames and tasks of it; it knows no plan: what is not in the memory is missing,
- * and what does not validate is not shown. So captures, core files and recorded images feed it
- * alike. Every byte is hostile: lengths are capped, loops bounded, nothing recurses on data.
- * Both know ELF files and memory; nothing of ptrace, of groups or of formats.
+ * Each runtime has two functions. `scout` examines a process that still runs: does it have this
+ * runtime, and which memory will `read` need? It answers with a plan. `read` gets that memory, as
+ * it was in the stop, and makes frames and tasks of it. It does not know the plan: memory that is
+ * not there is missing, and data that does not validate is not shown. So captures, core files and
+ * recorded images use it alike. Every byte is hostile: lengths have limits, loops have bounds, and
+ * nothing recurses on data. Both functions know ELF files and memory, and nothing of ptrace, groups
+ * or formats.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_RUNTIME_H
 #define SNAP_ANALYZE_RUNTIME_RUNTIME_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The table of runtimes, and what they make of a process of a capture.
+ * The table of runtimes, and their results for a process of a capture.
  *
- * Their memory is what the stop has copied: the image of the plan, the stacks, the pieces, and the
- * files of read-only mappings. Knows no runtime but by the table.
+ * They read the memory that the stop has copied: the image of the plan, the stacks, the pieces, and
+ * the files of read-only mappings. Knows each runtime only by its row in the table.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_RUNTIMES_H
 #define SNAP_ANALYZE_RUNTIME_RUNTIMES_H

@@ -2,9 +2,9 @@
 /*
  * The Go code of a file: see code.h.
  *
- * Where the code begins only the runtime's description of it says, which lies among the data. Where
- * the kernel chooses the address of a file its words are filled in when it is loaded: what is then
- * put there stands in its relocations.
+ * Only the runtime's own description, which lies in the data, says where the code begins. If the
+ * kernel chooses the load address of the file, the words of that description are filled in at load
+ * time. Then their values are in the relocations.
  */
 #include "analyze/runtime/go/code.h"
 

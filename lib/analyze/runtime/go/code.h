@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The Go code of a file, found in the file alone: what Go's linker says of its version, the table
- * of functions, and where in the file's memory their code lies. It needs no symbols, no names of
- * sections, and no process; for unwinding machine stacks, and for naming their addresses.
+ * The Go code of a file, found in the file alone: the version that Go's linker wrote, the table of
+ * functions, and where their code lies. It needs no symbols, no names of sections, and no process.
+ * Used to unwind machine stacks, and to name their addresses.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_GO_CODE_H
 #define SNAP_ANALYZE_RUNTIME_GO_CODE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The goroutines that threads run, found from the threads: each keeps its own in its thread-local
- * memory. Where a program is linked so that it lies elsewhere, nothing is found.
+ * The goroutines that threads run, found from the threads: each thread has its goroutine in its
+ * thread-local memory. If a program is linked so that this word lies elsewhere, nothing is found.
  */
 #include "analyze/runtime/go/internal.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Offsets that no table knows, from what the stacks of goroutines say: which word of a goroutine is
- * the function that it began with, which byte is the reason that fits where it waits. What lies
- * around these has not moved since Go 1.18, and so has not the beginning of a goroutine. Each must
- * come out in one way only; else nothing does.
+ * Offsets that no table has, derived from the stacks of goroutines: which word of a goroutine is
+ * the function that it began with, and which byte is the reason that fits the place where it waits.
+ * The fields around these have not moved since Go 1.18, nor has the beginning of a goroutine. Each
+ * offset must have one solution only; otherwise none is used.
  */
 #include "analyze/runtime/go/internal.h"
 

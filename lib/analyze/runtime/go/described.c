@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Offsets of fields as the debug information of the program has them, if it has any. They are to be
- * held to the goroutines still: a file can say what it likes.
+ * Offsets of fields by the debug information of the program, if it has any. They are still checked
+ * against all goroutines, because a file can contain anything.
  */
 #include "analyze/dwarf/fields.h"
 #include "analyze/runtime/go/internal.h"

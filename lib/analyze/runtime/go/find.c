@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Where things are in a Go program, with or without symbols: its version, its table of functions,
- * the runtime's description of its text (moduledata), the list of all goroutines (allgs), the texts
- * of what they wait for. Each is believed for what it says of the others. Knows no goroutine.
+ * Finds the parts of a Go program, with or without symbols: its version, its table of functions,
+ * the runtime's description of its text (moduledata), the list of all goroutines (allgs), and the
+ * texts of wait reasons. Each is believed only if it agrees with the others. Knows no goroutine.
  */
 #include "analyze/runtime/go/internal.h"
 #include "analyze/runtime/symbol.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * All goroutines: their identity, what they wait for, and where their stacks begin: where the
- * scheduler left them, or in a thread's registers. Knows neither the table nor how stacks go on.
+ * All goroutines: their identity, what they wait for, and where their stacks begin. That is where
+ * the scheduler left them, or in a thread's registers. Knows neither the table nor how stacks
+ * continue.
  */
 #include "analyze/runtime/go/internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Labels of goroutines (runtime/pprof): a slice of pairs since Go 1.24, a map before. Goroutines
- * that were made by one another share them, so they are read once. Knows no goroutine.
+ * Labels of goroutines (runtime/pprof): a slice of pairs since Go 1.24, a map before. A goroutine
+ * shares the labels of the goroutine that made it, so they are read once. Knows no goroutine.
  */
 #include "analyze/runtime/go/internal.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * At which offsets the runtime keeps what: a row for each version, x86-64. A version is a hint
- * only: development versions and vendors' builds may have another one's layout. So a row is used if
- * it fits every goroutine there is, and what the runtime's own goroutines are known to say; if none
- * does, debug information (described.c) or the goroutines themselves (derive.c) may tell.
+ * Offsets of the runtime's fields: a row for each version, x86-64. A version is a hint only: a
+ * development version or a vendor's build may have the layout of another one. So a row is used if
+ * it fits every goroutine, and the known states of the runtime's own goroutines. If no row fits,
+ * debug information (described.c) or the goroutines themselves (derive.c) may give the offsets.
  *
- * A new version of Go: if none of the rows fits (`./dev runtimes` says so), add one as
- * DWARF has the fields of runtime.g and runtime.m, raise SNAP_GO_LAST, and run the matrix.
+ * A new version of Go: if none of the rows fits (`./dev runtimes` says so), add one as DWARF has
+ * the fields of runtime.g and runtime.m, raise SNAP_GO_LAST, and run the matrix.
  */
 #include "analyze/runtime/go/internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which memory of a Go program is needed to read its goroutines: the list, each goroutine with its
- * stack, threads, and labels; the most needed first.
+ * The memory of a Go program that is needed to read its goroutines: the list, each goroutine with
+ * its stack, threads, and labels; the most needed first.
  */
 #include "analyze/runtime/go/internal.h"
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Looking for something: memory piece by piece, the segments and symbols of a file. Knows nothing
- * of Go.
- */
+/* Searches memory piece by piece, and the segments and symbols of a file. Knows nothing of Go. */
 #include "analyze/runtime/go/internal.h"
 
 #include <elf.h>

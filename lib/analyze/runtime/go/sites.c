@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sites: a pc of Go code, looked up once however many goroutines stand there: its function, the
- * size of its frame, and the frame to show, named as Go names it. Knows no stack.
+ * Sites: a pc of Go code, looked up once however many goroutines are there. A site has the
+ * function, the size of its frame, and the frame to show, named as Go names it. Knows no stack.
  */
 #include "analyze/runtime/go/internal.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The table of functions that every Go program carries (pclntab): which function an address is in,
- * its frame's size, file, line, and what was inlined there.
+ * The table of functions that every Go program has (pclntab): for an address the function, the size
+ * of its frame, file, line, and inlined functions.
  *
  * A pure function over bytes: Go 1.18 and later, little-endian, x86-64. Every offset in them is
- * hostile: what leads outside is not there, and a list that does not end is cut. Knows nothing of
- * processes; code is named by its offset from the beginning of the program's text.
+ * hostile: an offset that leads outside finds nothing, and a list that does not end is cut. Knows
+ * nothing of processes. Code is identified by its offset from the start of the program's text.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_GO_TABLE_H
 #define SNAP_ANALYZE_RUNTIME_GO_TABLE_H

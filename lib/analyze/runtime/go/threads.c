@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Threads of the kernel, as Go sees them: by the number in their own namespace; their registers and
- * stacks; and which of them wait for work, by where they stand. Knows no goroutine.
+ * stacks; and which of them wait for work, by the function that they are in. Knows no goroutine.
  */
 #include "analyze/runtime/go/internal.h"
 

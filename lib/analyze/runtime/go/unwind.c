@@ -3,8 +3,8 @@
  * Stacks of goroutines by the table alone: the size of each function's frame leads to its return
  * address, through assembly, signals and calls from C.
  *
- * A stack is whole when it ends in a function without a caller, and the one before it is the one
- * that the goroutine was begun with; else it says what it lacks. Knows no state.
+ * A stack is complete when it ends in a function without a caller, and the frame before is the
+ * function that the goroutine began with. Otherwise it says what is missing. Knows no state.
  */
 #include "analyze/runtime/go/internal.h"
 

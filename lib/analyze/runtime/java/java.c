@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * HotSpot, as of JDK 17: which threads wait for which monitors, and their owners. The two
- * functions of runtime.h. One whose table is not understood is as if it were not there.
+ * HotSpot, as of JDK 17: which threads wait for which monitors, and their owners. The two functions
+ * of runtime.h. A HotSpot whose table is not understood is ignored.
  */
 #include "analyze/runtime/java/java.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * HotSpot's inside, for the files of this folder: where things lie in its memory, by the table that
+ * HotSpot's data, for the files of this folder: where things lie in its memory, by the table that
  * it exports for debuggers (gHotSpotVMStructs, src/hotspot/share/runtime/vmStructs.hpp), and the
- * monitors that are made of it. Knows nothing of Java's frames, classes and objects.
+ * monitors that are found there. Knows nothing of Java's frames, classes and objects.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_JAVA_JAVA_H
 #define SNAP_ANALYZE_RUNTIME_JAVA_JAVA_H

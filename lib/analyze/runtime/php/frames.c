@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The frames of PHP's one thread, as debug_backtrace() tells them, cut into runs: what one
- * execute_ex() on the machine's stack runs. Generators that delegate to each other stand in the
- * chain as one frame without a function, of the outermost of them.
+ * The frames of PHP's one thread, as debug_backtrace() reports them, cut into runs: a run is
+ * executed by one execute_ex() on the machine's stack. Generators that delegate to each other are
+ * one frame without a function in the chain: the frame of the outermost of them.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/php/php.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What one frame of PHP runs: a function with its class, file and line. Knows nothing of the frames
+ * The function of one frame of PHP, with its class, file and line. Knows nothing of the frames
  * around it.
  */
 #include "analyze/runtime/memory.h"

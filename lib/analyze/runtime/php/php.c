@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * PHP 7.3 to 8.5 without threads (NTS): the functions that run, and the request they run for. The
- * two functions of runtime.h.
+ * PHP 7.3 to 8.5 without threads (NTS): the functions that run, and their request. The two
+ * functions of runtime.h.
  */
 #include "analyze/runtime/php/php.h"
 #include "analyze/runtime/memory.h"

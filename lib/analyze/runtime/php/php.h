@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * PHP's inside, for the files of this folder: where things lie in its memory (constants below; what
- * versions have moved is a table in find.c), and where the interpreter is.
+ * PHP's data, for the files of this folder: where things lie in its memory, and where the
+ * interpreter is. Offsets are the constants below; find.c has a table of those that differ between
+ * versions.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_PHP_PHP_H
 #define SNAP_ANALYZE_RUNTIME_PHP_PHP_H

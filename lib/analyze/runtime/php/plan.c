@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is to be copied of PHP while it stands still: the frames of its one thread, what they run
- * with its names, those of generators that delegate, and the request.
+ * The memory of PHP that is copied during the stop: the frames of its one thread, their functions
+ * with their names, the frames of generators that delegate, and the request.
  */
 #include "analyze/runtime/php/php.h"
 

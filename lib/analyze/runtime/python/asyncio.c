@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Tasks of asyncio with their chains of awaits. From 3.14 on the module describes itself, and each
- * thread has a list; for those before see heap.c. Knows nothing of event loops.
+ * thread has a list; heap.c handles earlier versions. Knows nothing of event loops.
  */
 #include "analyze/runtime/python/asyncio.h"
 #include "analyze/runtime/memory.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks of asyncio, as files of this folder need them: where they are (asyncio.c; up to 3.13
- * heap.c, and loops.c for whether there can be any), which tasks await them, and what is shown of
- * each. Knows nothing of the machine's stacks, nor of how tasks are grouped and shown
+ * Tasks of asyncio, for the files of this folder: where they are, which tasks await them, and what
+ * is shown of each. asyncio.c finds them; up to 3.13 heap.c does, and loops.c decides whether there
+ * can be any. Knows nothing of the machine's stacks, nor of how tasks are grouped and shown
  * (analyze/task/).
  */
 #ifndef SNAP_ANALYZE_RUNTIME_PYTHON_ASYNCIO_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The awaiter of a task of asyncio in 3.11 to 3.13, whose tasks do not note it: by what is called
- * when the task has ended. That is a method of the awaiting task itself, or belongs to what stands
- * between both: a task group, the future of gather(), wait(), wait_for() or shield(). Later
- * versions note the same tasks. Knows nothing of coroutines.
+ * The awaiter of a task of asyncio in 3.11 to 3.13, whose tasks do not note it. It is found by the
+ * functions that are called when the task ends. Such a function is a method of the awaiting task,
+ * or belongs to an object between both: a task group, or the future of gather(), wait(), wait_for()
+ * or shield(). Later versions note the same tasks. Knows nothing of coroutines.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/asyncio.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Code objects and places in them: what a frame of Python's interpreter says as a frame of the
- * result. Each code object is read once, each of its lines is one frame. Knows nothing of chains.
+ * Code objects and places in them: a frame of Python's interpreter -> a frame of the result. Each
+ * code object is read once, and each of its lines is one frame. Knows nothing of chains.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/python.h"

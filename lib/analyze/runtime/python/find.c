@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Where CPython is in a process: the mapped file that defines _PyRuntime, and its version.
+ * Finds CPython in a process: the mapped file that defines _PyRuntime, and its version.
  *
- * The program itself is never trusted to tell: it may be the loader, or any program that has
- * Python built in. Names of files choose which of them are opened. Knows nothing of what lies in
- * the memory at _PyRuntime.
+ * The program's own file proves nothing: it may be the loader, or any program that has Python built
+ * in. The names of the mapped files decide which of them are opened. Knows nothing of the memory at
+ * _PyRuntime.
  */
 #include "analyze/runtime/python/python.h"
 #include "analyze/runtime/symbol.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The chain of frames of one thread of Python, cut into runs: what one loop of the interpreter, a
- * function on the machine's stack, runs. From 3.12 on a shim, a frame without code that lies in
- * that function's own frame, ends each; 3.11 marks the outermost of each, and has a list of the
- * loops; before, each frame has a loop of its own. Knows nothing of lists of threads.
+ * The chain of frames of one thread of Python, cut into runs: a run is executed by one loop of the
+ * interpreter, which is a function on the machine's stack. From 3.12 on each run ends with a shim,
+ * a frame without code that lies in that function's own frame. 3.11 marks the outermost frame of
+ * each run, and has a list of the loops. Earlier versions have a loop for each frame. Knows nothing
+ * of lists of threads.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/python.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks of asyncio in 3.11 to 3.13, which does not describe itself: among all objects that the
- * garbage collector lists, by the name of their type. That takes all of the heap, so it is done
- * where that is small, and where a thread runs a loop (loops.c). Knows nothing of what is in a task.
+ * Tasks of asyncio in 3.11 to 3.13, which does not describe itself. They are found by the name of
+ * their type, among all objects that the garbage collector lists. That takes all of the heap, so it
+ * is done only where the heap is small and a thread runs a loop (loops.c). Knows nothing of the
+ * contents of a task.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/asyncio.h"

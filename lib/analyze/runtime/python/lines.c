@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which line an offset into Python's bytecode belongs to: the three tables that code objects have
- * had since 3.8. Pure functions over bytes that may lie; know nothing of processes.
+ * The line of an offset into Python's bytecode: the three tables that code objects have had since
+ * 3.8. Pure functions over bytes that may be wrong; they know nothing of processes.
  */
 #include "analyze/runtime/python/python.h"
 

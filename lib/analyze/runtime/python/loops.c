@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Whether a thread of 3.11 to 3.13 runs an event loop, as asyncio.get_running_loop() would say: so
- * that the heap, among whose objects tasks are found, is copied of such programs alone. 3.13 has
- * the loop in a thread's state, those before in a dict of the thread's. Of a process that runs:
- * what makes no sense may be changing, and counts as a loop. Knows nothing of loops themselves.
+ * Decides whether a thread of 3.11 to 3.13 runs an event loop, as asyncio.get_running_loop() would.
+ * Only then the heap is copied, among whose objects tasks are found. 3.13 has the loop in the state
+ * of a thread, earlier versions have it in a dict of the thread. The process runs meanwhile, so
+ * data that makes no sense may be changing, and counts as a loop. Knows nothing of loops
+ * themselves.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/asyncio.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is to be copied of CPython while it stands still, as a memory plan: interpreters, threads,
- * frames, their code, its names and line tables; in the order of their worth. Knows the layout, and
- * nothing of what is in it.
+ * The memory of CPython that is copied during the stop, as a memory plan: interpreters, threads,
+ * frames, their code, its names and line tables; the most useful first. Knows the layout, and
+ * nothing of the contents.
  */
 #include "analyze/runtime/python/asyncio.h"
 

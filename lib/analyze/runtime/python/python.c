@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * CPython 3.8 to 3.15: threads with their Python frames, tasks of asyncio. The two functions of
- * runtime.h; what they need is found by find.c and layout.c.
+ * runtime.h; find.c and layout.c find what they need.
  */
 #include "analyze/runtime/python/asyncio.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * CPython's inside, for the files of this folder: where things lie in the memory of a version
- * (layout.c), where the interpreter is (find.c), what is read with both.
+ * CPython's data, for the files of this folder: where things lie in the memory of a version
+ * (layout.c), where the interpreter is (find.c), and functions that read with both.
  */
 #ifndef SNAP_ANALYZE_RUNTIME_PYTHON_PYTHON_H
 #define SNAP_ANALYZE_RUNTIME_PYTHON_PYTHON_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Python's str objects as UTF-8. Knows nothing of what they name. */
+/* Python's str objects as UTF-8. Knows nothing of their use. */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/python.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Interpreters and their lists of threads: which of them are threads of the kernel's, and which
- * holds the lock. A thread in several interpreters has one stack, what runs innermost first.
+ * Interpreters and their lists of threads: which of these are threads of the kernel, and which one
+ * holds the lock. A thread in several interpreters has one stack, with the innermost one first.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/python.h"
