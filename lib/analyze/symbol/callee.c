@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The function that a call leads to, where the call goes through a slot of the GOT: the relocation
- * of the slot names it. Files alone are read. What is special to a processor is in machine.c.
+ * of the slot names it. Reads files alone. machine.c has the differences between processors.
  */
 #include "analyze/symbol/function.h"
 #include "analyze/symbol/machine.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Names of variables: which symbol of an object covers an address, by the symbol tables of a file
- * and of its debug file. Knows nothing of types or of what lies inside.
+ * and of its debug file. Knows nothing of types or of contents.
  */
 #include "analyze/symbol/symbolizer.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Separate debug files: which one belongs to an image.
+ * Separate debug files: finds the one that belongs to an image.
  *
- * By build id, which must be the same; else by debuglink, whose CRC must match. A file that says
- * it is the one and is not is refused and told, never used. MiniDebugInfo (.gnu_debugdata) is an
- * xz-packed ELF file inside the image. Knows nothing of where files lie: the finder does.
+ * It is found by build id, which must be the same, or else by debuglink, whose CRC must match. A
+ * file with the right name and another id or CRC is refused and reported. MiniDebugInfo
+ * (.gnu_debugdata) is an xz-packed ELF file inside the image. Knows nothing of where files lie: the
+ * finder does.
  */
 #include "analyze/dwarf/dwarf.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names for people: C++, Rust and D symbols demangled; the door to libiberty.
+ * Demangles symbols of C++, Rust and D. The only file that uses libiberty.
  *
- * A library must not end its host, so only those functions of libiberty are used that take a
- * callback: they allocate nothing that could fail. The one for D allocates and exits when it
- * cannot; it is asked only for names whose result is known to be small. A mangled name can be made
- * to expand without end: the callback leaves by longjmp when the cap is reached.
+ * A library must not end its host, so it uses only those functions of libiberty that take a
+ * callback: they allocate nothing. The function for D allocates, and exits if it cannot, so it is
+ * called only for names whose result is known to be small. A mangled name can expand without end:
+ * the callback leaves by longjmp when the limit is reached.
  */
 #include "analyze/symbol/symbolizer.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Function: whether the function at an address has a name that begins so, by the symbol tables of
- * its file alone; and what the function is called that a call leads to. For callers that ask about
- * a few addresses and need no other names.
+ * Function: whether the name of the function at an address begins with a prefix, and which function
+ * a call leads to. Both use the symbol tables of one file alone. For callers that ask about a few
+ * addresses and need no other names.
  */
 #ifndef SNAP_ANALYZE_SYMBOL_FUNCTION_H
 #define SNAP_ANALYZE_SYMBOL_FUNCTION_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names, lines and inlined functions of Go code by the table that each Go program carries, for what
- * symbols and DWARF did not tell: stripped programs have neither.
+ * Names, lines and inlined functions of Go code by the table of each Go program. It is used where
+ * symbols and DWARF have no answer: stripped programs have neither.
  */
 #include "analyze/runtime/go/code.h"
 #include "analyze/symbol/symbolizer.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is special to one processor about calls that go through the GOT: the stubs of a PLT, calls
- * of them, and the relocations of their slots. By e_machine of the file, not by the machine that
- * this runs on. Knows no files: it is given bytes of code.
+ * The differences between processors in calls that go through the GOT: the stubs of a PLT, calls of
+ * them, and the relocations of their slots. The file's e_machine decides, not the machine that runs
+ * this code. Knows no files: it gets bytes of code.
  */
 #ifndef SNAP_ANALYZE_SYMBOL_MACHINE_H
 #define SNAP_ANALYZE_SYMBOL_MACHINE_H

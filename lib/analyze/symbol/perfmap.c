@@ -2,9 +2,9 @@
 /*
  * Perf maps: names that a JIT compiler wrote for its code, "START SIZE name" a line in hexadecimal.
  *
- * Streamed past the sorted addresses, never kept. Code is compiled again and memory used again:
- * a later line wins over an earlier one. Whether the file can be trusted was decided when it was
- * opened; that what it says makes no sense is expected all the same.
+ * A map is compared with the sorted addresses as it is read, and never kept. Code is compiled again
+ * and memory is used again, so a later line wins over an earlier one. The code that opened the file
+ * has decided whether to trust it; its contents may still make no sense.
  */
 #include "analyze/symbol/symbolizer.h"
 

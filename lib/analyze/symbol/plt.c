@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Stubs of the procedure linkage table: no symbol covers them, so they are named after what they
- * jump to, "puts@plt", as debuggers do.
+ * Stubs of the procedure linkage table. No symbol covers them, so they are named after their
+ * target, "puts@plt", as debuggers do.
  *
- * A stub jumps through a slot of the GOT, and the slot's relocation names a dynamic symbol.
- * What is special to a processor is in machine.c. The image itself is read, never its debug file,
+ * A stub jumps through a slot of the GOT, and the relocation of the slot names a dynamic symbol.
+ * machine.c has the differences between processors. Reads the image itself, never its debug file,
  * which has no code.
  */
 #include "analyze/symbol/machine.h"

@@ -2,8 +2,8 @@
 /*
  * The flow of symbolizing one file: see symbolize.h.
  *
- * Names first, from the best symbol table; DWARF is not touched when neither lines nor inlines are
- * wanted. What Go code is, its own table tells where these do not. Then the entries are put together.
+ * Names come first, from the best symbol table. DWARF is read only if lines or inlined functions
+ * are wanted. Go's own table names Go code that neither names. Then the entries are put together.
  */
 #include "analyze/dwarf/dwarf.h"
 #include "analyze/runtime/go/table.h"

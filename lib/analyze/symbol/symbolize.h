@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Symbolize: addresses of a file -> function, file, line, inline chain.
+ * Symbolize: addresses of a file -> function, file, line, inlined functions.
  *
- * Distinct addresses only, sorted, once per file: names in one pass over the symbol table, lines by
- * streaming the line programs of the needed units, inlines in one pass over the needed units. Knows
- * nothing of processes, threads or stacks.
+ * It gets distinct addresses, sorted, once for each file. It finds names in one pass over the
+ * symbol table, lines in one pass over the line programs of the needed units, and inlined functions
+ * in one pass over these units. Knows nothing of processes, threads or stacks.
  */
 #ifndef SNAP_ANALYZE_SYMBOL_SYMBOLIZE_H
 #define SNAP_ANALYZE_SYMBOL_SYMBOLIZE_H

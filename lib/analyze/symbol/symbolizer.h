@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files of this folder share: the symbolizer, what it knows of a file, and the hits, one
- * a query, that each source of names fills in turn.
+ * Shared by the files of this folder: the symbolizer, what it knows of a file, and the hits. There
+ * is one hit for each query, and each source of names fills in its part.
  */
 #ifndef SNAP_ANALYZE_SYMBOL_SYMBOLIZER_H
 #define SNAP_ANALYZE_SYMBOL_SYMBOLIZER_H

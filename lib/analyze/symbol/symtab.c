@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names from symbol tables: one pass over the table, in which each symbol is asked which of the
- * sorted addresses it covers. No table is built and nothing is sorted.
+ * Names from symbol tables: one pass over the table, in which each symbol is compared with the
+ * sorted addresses. No table is built and nothing is sorted.
  *
- * Of several symbols that cover an address the one that begins closest to it wins, then the better
- * kind; between equals the choice follows from the names alone, so it is the same in each run.
+ * If several symbols cover an address, the one that begins closest to it wins, then the better
+ * kind. Between equals the names alone decide, so the choice is the same in each run.
  */
 #include "analyze/elf/functions.h"
 #include "analyze/symbol/symbolizer.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Logical processes in the order of their tree: those with most tasks first, then by id. What the
- * options hide is left out, and what is below it moves up. How deep the tree is, a program decides:
- * nothing here recurses, and beyond some depth it is not nested any further.
+ * Logical processes in the order of their tree: those with most tasks first, then by id. A process
+ * that the options hide is left out, and its children move up. The program decides how deep the
+ * tree is, so nothing here recurses, and beyond some depth children are not nested any further.
  */
 #include "analyze/task/task.h"
 

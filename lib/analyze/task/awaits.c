@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Tasks that await each other -> their tree: below each task those that it awaits. Equal siblings
- * are one: a node is the tasks that would be one group, awaited by tasks of one node. So a thousand
- * workers below one gather() are one node, and so are all their children; a
- * task that several await stands below the first. Knows nothing of filters and of their order.
+ * are one node: the tasks that would be one group, awaited by tasks of one node. So a thousand
+ * workers below one gather() are one node, and so are all their children. A task that several tasks
+ * await is below the first. Knows nothing of filters and of their order.
  */
 #include "analyze/task/task.h"
 

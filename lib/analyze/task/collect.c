@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the runtimes of a process know, as the analysis goes on with it: managed frames become
- * records as machine frames are, tasks are distinguished by their frames, and threads that only
- * carry tasks are hidden. Knows nothing of names and labels' meaning.
+ * Takes what the runtimes of a process know into the analysis: managed frames become records as
+ * machine frames do, tasks are distinguished by their frames, and threads that only carry tasks are
+ * hidden. Knows nothing of the meaning of names and labels.
  */
 #include "analyze/task/task.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Filters of tasks: the words are those of threads (filter.h), states are the tasks' own, and a
- * task is idle, too, if its runtime says that it waits for work. In a snapshot that was read
- * without filters, tasks go from their stacks, and the tree of logical processes is made anew.
+ * Filters of tasks. The words are those of threads (filter.h), and the states are the tasks' own. A
+ * task is also idle if its runtime says that it waits for work. In a snapshot that was read without
+ * filters, tasks are removed from their stacks, and the tree of logical processes is made again.
  */
 #include "analyze/task/task.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Glue: what an interpreter does with the machine's stack between the functions that people wrote.
+ * Glue: frames of an interpreter between the functions that people wrote.
  *
- * In a merged stack the native frame right behind a run of managed ones is the loop that runs them;
- * it and the interpreter's own calls say nothing that the managed frames do not say. Knows no
- * runtime but by the names of functions that are the interpreters' own.
+ * In a merged stack the native frame right behind a run of managed ones is the loop that executes
+ * them. That frame and the interpreter's own calls add nothing to the managed frames. Knows
+ * runtimes only by the names of their own functions.
  */
 #ifndef SNAP_ANALYZE_TASK_GLUE_H
 #define SNAP_ANALYZE_TASK_GLUE_H

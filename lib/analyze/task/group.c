@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks -> stacks of the snapshot: as threads are grouped, by their stack and state, and by the
- * runtime's reason for a wait; in each logical process apart. Then the lines about the runtimes.
+ * Tasks -> stacks of the snapshot. They are grouped as threads are, by their stack and state, and
+ * by the runtime's reason for a wait; in each logical process separately. Then the lines about the
+ * runtimes.
  */
 #include "analyze/task/task.h"
 

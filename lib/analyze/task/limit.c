@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What tasks take in a report, and less of it: long texts are cut in their middle, then labels go,
- * at last tasks, the first ones stay. Counts what the JSON writes, escapes and all, as often as it
- * writes it. Knows no other process, and not how much is too much.
+ * Measures tasks in a report, and makes them smaller: long texts are cut in their middle, then
+ * labels are removed, and at last tasks; the first ones stay. Counts what the JSON writes, with
+ * escapes, as often as it writes it. Knows no other process, and not the limit.
  */
 #include "analyze/task/task.h"
 

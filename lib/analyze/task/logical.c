@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks -> logical processes, by the labels that name an id and a parent. Labels are a program's
- * own: ids may be missing, named by children alone, or go round in a circle. Knows nothing of
- * filters and of the order in which they are shown.
+ * Tasks -> logical processes, by the labels that name an id and a parent. The program chooses its
+ * labels: ids may be missing, may be named by children alone, or may form a circle. Knows nothing
+ * of filters and of the order of the result.
  */
 #include "analyze/task/task.h"
 

@@ -2,11 +2,11 @@
 /*
  * Managed frames among native ones.
  *
- * Of a thread: a run of managed frames stands where the native frame stands that runs it, the
- * interpreter's loop, which is found by where it lies in the stack or by its name. The loop and the
- * interpreter's own calls between them are left out, unless they are asked for. If a run has no
- * place, both stacks follow each other, and the stack says so. Of a task that stands in C: the
- * frames of its thread come first.
+ * A run of managed frames takes the place of the native frame that executes it. That is the
+ * interpreter's loop, which is found by its position in the stack or by its name. The loop and the
+ * interpreter's own calls between runs are left out, unless they are requested. If a run has no
+ * place, both stacks follow each other, and the stack says so. If a task is in C code, the frames
+ * of its thread come first.
  */
 #include "analyze/runtime/place.h"
 #include "analyze/task/glue.h"
