@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is special to one architecture: registers, the registers that rows follow, syscall names.
+ * The differences between processors: registers, the registers that rows follow, names of calls.
  *
- * Chosen by the capture, not by the machine: one of aarch64 is unwound on x86-64 as it is at home.
- * Knows registers and instructions that it is shown, and nothing of how a row or a caller is found.
+ * The capture chooses, not the machine: a capture of aarch64 is unwound on x86-64 as it is on
+ * aarch64. Knows registers and the instructions that it gets, and nothing of how a row or a caller
+ * is found.
  *
  * To add one: write unwind/arch_NAME.c with one struct snap_arch_ops and add it to the switch in
  * snap_arch_ops(); CONTRIBUTING.md ("A processor") has the other places.

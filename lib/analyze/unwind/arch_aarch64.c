@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is special to aarch64 on Linux: the layout of registers and of a signal frame, the registers
- * that rows follow, instructions, the names of system calls. Numbers of registers are those of
- * DWARF in the ABI (AADWARF64), instructions those of the Arm ARM (DDI 0487, C4 and C6). Knows
- * nothing of how a row is found.
+ * aarch64 on Linux: the layout of registers and of a signal frame, the registers that rows follow,
+ * instructions, the names of system calls. Numbers of registers are those of DWARF in the ABI
+ * (AADWARF64), instructions those of the Arm ARM (DDI 0487, C4 and C6). Knows nothing of how a row
+ * is found.
  *
  * A return address may be signed (FEAT_PAuth): paciasp, or pacibsp, puts a code into the bits above
- * the address before the function saves it. CFI tells so (DW_CFA_AARCH64_negate_ra_state), a frame
- * record does not; but no address has these bits, so they are taken off whatever CFI says.
+ * the address before the function saves it. CFI says so (DW_CFA_AARCH64_negate_ra_state), a frame
+ * record does not. But no address has these bits, so they are always removed.
  */
 #include "analyze/unwind/arch.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is special to x86-64 on Linux: the layout of NT_PRSTATUS and of a signal frame, the
- * registers that rows follow, what a call looks like, the names of system calls. Numbers of
- * registers are those of DWARF in the psABI. Knows nothing of how a row is found.
+ * x86-64 on Linux: the layout of NT_PRSTATUS and of a signal frame, the registers that rows follow,
+ * the form of a call, the names of system calls. Numbers of registers are those of DWARF in the
+ * psABI. Knows nothing of how a row is found.
  */
 #include "analyze/unwind/arch.h"
 

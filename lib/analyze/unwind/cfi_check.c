@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Looks at call frame information before libdw does: see cfi_check.h.
+ * Checks call frame information before libdw reads it: see cfi_check.h.
  *
- * Entries may begin wherever something points to: an entry to its CIE, the search table to an
- * entry. So the beginnings that a section has in order are marked, and nothing may point elsewhere.
- * A program is found as libdw finds it: by the search table in .eh_frame_hdr, entry for entry;
- * where there is none libdw reads all entries in turn, so all are looked through, once.
+ * A pointer can lead anywhere into a section: an entry points to its CIE, the search table to an
+ * entry. So the starts of the entries are marked by reading the section in order, and no pointer
+ * may lead elsewhere. A program is found as libdw finds it: by the search table in .eh_frame_hdr,
+ * entry for entry. Without that table libdw reads all entries in turn, so all are checked, once.
  */
 #include "analyze/unwind/cfi_check.h"
 

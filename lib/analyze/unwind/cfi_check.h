@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Call frame information, looked at before libdw gets it; and the header of .eh_frame.
+ * Checks call frame information before libdw gets it; and reads the header of .eh_frame.
  *
- * libdw runs a program of any length, and makes room for every register up to the highest that it
- * names, whatever its number, clears it, and copies all of it for each state that is remembered: a
- * handful of bytes costs gigabytes and seconds an address. So entries that are longer than any
- * compiler makes them, and programs that name more registers than any processor has, or remember
- * more states than any compiler does, are not shown to it; nor to libunwind, which keeps states, too.
- * Knows nothing of what programs mean.
+ * libdw runs a program of any length. It makes room for every register up to the highest that the
+ * program names, clears that room, and copies all of it for each state that is remembered. So a few
+ * bytes cost gigabytes, and seconds for an address. Therefore some entries are not given to it, nor
+ * to libunwind, which keeps states, too: entries longer than any compiler makes, programs that name
+ * more registers than any processor has, and programs that remember more states than any compiler
+ * does. Knows nothing of what programs mean.
  */
 #ifndef SNAP_ANALYZE_UNWIND_CFI_CHECK_H
 #define SNAP_ANALYZE_UNWIND_CFI_CHECK_H

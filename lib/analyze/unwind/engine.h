@@ -2,11 +2,11 @@
 /*
  * The two engines of libunwind, without its types.
  *
- * Over the copy (engine_libunwind.c): steps from registers through memory that a callback reads;
- * for what rows refuse, and alone with --engine=libunwind. And on a thread that stands still
- * (engine_ptrace.c): the reference, a test aid, entered by capture through its stop hook
- * (--engine=ptrace). Neither decides when it is asked (unwind.c, step.c; pipeline.c), and
- * neither knows names of functions.
+ * engine_libunwind.c works on the copy: it steps from registers through memory that a callback
+ * reads, where rows do not suffice, and for all frames with --engine=libunwind. engine_ptrace.c
+ * works on a stopped thread: it is the reference, for tests, and capture calls it through its stop
+ * hook (--engine=ptrace). unwind.c, step.c and pipeline.c decide which engine is used. Neither
+ * knows names of functions.
  */
 #ifndef SNAP_ANALYZE_UNWIND_ENGINE_H
 #define SNAP_ANALYZE_UNWIND_ENGINE_H

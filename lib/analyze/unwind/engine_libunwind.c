@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * libunwind over the copy: its remote interface with accessors of our own. See engine.h. The search
- * table of a file is checked before libunwind sees it, for libunwind 1.6.2 aborts on an unknown
- * encoding there; and the reads of one step are counted, for expressions and CFI may loop.
+ * table of a file is checked before libunwind reads it, as libunwind 1.6.2 aborts on an unknown
+ * encoding there. The reads of one step are counted, as expressions and CFI may loop.
  */
 #include "analyze/unwind/engine.h"
 

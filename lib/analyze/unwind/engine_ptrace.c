@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The reference: libunwind-ptrace's own accessors on a thread that stands still. See engine.h.
- * Slow, and run in the tracing process while the target is stopped; it knows nothing of copies or
- * rows, which is what makes it a reference.
+ * The reference: libunwind-ptrace's own accessors on a stopped thread. See engine.h. It is slow,
+ * and runs in the tracing process while the target is stopped. It knows nothing of copies or rows,
+ * so tests can compare the fast engine with it.
  */
 #include "analyze/unwind/engine.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Expression: a bounded evaluator of the DWARF expressions that occur in CFI.
+ * Expression: evaluates the DWARF expressions that occur in CFI.
  *
- * Every expression is hostile: stack depth and number of steps are capped, so a loop ends as
- * refused. Knows nothing of rows or of where the operations come from.
+ * Every expression is hostile: stack depth and number of steps have limits, so an endless loop is
+ * refused. Knows nothing of rows, or of where the operations come from.
  */
 #ifndef SNAP_ANALYZE_UNWIND_EXPRESSION_H
 #define SNAP_ANALYZE_UNWIND_EXPRESSION_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Rows of Go code, by the table of functions that each Go program carries: there is one where
- * symbols and debug information were removed, too, and it knows where Go switches stacks, of which
- * .debug_frame tells nothing. Knows nothing of stacks or processes.
+ * Rows of Go code, by the table of functions that each Go program has. The table is there even if
+ * symbols and debug information were removed. It also says where Go switches stacks, which
+ * .debug_frame does not. Knows nothing of stacks or processes.
  */
 #ifndef SNAP_ANALYZE_UNWIND_GO_H
 #define SNAP_ANALYZE_UNWIND_GO_H

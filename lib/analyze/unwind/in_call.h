@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Whether a thread is in the system call that its registers speak of. On aarch64 they keep the number
- * of a call that has ended, too; what they do not say the code does, in which the thread stands at
- * the instruction that makes the call. Does not know which call it is, nor what that waits for.
+ * Decides whether a thread is in the system call that its registers name. On aarch64 the registers
+ * keep the number of a call that has ended, too. There the code decides: the thread is in the call
+ * if its pc is at the instruction that makes the call. Does not know which call it is, nor what the
+ * call waits for.
  */
 #ifndef SNAP_ANALYZE_UNWIND_IN_CALL_H
 #define SNAP_ANALYZE_UNWIND_IN_CALL_H

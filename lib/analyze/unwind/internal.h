@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The inside of the unwinder, shared by unwind.c (threads, the hot path), step.c (all that is not
- * a simple row), no_cfi.c (code without rows) and sink.c (where pcs go). No other file includes it.
+ * Shared by the files of the unwinder: unwind.c (threads, the hot path), step.c (all that is not a
+ * simple row), no_cfi.c (code without rows) and sink.c (where pcs go). No other file includes it.
  */
 #ifndef SNAP_ANALYZE_UNWIND_INTERNAL_H
 #define SNAP_ANALYZE_UNWIND_INTERNAL_H

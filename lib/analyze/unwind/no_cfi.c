@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A step from code without call frame information: by its frame pointer, if it has one, else by
- * scanning the stack. Both are guesses, and the pc that they find says so.
+ * A step from code without call frame information: by its frame pointer, if it has one, otherwise
+ * by scanning the stack. Both are guesses, and the pc that they find is marked as one.
  *
  * The frame pointer is an ordinary register: in a function that does not set it up it belongs to
- * some frame further out, and following it would leave callers out. So the code must be seen to set
- * it up. Code that cannot be read (made at run time, or its file is gone) is believed to, as most
- * of it does.
+ * some frame further out, and following it would leave callers out. So it is followed only if the
+ * code sets it up. Code that cannot be read (made at run time, or its file is gone) is assumed to,
+ * as most of it does.
  *
  * With a link register the return address of a function that has made no call yet may still be
- * there, and it is put on the stack together with the frame pointer, as a frame record at the low
- * end of the frame: where the caller's stack pointer is, the record does not tell. The code that
- * wrote it does, or the caller's CFI, which says where in its frame the caller's own record lies
- * (AAPCS64, 6.4.6).
+ * there. It is put on the stack together with the frame pointer, as a frame record at the low end
+ * of the frame. The record does not contain the caller's stack pointer. The code that wrote it
+ * does, or the caller's CFI, which says where in its frame the caller's own record lies (AAPCS64,
+ * 6.4.6).
  *
- * Else the return address is the first word of the stack that a call of this function can have
- * pushed. Old return addresses lie between the words of a frame, so it must follow a call
- * instruction, and where that names its target it must be this callee.
+ * Otherwise the return address is the first word of the stack that a call of this function can have
+ * pushed. Old return addresses lie between the words of a frame. So the word must follow a call
+ * instruction, and if that instruction names its target, it must be this function.
  */
 #include "analyze/unwind/internal.h"
 

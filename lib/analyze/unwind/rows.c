@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Rows of a file: libdw's CFI functions asked once an address; see rows.h. What is kept is capped:
- * a hostile stack can name as many addresses as it has words.
+ * Rows of a file: libdw's CFI functions, called once for an address; see rows.h. The number of rows
+ * that are kept is limited: a hostile stack can name as many addresses as it has words.
  */
 #include "analyze/unwind/rows.h"
 

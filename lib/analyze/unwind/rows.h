@@ -2,9 +2,9 @@
 /*
  * Rows: what CFI says about one address of one file, in a form that is quick to apply.
  *
- * Computed once an address by libdw from .eh_frame or .debug_frame (which may be in a separate
- * debug file), of Go code from its own table, kept with the file for all processes that map it.
- * Knows nothing of stacks or processes.
+ * A row is computed once for an address: by libdw from .eh_frame or .debug_frame (which may be in a
+ * separate debug file), for Go code from Go's own table. It is kept with the file, for all
+ * processes that map the file. Knows nothing of stacks or processes.
  */
 #ifndef SNAP_ANALYZE_UNWIND_ROWS_H
 #define SNAP_ANALYZE_UNWIND_ROWS_H

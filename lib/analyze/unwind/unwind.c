@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Unwind: threads one after the other over their copied stacks; see unwind.h. Here are the cache of
- * rows by pc and the hot path, which is all that 99 % of frames need; step.c has the rest.
+ * Unwind: threads one after the other over their copied stacks; see unwind.h. This file has the
+ * cache of rows by pc and the hot path, which suffices for 99 % of frames; step.c has the rest.
  */
 #include "analyze/unwind/internal.h"
 #include "base/buffer.h"

@@ -2,10 +2,10 @@
 /*
  * Unwind: registers and copied stack bytes -> return addresses.
  *
- * Rows by pc from libdw's CFI (rows.c) on the hot path, libunwind over the copy for what rows
- * refuse, frame pointers where there is no CFI. Sees the target through the thread's bytes and the
- * modules; knows nothing of names. Several unwinders may use one set of modules, one after the
- * other: what is kept of its files is the set's.
+ * The hot path uses rows of libdw's CFI by pc (rows.c). libunwind works on the copy where a row
+ * does not suffice, and frame pointers are followed where there is no CFI. Reads the thread's bytes
+ * and the modules; knows nothing of names. Several unwinders may use one set of modules, one after
+ * the other: what they keep of its files belongs to the set.
  */
 #ifndef SNAP_ANALYZE_UNWIND_UNWIND_H
 #define SNAP_ANALYZE_UNWIND_UNWIND_H
