@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What callers called, each return address once. A tail jump takes a function's frame away, and the
- * one that it went to often has no name; but what its caller asked for is in the caller's file.
+ * The functions that callers called, each return address once. A tail jump removes a function's
+ * frame, and the function that it went to often has no name. But the call is in the caller's file,
+ * and names the first function.
  */
 #include "analyze/symbol/function.h"
 #include "analyze/wait/futex.h"

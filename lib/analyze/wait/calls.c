@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Calls: reading what the capture has of a waiter, and new waits: see waiter.h. */
+/* Reads what the capture has of a waiter, and makes new waits: see waiter.h. */
 #include "analyze/wait/waiter.h"
 
 #include "base/bsearch.h"

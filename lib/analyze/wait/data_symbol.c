@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What lies at the address of a lock: a variable of a file, else the heap, the stack of a thread or
- * a place in a mapped file. The addresses of one file are looked up together, each once.
+ * Names the address of a lock: a variable of a file, or else the heap, the stack of a thread or a
+ * place in a mapped file. The addresses of one file are looked up together, each once.
  */
 #include "analyze/wait/waiter.h"
 #include "base/bsearch.h"

@@ -2,9 +2,9 @@
 /*
  * Edges: the threads of which one must act, so that a waiter goes on: see waiter.h.
  *
- * Those of pipes, sockets, children and file locks are sets of processes, which the explanation of
- * the wait has set; here come those to owners. Conditions, semaphores, signals, times, epolls:
- * an unknown thread may act.
+ * The edges of pipes, sockets, children and file locks lead to sets of processes, which the
+ * explanation of the wait has set. This file adds the edges to owners. Conditions, semaphores,
+ * signals, times and epolls have none: an unknown thread may act.
  */
 #include "analyze/wait/waiter.h"
 

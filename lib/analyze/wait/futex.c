@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Futexes: the call taken apart, and the order in which it is explained: by names of the C library
- * first, by data second; what neither tells stays a futex.
+ * Futexes: takes the call apart, and has the order in which it is explained: by names of the C
+ * library first, by data second. If neither explains it, it stays a futex.
  */
 #include "analyze/wait/futex.h"
 

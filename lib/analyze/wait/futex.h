@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files about futexes share: the call, taken apart, and what names say of it.
+ * Shared by the files about futexes: the parts of the call, and what names say of it.
  *
  *     names     (frames inside the C library -> which of its functions waits)     names.c, callee.c
  *     object    (that, and words of memory -> mutex, condition, … and its start)  glibc.c, musl.c,

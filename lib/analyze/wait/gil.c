@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * CPython's global interpreter lock: a condition of glibc's with a timeout, on which take_gil()
- * waits, behind the words that name the lock's last holder and say whether it is held. Layout:
- * struct _gil_runtime_state of Include/internal/pycore_gil.h, 3.8 to 3.14.
+ * CPython's global interpreter lock: a condition of glibc with a timeout, on which take_gil()
+ * waits. It lies behind the words that name the last holder of the lock and say whether it is held.
+ * Layout: struct _gil_runtime_state of Include/internal/pycore_gil.h, 3.8 to 3.14.
  */
 #include "analyze/wait/futex.h"
 #include "base/text.h"

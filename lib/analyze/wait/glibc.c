@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Objects of glibc on x86-64: where each begins, seen from the word that is waited on, and what its
- * words say. Layouts: sysdeps/nptl/bits/struct_mutex.h, struct_rwlock.h, thread-shared-types.h and
- * sysdeps/nptl/internaltypes.h of glibc 2.36, and 2.41 for conditions.
+ * Objects of glibc on x86-64: where each begins, relative to the word of the wait, and the meaning
+ * of its words. Layouts: sysdeps/nptl/bits/struct_mutex.h, struct_rwlock.h, thread-shared-types.h
+ * and sysdeps/nptl/internaltypes.h of glibc 2.36, and 2.41 for conditions.
  */
 #include "analyze/wait/futex.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Stacks that hold the address of a lock that keeps no owner: the holder of a guard has a pointer
- * to the lock there. Old words stand on stacks, too, so it is a hint, and no edge of anything.
+ * Finds stacks that have the address of a lock that keeps no owner: the holder of a guard has a
+ * pointer to the lock there. Stacks have old words, too, so this is a hint, and no edge.
  *
- * All addresses of a process are looked for in one walk over its stacks.
+ * One walk over the stacks of a process searches for all addresses.
  */
 #include "analyze/wait/waiter.h"
 #include "base/bsearch.h"

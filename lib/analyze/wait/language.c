@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Locks that languages and libraries make of futexes themselves, without the C library's: the
- * functions between the system call and the program's own identify them. None of them keeps
- * its owner.
+ * Locks that languages and libraries make of futexes themselves, without the C library. The
+ * functions between the system call and the program's own functions identify them. None of them
+ * keeps its owner.
  */
 #include "analyze/wait/futex.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What waits take in a report, and less of it: long texts are cut, then lists of processes at the
- * other end to their first one, at last waits of threads are left out, those of the first thread of
- * each group last. Counts what the JSON writes, escapes and all, as often as it writes it. Knows no
- * other process, and not how much is too much.
+ * Measures waits in a report, and makes them smaller. Long texts are cut, then lists of processes
+ * at the other end are cut to their first one, and at last waits of threads are left out; the wait
+ * of each group's first thread is left out last. Counts what the JSON writes, with escapes, as
+ * often as it writes it. Knows no other process, and not the limit.
  */
 #include "analyze/wait/wait.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Monitors of Java: the runtime itself says which thread waits for which, and its owner. The thread
- * stands in a futex that is its own, and wakes up from time to time to look again: no timeout ends
- * the wait.
+ * Monitors of Java: the runtime itself says which thread waits for which monitor, and its owner.
+ * The thread is in a futex of its own, and wakes up from time to time to check again: no timeout
+ * ends the wait.
  */
 #include "analyze/wait/futex.h"
 #include "base/bsearch.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which function of the C library waits, by the frames inside of it, from the innermost outwards,
- * and where one of them has no name also by what its caller called. Frames of other modules do not
- * count: a program may call its own functions as it likes. Knows no memory.
+ * Finds the function of the C library that waits, by the frames inside of it, from the innermost
+ * outwards. If one of them has no name, it also uses what the caller called. Frames of other
+ * modules do not count: a program may choose the names of its functions. Knows no memory.
  */
 #include "analyze/classify.h"
 #include "analyze/wait/futex.h"

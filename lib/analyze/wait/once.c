@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The thread that runs what others wait to be run once: the object has no owner, but its address
- * stands on the stack of the thread that is inside. Only a thread that stands in such a function
- * itself counts, and only if there is no other one.
+ * Finds the thread that runs a function that others wait for to be run once. The object has no
+ * owner, but its address is on the stack of the thread that is inside. Only a thread that is in
+ * such a function itself counts, and only if there is no other one.
  */
 #include "analyze/wait/futex.h"
 

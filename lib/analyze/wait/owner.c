@@ -2,9 +2,9 @@
 /*
  * Owners: which thread a word of an object means, and how sure that is.
  *
- * A number in private memory is a thread of the same process, as that numbers it, and no other;
- * in shared memory it is a thread of the processes that map the same place of the same file. Words
- * lie: a thread that is not found is no owner, and the reason is recorded.
+ * In private memory the number means a thread of the same process, in its own numbering. In shared
+ * memory it means a thread of a process that maps the same place of the same file. Words can be
+ * wrong: a thread that is not found is no owner, and the reason is recorded.
  */
 #include "analyze/wait/futex.h"
 #include "base/bsearch.h"

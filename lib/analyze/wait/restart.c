@@ -3,9 +3,9 @@
  * Calls that a stop has interrupted: see waiter.h.
  *
  * restart_syscall(2) hides which call goes on: a wait with a relative timeout, one of four. Its
- * arguments stay where they were. These say which it was, in this order: the instruction before
- * the system call, the stack where that is of glibc's common function, the function on top of the
- * stack, the function of the kernel that it sleeps in.
+ * arguments stay where they were. These sources give the call, in this order: the instruction
+ * before the system call, the stack where the instruction is in glibc's common function, the
+ * function on top of the stack, and the function of the kernel that the thread sleeps in.
  */
 #include "analyze/wait/waiter.h"
 

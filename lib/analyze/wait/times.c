@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Timeouts: until when a call waits at most: see waiter.h. Knows clocks, and no objects. */
+/* Timeouts: the latest time at which a call returns: see waiter.h. Knows clocks, and no objects. */
 #include "analyze/wait/waiter.h"
 
 #include <time.h>

@@ -2,16 +2,16 @@
 /*
  * Waits: what each thread of a capture waits for, its holder, and what follows from both.
  *
- *     call     (registers -> the call and its arguments; whose frames name it)   calls.c, names.c
- *     object   (a futex and its words -> mutex, condition, …)                    futex.c, glibc.c, …
- *              (a descriptor, a child, a signal … -> the same)                   kernel/
- *     owner    (tid, thread pointer -> a thread of the report; how sure)         owner.c
- *     edges (threads of which one must act; peers across processes)                    edges.c
- *     graph (deadlocks, blockers, what is contended)                   graph/
- *     limit    (less of them, where that is too much)                            limit.c
+ *     call    (registers -> the call and its arguments; frames that name it)   calls.c, names.c
+ *     object  (a futex and its words -> mutex, condition, …)                   futex.c, glibc.c, …
+ *             (a descriptor, a child, a signal … -> the same)                  kernel/
+ *     owner   (tid, thread pointer -> a thread of the report; how sure)        owner.c
+ *     edges   (threads of which one must act; peers across processes)          edges.c
+ *     graph   (deadlocks, blockers, contended objects)                         graph/
+ *     limit   (fewer of them, where there are too many)                        limit.c
  *
- * Names come first, data second (names count in modules of a C library alone). Knows no process
- * that runs: what the capture has not is unknown, and said.
+ * Names come first, data second; names count in modules of a C library alone. Knows no running
+ * process: what the capture does not have is unknown, and the report says so.
  */
 #ifndef SNAP_ANALYZE_WAIT_WAIT_H
 #define SNAP_ANALYZE_WAIT_WAIT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files of this folder, of kernel/ and of graph/ share: waiters, how they are found, and
- * what each step does for the others. See wait.h for the order of steps.
+ * Shared by the files of this folder, of kernel/ and of graph/: waiters, how they are found, and
+ * what each step provides to the others. See wait.h for the order of steps.
  */
 #ifndef SNAP_ANALYZE_WAIT_WAITER_H
 #define SNAP_ANALYZE_WAIT_WAITER_H

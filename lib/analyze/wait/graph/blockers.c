@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Blockers: struct snap_blocker of model/wait/wait.h. From each thread that waits for a lock its
- * owner is followed, and the owner of what that one waits for, up to a thread that waits for no
- * lock, or to an owner that will never come. Each thread is followed once, whatever stands behind
- * it.
+ * Blockers: struct snap_blocker of model/wait/wait.h. From each thread that waits for a lock, the
+ * walk goes to the owner, and on to the owner of the lock that this one waits for. It ends at a
+ * thread that waits for no lock, or at an owner that will never act. Each thread is visited once,
+ * however many wait behind it.
  */
 #include "analyze/wait/graph/deadlock.h"
 

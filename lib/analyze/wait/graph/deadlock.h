@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Deadlocks and the facts about their threads, inside this folder. Knows no objects. */
+/* Deadlocks and the facts about their threads, for this folder only. Knows no objects. */
 #ifndef SNAP_ANALYZE_WAIT_GRAPH_DEADLOCK_H
 #define SNAP_ANALYZE_WAIT_GRAPH_DEADLOCK_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Where threads stand that others wait for, and which waits a group has in common: see wait.h.
+ * Finds the functions that threads are in which others wait for, and the waits that a group has in
+ * common: see wait.h.
  *
- * A thread stands in the innermost function that is no system code: a thread that holds a lock
- * "runs in charge_order", not in memcpy and not in the function it was started with.
+ * A thread is in the innermost function that is no system code: a thread that holds a lock "runs in
+ * charge_order", not in memcpy and not in the function it was started with.
  */
 #include "analyze/wait/graph/deadlock.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * See stuck.h. First those are taken out that can go on, each once, along the edges backwards; then
- * Tarjan's algorithm finds the components of the rest, with a stack of its own in place of
- * recursion: chains of threads are as long as a target likes.
+ * See stuck.h. First the nodes that can go on are removed, each once, along the edges backwards.
+ * Then Tarjan's algorithm finds the components of the rest, with a stack of its own in place of
+ * recursion: a target decides how long a chain of threads is.
  */
 #include "analyze/wait/graph/stuck.h"
 

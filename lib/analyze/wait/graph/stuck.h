@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which nodes of a graph can never go on, and which of them hold up each other.
+ * Finds nodes of a graph that can never go on, and those of them that hold each other up.
  *
- * A node goes on as soon as one of those that it points to does, or an unknown thread acts. So
- * nodes that are known to depend on no other are stuck if all that they point to are, a node that
- * points to none included. What is stuck falls into components: a cycle is one in which each
- * reaches each, itself included; a node in none leads to one, or to a node that points to none.
+ * A node goes on as soon as one of the nodes that it points to does, or an unknown thread acts. So
+ * a node that depends only on known nodes is stuck if all of these are stuck. A node that points to
+ * none is stuck. Stuck nodes fall into components. A component is a cycle if each of its nodes
+ * reaches each, itself included. Every other stuck node leads to a cycle, or to a node that points
+ * to none.
  *
  * A pure function of plain arrays: linear in time and memory, no recursion. Knows nothing of
  * threads.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Children: which ones a thread waits for, in wait4(2), waitid(2), and vfork(2): see kernel.h. */
+/* Children that a thread waits for, in wait4(2), waitid(2), and vfork(2): see kernel.h. */
 #include "analyze/wait/kernel/kernel.h"
 
 enum { ID_ALL, ID_PID, ID_GROUP, ID_PIDFD }; /* idtype_t of waitid(2) */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Crowds: the processes at the other end of something, once for all that wait for it: see kernel.h.
+ * Crowds: the processes at the other end of an object, found once for all waiters: see kernel.h.
  *
- * A crowd has as many processes as the facts have ends, so all of them together take no more room
+ * A crowd has as many processes as the facts have ends, so all crowds together take no more room
  * than the facts. A waiter gets the first parties and one edge to a set.
  */
 #include "analyze/wait/kernel/kernel.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Reading and writing: what the descriptor of a call leads to: see kernel.h. Sockets are in
- * sockets.c. The other end of a pipe is each process that has it open, the own process's other
+ * Reading and writing: the object that the descriptor of a call leads to: see kernel.h. Sockets are
+ * in sockets.c. The other end of a pipe is each process that has it open, the own process's other
  * threads included.
  */
 #include "analyze/wait/kernel/kernel.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waits for what the kernel manages: descriptors, children, signals, times, stops. (Futexes, whose
- * objects lie in the process's memory, are in the folder above.)
+ * Waits for things that the kernel manages: descriptors, children, signals, times, stops. (The
+ * objects of futexes lie in the process's memory; the folder above has them.)
  *
  *     explain.c        which of the others knows a call
  *     descriptors.c    read, write: what a descriptor leads to
@@ -15,7 +15,7 @@
  *     crowds.c         processes at the other end
  *     lookup.c         facts of the capture by their keys
  *
- * All take what the capture says, and nothing else; what it has not is unknown.
+ * All use the facts of the capture alone. A fact that it does not have is unknown.
  */
 #ifndef SNAP_ANALYZE_WAIT_KERNEL_KERNEL_H
 #define SNAP_ANALYZE_WAIT_KERNEL_KERNEL_H

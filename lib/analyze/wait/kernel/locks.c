@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * File locks: the holder of what a thread waits for, in flock(2) and fcntl(2): see kernel.h.
+ * File locks: the holders of a lock that a thread waits for in flock(2) and fcntl(2): see kernel.h.
  *
- * /proc/locks has the waiter below the holder, with its number, but the pid there is of the process
- * that took the lock: of flock and OFD the true holders are those whose fdinfo shows it
- * (proc_locks(5)). Where the table was not read to its end, each process that is shown to hold a
- * conflicting lock is a holder.
+ * /proc/locks lists a waiter below its holder, with the holder's number, but the pid there is that
+ * of the process that took the lock. The true holders of flock and OFD locks are the processes
+ * whose fdinfo shows the lock (proc_locks(5)). If the table was not read to its end, each process
+ * whose fdinfo shows a conflicting lock is a holder.
  */
 #include "analyze/wait/kernel/kernel.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Facts by their keys: see kernel.h. Orders are made once, and only when needed: most reports
- * have no connection on the same host, and no file lock. They are searched by halving, as names
- * and addresses are the target's to choose, and a table of hashes is not safe against those.
+ * Facts by their keys: see kernel.h. Sorted orders are made once, and only when needed: most
+ * reports have no connection on the same host, and no file lock. They are searched by halving. The
+ * target chooses names and addresses, and a hash table is not safe against chosen keys.
  */
 #include "analyze/wait/kernel/kernel.h"
 

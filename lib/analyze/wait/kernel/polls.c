@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * poll, select and epoll: how many of which descriptors are watched: see kernel.h. An epoll in an
- * epoll is a descriptor like others, and is not followed.
+ * poll, select and epoll: the descriptors that they watch, by kind and number: see kernel.h. An
+ * epoll in an epoll is a descriptor like others, and is not followed.
  */
 #include "analyze/wait/kernel/kernel.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * System V and POSIX message queues, sets of semaphores, io_uring and aio: see kernel.h. The last
- * user of a System V queue is a hint, and no more: every process may use it. An id means a queue in
+ * user of a System V queue is only a hint, because every process may use it. An id means a queue in
  * the waiter's namespace, and another one elsewhere.
  */
 #include "analyze/wait/kernel/kernel.h"

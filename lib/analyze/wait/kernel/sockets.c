@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Sockets: addresses, queues, and the process at the other end: see kernel.h. Peers on other hosts
- * are addresses alone. Names of unix sockets are raw bytes; nothing is ever looked up.
+ * are addresses alone. Names of unix sockets are raw bytes; no name is ever resolved.
  */
 #include "analyze/wait/kernel/kernel.h"
 

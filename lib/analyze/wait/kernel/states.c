@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What holds a thread whatever its call is, by its state and the kernel's function that it sleeps
- * in: stopped, traced, frozen, a page that does not come, a disk; and calls that name a path: see
- * kernel.h.
+ * Waits that do not depend on the call, by the state of the thread and the kernel function that it
+ * sleeps in: stopped, traced, frozen, a page that does not arrive, a disk. Also calls that name a
+ * path: see kernel.h.
  */
 #include "analyze/wait/kernel/kernel.h"
 
