@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From two looks at the same programs to what changed between them (model/diff/diff.h).
+ * Compares two snapshots or recordings of the same programs (the result: model/diff/diff.h).
  *
- * Groups are compared by their ids, threads and processes by their numbers: pid and start, which
- * survive that a pid is given out again, and mean something on one boot of one host alone. Where a
- * recording is among the two, less than half a thread and a hundredth of all samples is noise.
- * Pure: knows nothing of files and formats.
+ * Groups are compared by their ids, threads and processes by pid and start time. A pid and a start
+ * identify a process even if the pid is used again, but only on one boot of one host. If one of the
+ * two is a recording, less than half a thread, and less than a hundredth of all samples, counts as
+ * noise. Pure: knows nothing of files and formats.
  */
 #ifndef SNAP_DIFF_DIFF_H
 #define SNAP_DIFF_DIFF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Functions of two recordings, and their shares of the samples: see parts.h. Threads that run and
- * those that wait are separate, as a few that compute would be lost among a hundred that sleep.
+ * Functions of two recordings, and their shares of the samples: see parts.h. Running and waiting
+ * threads are separate, as a few that compute would be lost among a hundred that sleep.
  */
 #include "diff/parts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The parts of a diff, see diff.h; for the files of this folder only. Each compares one subject in both
- * looks, and knows nothing of the others; diff.c has their order. False: no memory.
+ * The parts of a diff, see diff.h; for the files of this folder only. Each compares one subject,
+ * and knows nothing of the others; diff.c has their order. They return false if memory is short.
  */
 #ifndef SNAP_DIFF_PARTS_H
 #define SNAP_DIFF_PARTS_H

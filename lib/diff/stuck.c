@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Threads that did not go on between two snapshots: blocked in the same stack in both, and not run
- * in between but for what our own stop made them run: see parts.h.
+ * in between, except for the runs that our own stop causes: see parts.h.
  */
 #include "diff/parts.h"
 

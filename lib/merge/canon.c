@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The one form of what merged documents hold: see canon.h. */
+/* Writes parts of merged documents in their one form: see canon.h. */
 #include "merge/canon.h"
 
 #include "base/escape.h"

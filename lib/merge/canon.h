@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Parts of a document written anew in the one form of merged documents: a blank behind commas and
- * colons, strings escaped as everything from a target is. Knows nothing of what the parts mean.
+ * Writes parts of a document again in the one form of merged documents: a blank behind commas and
+ * colons, and strings escaped like all text of a target. Knows nothing of what the parts mean.
  */
 #ifndef SNAP_MERGE_CANON_H
 #define SNAP_MERGE_CANON_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Documents and their readers, made and released, and sets of hosts as text: see document.h. */
+/*
+ * Makes and releases documents and their readers, and reads sets of hosts from text: see
+ * document.h.
+ */
 #include "merge/document.h"
 
 #include "merge/reader.h"

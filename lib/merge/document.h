@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One document, read and checked as a whole before anything of it counts: of a snapshot, or of what
- * was merged before, which is the same with many hosts.
+ * One document, which is read and checked as a whole before anything of it counts. It is of a
+ * snapshot, or of an earlier merge, which has the same form with many hosts.
  *
- * What the groups need of it is written anew in one form, so that equal stacks are equal bytes:
- * known keys in our order, addresses left out. All else are spans of the document, which must stay
- * in memory as long. Knows nothing of other documents.
+ * The parts that the groups need are written again in one form, so that equal stacks are equal
+ * bytes: known keys in a fixed order, without addresses. All other parts are spans of the document,
+ * which must stay in memory as long. Knows nothing of other documents.
  */
 #ifndef SNAP_MERGE_DOCUMENT_H
 #define SNAP_MERGE_DOCUMENT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Entries of a stack, written anew: see reader.h. Addresses are left out, as they differ from
- * process to process; where nothing else tells a frame from others they stay.
+ * Entries of a stack, written again in one form: see reader.h. Addresses are left out, as they
+ * differ from process to process. They stay only if nothing else distinguishes a frame from others.
  */
 #include "merge/reader.h"
 

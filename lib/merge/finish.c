@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a merger holds as a value in its total order: see merger.h. */
+/* The contents of a merger as a value in its total order: see merger.h. */
 #include "merge/state.h"
 
 #include "base/bsearch.h"

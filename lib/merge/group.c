@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Groups of a merger: see state.h. Each property has its operation, none of which looks at the
- * order in which documents come.
+ * Groups of a merger: see state.h. Each property has its operation. None of them depends on the
+ * order in which documents arrive.
  */
 #include "merge/state.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * All documents of a descriptor into a merger: a document that cannot be taken is reported and
+ * Reads all documents of a descriptor into a merger. A document that cannot be read is reported and
  * skipped, and the next ones are read. Knows nothing of what is in a document, nor of how it is
  * added.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Merges documents: what they hold is added to what is there, group by group.
+ * Merges documents: adds their contents to what is there, group by group.
  *
- * All that is kept of several is kept by an operation that is associative and commutative: sums of
- * counts, unions of sets, the smallest of a total order, what all agree on. So the result depends
- * on the set of documents alone, and what was merged is an input as any. That sums stay right a
- * document must count once: the list of documents is kept for it. Knows nothing of files.
+ * Each property is combined by an operation that is associative and commutative: sums of counts,
+ * unions of sets, the smallest of a total order, what all agree on. So the result depends only on
+ * the set of documents, and a result can be merged again. A sum is right only if each document
+ * counts once, so the list of documents is kept. Knows nothing of files.
  */
 #ifndef SNAP_MERGE_MERGER_H
 #define SNAP_MERGE_MERGER_H

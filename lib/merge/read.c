@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * From tokens to a document: see document.h. Each open object has a frame, which knows its kind and
- * has the values of its fields until it ends; what an object means is decided then, so the order of
- * keys does not matter. Knows the shapes of shapes.h; stacks are stack.c.
+ * keeps the values of its fields until it ends. Only then its meaning is decided, so the order of
+ * keys does not matter. Knows the shapes of shapes.h; stacks are in stack.c.
  */
 #include "merge/reader.h"
 

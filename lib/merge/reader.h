@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files share that read a document (document.h): read.c has the walk over its tokens,
- * stack.c and entry.c what becomes of stacks.
+ * Shared by the files that read a document (document.h): read.c walks over its tokens, stack.c and
+ * entry.c handle stacks.
  */
 #ifndef SNAP_MERGE_READER_H
 #define SNAP_MERGE_READER_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The tables of shapes.h; keys stand in the order in which our documents have them. */
+/* The tables of shapes.h; keys are in the order in which our documents have them. */
 #include "merge/shapes.h"
 
 #include "base/cleanup.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What stands where in a document: for each kind of object the keys that are read, and of each what
- * it must be. Keys that are not listed are left alone, as others than we may write them. Tables alone:
- * read.c, stack.c and entry.c know what a value means and what becomes of it.
+ * Where values are in a document: for each kind of object the keys that are read, and the type that
+ * each must have. Other keys are ignored, as other programs may write them. These are tables alone:
+ * read.c, stack.c and entry.c know what a value means and what is done with it.
  */
 #ifndef SNAP_MERGE_SHAPES_H
 #define SNAP_MERGE_SHAPES_H

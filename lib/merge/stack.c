@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Stacks of a snapshot, and groups of what was merged, while they are read: see reader.h. */
+/* Stacks of a snapshot, and groups of a merged document, while they are read: see reader.h. */
 #include "merge/reader.h"
 
 #include "base/bsearch.h"

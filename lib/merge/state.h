@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a merger holds, for the files that add to it (merger.c, group.c) and read it (finish.c).
- * Hosts and modules have the numbers in which they came; in the result finish.c sorts them. Knows
- * nothing of files, nor of how a document is read.
+ * The data of a merger, for the files that add to it (merger.c, group.c) and read it (finish.c).
+ * Hosts and modules are numbered in the order of their arrival; finish.c sorts them in the result.
+ * Knows nothing of files, nor of how a document is read.
  */
 #ifndef SNAP_MERGE_STATE_H
 #define SNAP_MERGE_STATE_H

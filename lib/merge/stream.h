@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Bytes of a descriptor, cut where documents begin: at lines that begin with {"schema", which no
- * line inside a document does. One such piece is in memory at a time. It may hold several documents
- * all the same, or none. Knows nothing of JSON.
+ * Bytes of a descriptor, cut where documents begin: at lines that begin with {"schema". No line
+ * inside a document does so. One such piece is in memory at a time. It may still hold several
+ * documents, or none. Knows nothing of JSON.
  */
 #ifndef SNAP_MERGE_STREAM_H
 #define SNAP_MERGE_STREAM_H
