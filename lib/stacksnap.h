@@ -93,6 +93,22 @@ void stacksnap_options_set_cancel(struct stacksnap_options *options, const volat
  * flag. */
 unsigned stacksnap_options_timeout_ms(const struct stacksnap_options *options);
 
+/*
+ * Keeps a trace from now on of what happens to threads with these options: how each was copied, and
+ * what has cut its stack. Of all threads, or of up to 64. INVALID: of more. OS: there is no memory.
+ */
+struct stacksnap_error *stacksnap_options_set_trace(struct stacksnap_options *options,
+						    const pid_t *tids, size_t count);
+/*
+ * The next event of the trace, in the order of time, as a line of ASCII without a newline; 0 past
+ * the last. *cursor begins with 0. It counts all events, also the old ones that newer events have
+ * replaced, which it passes over. *kind_ret: 0 if nothing is wrong, else the number of this kind of
+ * event.
+ */
+int stacksnap_options_next_trace(const struct stacksnap_options *options,
+				 unsigned long long *cursor, pid_t *tid_ret, unsigned *kind_ret,
+				 char *text, size_t size);
+
 /* Called with one line of text while a download runs, NULL at its end; NULL: no calls (default). */
 void stacksnap_options_set_progress(struct stacksnap_options *options,
 				    void (*progress)(void *context, const char *text),

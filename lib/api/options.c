@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { MAX_TEXT = 4096 }; /* bytes of a value: a path, a list */
 
@@ -64,6 +65,8 @@ void snap_options_deinit(struct snap_options *options)
 	free(options->debug_dirs);
 	free(options->group_labels);
 	snap_arena_deinit(&options->arena);
+	if (options->trace)
+		munmap(options->trace, sizeof(*options->trace));
 	*options = (struct snap_options){ 0 };
 }
 

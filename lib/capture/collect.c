@@ -106,8 +106,8 @@ static void explain_trouble(const struct snap_options *options, struct snap_capt
 	}
 }
 
-static void warn_of_threads(struct snap_capture *capture, const struct snap_process *process,
-			    const struct snap_traced *traced)
+static void warn_of_threads(const struct snap_options *options, struct snap_capture *capture,
+			    const struct snap_process *process, const struct snap_traced *traced)
 {
 	size_t not_stopped = 0, unread = 0;
 	bool stacks_missing = false;
@@ -115,6 +115,8 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
 
+		if (thread->result <= SNAP_THREAD_NOT_STOPPED && !thread->stack_size)
+			snap_trace(options->trace, thread->tid, SNAP_TRACE_MISSED, NULL);
 		stacks_missing |= thread->result == SNAP_THREAD_COPIED && thread->stack_unreadable;
 		if (thread->result != SNAP_THREAD_VANISHED && !thread->name &&
 		    ++unread <= MOST_THREAD_WARNINGS)
@@ -218,7 +220,7 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 		capture->stop_duration_ns = traced->alone_ns;
 	collect_threads(process, traced);
 	explain_trouble(options, capture, process, stop, traced);
-	warn_of_threads(capture, process, traced);
+	warn_of_threads(options, capture, process, traced);
 }
 
 /*

@@ -327,6 +327,8 @@ static struct stacksnap_error *keep_copy(struct snap_nostop *nostop, const struc
 	ret->stack_unreadable = copy->stack_unreadable;
 	ret->stack = keep_stack(nostop, copy->stack, &ret->stack_size);
 	ret->stack_limited = copy->stack_limited || ret->stack_size < copy->stack_size;
+	if (ret->stack_size < copy->stack_size)
+		snap_trace(nostop->options->trace, ret->tid, SNAP_TRACE_MEMORY, NULL);
 	ret->stack2_address = copy->stack2_address;
 	ret->stack2_size = copy->stack2_size;
 	if (copy->stack2_size)

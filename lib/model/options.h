@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "model/trace/trace.h"
 #include "model/wait/watch_rules.h"
 
 #include <regex.h>
@@ -233,6 +234,7 @@ struct snap_options {
 	pid_t self; /* of the program on whose behalf this process works; 0: its own */
 	/* the caller's wish to stop, polled by every stage; NULL: never */
 	const volatile int *cancel;
+	struct snap_trace *trace; /* NULL: none; shared memory, which a sandboxed parser leaves */
 	/* not 0: names that are not known by now stay unknown; NULL: all are wanted */
 	const volatile int *enough;
 	/* progress of downloads, NULL: nobody wants to know; text is one line, ended by the library

@@ -75,12 +75,13 @@ static void hear_of_the_limit(void)
 }
 
 /*
- * The caller's flag may be in shared memory, which is unmapped here; a private copy would never be
- * set.
+ * The trace is in shared memory, which is unmapped here. The caller's flag may be there, too; a
+ * private copy of it would never be set.
  */
-static void forget_cancel_flag(const struct snap_options *options)
+static void forget_shared_options(const struct snap_options *options)
 {
 	((struct snap_options *)(uintptr_t)options)->cancel = NULL;
+	((struct snap_options *)(uintptr_t)options)->trace = NULL;
 }
 
 /* Leaves the parser nothing of its maker's but what it is given here. */
@@ -94,7 +95,7 @@ static struct stacksnap_error *enter_sandbox(const struct snap_options *options,
 	snap_role_leave_standard_descriptors();
 	snap_role_close_all_but(&sandbox->channel, 1);
 	hear_of_the_limit();
-	forget_cancel_flag(options);
+	forget_shared_options(options);
 	err = snap_sandbox_leave_memory(memory, memory_size);
 	if (options->no_sandbox) {
 		snap_error_destroy(err);

@@ -45,6 +45,8 @@ struct stacksnap_error *snap_sampler_show(struct snap_sampler *sampler,
 	bool changed;
 
 	*stale_ret = false;
+	snap_trace_copy(sampler->options->trace, copy, thread->stack_end,
+			sampler->options->max_stack);
 	err = sink->sample(sink->context, &thread->shown, copy, &verdict);
 	if (!err && verdict == SNAP_VERDICT_STALE_MAPPINGS) {
 		*stale_ret = sampler->now_ns < thread->process->map_after_ns;
@@ -91,6 +93,7 @@ struct stacksnap_error *snap_sampler_miss(struct snap_sampler *sampler,
 					  struct snap_sampler_thread *thread)
 {
 	sampler->tick.missed++;
+	snap_trace(sampler->options->trace, thread->shown.tid, SNAP_TRACE_MISSED, NULL);
 	thread->told_letter = 0;
 	snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_MOVING);
 	return tell_result(sampler, thread, SNAP_THREAD_NOT_STOPPED);
@@ -237,6 +240,7 @@ static enum snap_look_action decide_within_budget(struct snap_sampler *sampler,
 		sampler->tick.left_out++;
 		sampler->left_out = true;
 		thread->shown.left_out = true;
+		snap_trace(sampler->options->trace, thread->shown.tid, SNAP_TRACE_LEFT_OUT, NULL);
 	}
 	return action;
 }
@@ -267,6 +271,10 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 	case SNAP_LOOK_SHOW_AS_IS:
 		return show_as_is(sampler, thread, copy, seen->over_budget);
 	case SNAP_LOOK_STOP:
+		snap_trace(sampler->options->trace, thread->shown.tid,
+			   seen->sight == SNAP_SIGHT_RUNNING ? SNAP_TRACE_RAN
+							     : SNAP_TRACE_NOT_ENOUGH,
+			   NULL);
 		return request_stop(sampler, thread, copy);
 	case SNAP_LOOK_RETRY:
 		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_RETRY);
@@ -452,6 +460,10 @@ static struct stacksnap_error *look_at_blocked(struct snap_sampler *sampler,
 	/* Its process may be let be by now. */
 	if (err || snap_sampler_thread_gone(sampler, thread))
 		return err;
+	if (result >= SNAP_COPY_MOVED)
+		snap_trace(sampler->options->trace, thread->shown.tid,
+			   result == SNAP_COPY_MOVED ? SNAP_TRACE_MOVED : SNAP_TRACE_UNREADABLE,
+			   NULL);
 	switch (result) {
 	case SNAP_COPY_DONE:
 		err = look_at_copy(sampler, thread, seen, &blocked, &copy);

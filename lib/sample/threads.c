@@ -252,6 +252,7 @@ static struct stacksnap_error *add_thread(struct snap_sampler *sampler,
 	if (!thread)
 		return snap_error_no_memory();
 	*ret = thread;
+	snap_trace(sampler->options->trace, tid, SNAP_TRACE_LISTED, NULL);
 	return sink->born(sink->context, &thread->shown);
 }
 

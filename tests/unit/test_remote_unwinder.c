@@ -262,8 +262,12 @@ static void test_one_that_was_killed(void **state)
 {
 	struct bed *bed = *state;
 	const struct snap_thread *thread = &bed->processes[0].threads[2];
+	const bool lost[] = { true, false, true, false, true, false, true, true, false };
+	struct snap_trace *trace = calloc(1, sizeof(*trace));
 
 	assert_told(bed, 0, thread);
+	assert_non_null(trace);
+	bed->options.trace = trace;
 	for (unsigned i = 1; i <= 4; i++) {
 		end_parser(bed, SIGKILL);
 		assert_pc_alone(bed, "the parser was killed by signal 9");
@@ -277,6 +281,12 @@ static void test_one_that_was_killed(void **state)
 	assert_int_equal(bed->unwinder->role.pidfd, -1);
 	snap_remote_unwinder_leave(bed->unwinder, 0);
 	assert_told(bed, 0, thread);
+	bed->options.trace = NULL;
+	assert_int_equal(trace->next, sizeof(lost) / sizeof(lost[0]));
+	for (unsigned i = 0; i < trace->next; i++)
+		assert_int_equal(trace->events[i].kind,
+				 lost[i] ? SNAP_TRACE_LOST : SNAP_TRACE_UNWOUND);
+	free(trace);
 }
 
 /* It had nothing to do for long: nobody's loss. */

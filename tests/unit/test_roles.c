@@ -319,6 +319,45 @@ static void test_result(void **state _unused_)
 	munmap((void *)(uintptr_t)bytes, size);
 }
 
+/* The trace of its options, and the ring where its maker has it. */
+struct traced {
+	const struct snap_options *options;
+	const struct snap_trace *ring;
+};
+
+static struct stacksnap_error *look_for_trace(void *context, struct snap_parser_job *job)
+{
+	const struct traced *traced = context;
+	uintptr_t page = (uintptr_t)traced->ring & ~(uintptr_t)4095;
+
+	job->out[0] = traced->options->trace != NULL;
+	/* ENOMEM: nothing is mapped there. */
+	job->out[1] = madvise((void *)page, 4096, MADV_WILLNEED) == 0 || errno != ENOMEM;
+	job->size = 2;
+	return NULL;
+}
+
+static void test_a_parser_has_no_trace(void **state _unused_)
+{
+	struct snap_options options = { .cancel = NULL };
+	struct case_of_parser parser_case = plain_case(&options);
+	struct traced traced = { .options = &options };
+	struct snap_region region;
+	const uint8_t *bytes;
+	uint64_t size;
+
+	assert_null(snap_shared_scratch_create(sizeof(*traced.ring), &region));
+	options.trace = (void *)region.next;
+	traced.ring = options.trace;
+	assert_null(run(&parser_case, look_for_trace, &traced, &bytes, &size));
+	assert_int_equal(size, 2);
+	assert_int_equal(bytes[0], 0);
+	assert_int_equal(bytes[1], 0);
+	munmap((void *)(uintptr_t)bytes, size);
+	assert_ptr_equal(options.trace, traced.ring);
+	munmap(options.trace, sizeof(*options.trace));
+}
+
 static struct stacksnap_error *refuse(void *context _unused_, struct snap_parser_job *job _unused_)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "it is none");
@@ -829,6 +868,7 @@ int main(void)
 		cmocka_unit_test(test_local_broker),
 		cmocka_unit_test(test_descriptors_that_are_given),
 		cmocka_unit_test(test_result),
+		cmocka_unit_test(test_a_parser_has_no_trace),
 		cmocka_unit_test(test_ends_of_parsers),
 		cmocka_unit_test(test_parser_made_beforehand),
 		cmocka_unit_test(test_parser_comes_first_for_a_second),

@@ -447,10 +447,19 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 	struct stacksnap_error *err =
 		answer_question(unwinder, number, process, &question, ret, &answered);
 
-	if (err || answered)
+	if (err)
 		return err;
-	unwinder->managed = (struct snap_remote_managed){ 0 };
-	give_pc(unwinder, process, thread, ret);
+	if (!answered) {
+		unwinder->managed = (struct snap_remote_managed){ 0 };
+		give_pc(unwinder, process, thread, ret);
+	}
+	snap_trace(unwinder->options->trace, thread->tid,
+		   !answered             ? SNAP_TRACE_LOST
+		   : ret->needs_register ? SNAP_TRACE_REGISTER
+					 : SNAP_TRACE_UNWOUND,
+		   (const uint64_t[]){ ret->count,
+				       ret->count ? snap_pc_address(ret->pcs[ret->count - 1]) : 0,
+				       ret->end });
 	return NULL;
 }
 

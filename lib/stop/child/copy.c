@@ -365,6 +365,8 @@ static void take_want(struct snap_tracer *tracer, const struct snap_want *want)
 			want->got < want->size &&
 			!snap_own_stack_copied(want->address, want->got,
 					       known_registers(thread->registers).thread_pointer);
+		snap_trace_copy(tracer->options->trace, thread, need->address + need->size,
+				tracer->options->max_stack);
 	}
 	need->size = 0;
 }

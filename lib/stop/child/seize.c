@@ -82,6 +82,7 @@ struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process
 		.result = SNAP_THREAD_UNTRACED,
 	};
 	traced->thread_count++;
+	snap_trace(tracer->options->trace, tid, SNAP_TRACE_LISTED, NULL);
 	tracer->by_tid[tid] = tracer->count;
 	tracer->counted[process]++;
 	return tracee;
@@ -107,6 +108,8 @@ void snap_tracer_note(struct snap_tracer *tracer, struct snap_tracee *tracee,
 	if (after == before)
 		return;
 	tracee->phase = (uint8_t)after;
+	if (after == SNAP_TRACEE_STOPPED)
+		snap_trace(tracer->options->trace, tracee->tid, SNAP_TRACE_STOPPED, NULL);
 	*counted = *counted - snap_tracee_is_counted(before) + snap_tracee_is_counted(after);
 	*unwatched =
 		*unwatched - snap_tracee_is_unwatched(before) + snap_tracee_is_unwatched(after);
