@@ -7,6 +7,7 @@
 #include "message.h"
 #include "options.h"
 #include "signals.h"
+#include "trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,6 +67,8 @@ static int print_and_exit(const struct snap_cli_request *request)
 
 static int run(struct snap_cli_request *request)
 {
+	if (!snap_cli_trace_begin(request))
+		return SNAP_CLI_USAGE;
 	if (request->no_sandbox)
 		snap_cli_message("files of the targets are read without a sandbox (--no-sandbox)");
 	switch (request->command) {
@@ -124,6 +127,7 @@ int main(int argc, char **argv)
 		if (!request.debuginfod)
 			unsetenv("DEBUGINFOD_URLS");
 		status = request.help || request.version ? print_and_exit(&request) : run(&request);
+		snap_cli_trace_print(&request);
 	} else {
 		status = request.refusal;
 	}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See trace.h. */
+#include "trace.h"
+
+#include "message.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MOST_TIDS = 64,
+	TEXT = 200,
+	/* Where not all is asked for: threads that are shown, and the last events of each. */
+	MOST_SHOWN = 24,
+	MOST_EVENTS = 16,
+};
+
+struct event {
+	pid_t tid;
+	unsigned kind; /* 0: nothing is wrong */
+	size_t number;
+	char text[TEXT];
+};
+
+/* A thread, or several whose events are of the same kinds. */
+struct history {
+	const struct event *events; /* of the first of them */
+	size_t event_count, threads;
+	uint64_t kinds; /* bits */
+};
+
+static const char *what_is_asked(void)
+{
+	const char *text = getenv("STACKSNAP_TRACE");
+
+	return text && *text ? text : NULL;
+}
+
+static bool read_tids(const char *text, pid_t *tids, size_t *count_ret)
+{
+	*count_ret = 0;
+	if (!text || strcmp(text, "all") == 0)
+		return true;
+	for (const char *at = text; at; *count_ret += 1) {
+		char *end;
+		long tid = strtol(at, &end, 10);
+
+		if (end == at || *at < '0' || *at > '9' || tid < 1 || tid > INT_MAX ||
+		    (*end && *end != ',') || *count_ret == MOST_TIDS)
+			return snap_cli_message("STACKSNAP_TRACE: '%s' is neither 'all' nor a "
+						"list of up to %d thread ids",
+						text, MOST_TIDS);
+		tids[*count_ret] = (pid_t)tid;
+		at = *end ? end + 1 : NULL;
+	}
+	return true;
+}
+
+bool snap_cli_trace_begin(const struct snap_cli_request *request)
+{
+	const unsigned traced =
+		SNAP_CLI_SNAPSHOT | SNAP_CLI_RECORD | SNAP_CLI_RENDER | SNAP_CLI_CORE;
+	const char *asked = what_is_asked();
+	pid_t tids[MOST_TIDS];
+	struct stacksnap_error *err;
+	size_t count;
+
+	if (!(request->command & traced) || request->watch || (!asked && request->verbose < 2))
+		return true;
+	if (!read_tids(asked, tids, &count))
+		return false;
+	err = stacksnap_options_set_trace(request->options, tids, count);
+	if (!err)
+		return true;
+	snap_cli_message("%s", stacksnap_error_message(err));
+	stacksnap_error_destroy(err);
+	return false;
+}
+
+static int compare_events(const void *left, const void *right)
+{
+	const struct event *a = left, *b = right;
+
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	return (a->number > b->number) - (a->number < b->number);
+}
+
+/* All events, by thread; NULL without memory. *lost_ret: how many older ones there were. */
+static struct event *read_events(const struct stacksnap_options *options, size_t *count_ret,
+				 unsigned long long *lost_ret)
+{
+	struct event *events = NULL, *grown, next = { 0 };
+	unsigned long long cursor = 0;
+	size_t count = 0;
+
+	while (stacksnap_options_next_trace(options, &cursor, &next.tid, &next.kind, next.text,
+					    sizeof(next.text))) {
+		if ((count & (count - 1)) == 0) {
+			grown = realloc(events, (count ? 2 * count : 1) * sizeof(*events));
+			if (!grown) {
+				free(events);
+				return NULL;
+			}
+			events = grown;
+		}
+		next.number = count;
+		events[count++] = next;
+	}
+	qsort(events, count, sizeof(*events), compare_events);
+	*count_ret = count;
+	*lost_ret = cursor - count;
+	return events;
+}
+
+static struct history take_history(const struct event *events, size_t count)
+{
+	struct history history = { .events = events, .threads = 1 };
+
+	while (history.event_count < count && events[history.event_count].tid == events->tid) {
+		unsigned kind = events[history.event_count++].kind;
+
+		history.kinds |= kind ? 1ull << kind % 64 : 0;
+	}
+	return history;
+}
+
+static void print_history(const struct history *history, bool all)
+{
+	size_t first = 0;
+
+	if (!all && history->event_count > MOST_EVENTS)
+		first = history->event_count - MOST_EVENTS;
+	if (history->threads == 1)
+		snap_cli_message("trace of thread %d:", (int)history->events->tid);
+	else
+		snap_cli_message("trace of thread %d, and of %zu more with events of the same "
+				 "kinds:",
+				 (int)history->events->tid, history->threads - 1);
+	if (first)
+		snap_cli_message("  %zu earlier events are not shown", first);
+	for (size_t i = first; i < history->event_count; i++)
+		snap_cli_message("%s", history->events[i].text);
+}
+
+/* The one of these that has the same kinds; NULL: none. */
+static struct history *find_alike(struct history *histories, size_t count, uint64_t kinds)
+{
+	for (size_t i = 0; i < count; i++)
+		if (histories[i].kinds == kinds)
+			return &histories[i];
+	return NULL;
+}
+
+static void print_some(const struct event *events, size_t count)
+{
+	struct history shown[MOST_SHOWN];
+	size_t shown_count = 0, fine = 0, others = 0;
+
+	for (size_t i = 0; i < count;) {
+		struct history history = take_history(events + i, count - i);
+		struct history *alike = find_alike(shown, shown_count, history.kinds);
+
+		i += history.event_count;
+		fine += !history.kinds;
+		if (alike)
+			alike->threads++;
+		else if (history.kinds && shown_count < MOST_SHOWN)
+			shown[shown_count++] = history;
+		else
+			others += history.kinds != 0;
+	}
+	for (size_t i = 0; i < shown_count; i++)
+		print_history(&shown[i], false);
+	if (fine)
+		snap_cli_message("trace: nothing is wrong with %zu %s, whose events "
+				 "STACKSNAP_TRACE=all shows",
+				 fine, fine == 1 ? "thread" : "threads");
+	if (others)
+		snap_cli_message(
+			"trace: %zu more threads are not shown (STACKSNAP_TRACE=all shows them)",
+			others);
+}
+
+void snap_cli_trace_print(const struct snap_cli_request *request)
+{
+	unsigned long long lost = 0;
+	struct event *events;
+	size_t count = 0;
+
+	events = read_events(request->options, &count, &lost);
+	if (lost)
+		snap_cli_message("trace: %llu older events were replaced by newer ones", lost);
+	for (size_t i = 0; what_is_asked() && i < count;) {
+		struct history history = take_history(events + i, count - i);
+
+		print_history(&history, true);
+		i += history.event_count;
+	}
+	if (!what_is_asked() && count)
+		print_some(events, count);
+	free(events);
+}

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The trace of -vv and STACKSNAP_TRACE: each cause of a cut stack that can be made on purpose is said by
+its name, and nothing is printed where nothing was asked for."""
+import os
+import re
+
+from harness import Case, tids_of
+
+HEAD = re.compile(r"stacksnap: trace of thread (\d+)(?:, and of (\d+) more)?")
+EVENT = re.compile(r"stacksnap: +[\d.]+ ms  (.*)")
+
+
+def traces(err):
+    """By tid: the events, and how many threads have such ones."""
+    found, events = {}, None
+    for line in err.splitlines():
+        head, event = HEAD.match(line), EVENT.match(line)
+        if head:
+            events = []
+            found[int(head.group(1))] = (events, 1 + int(head.group(2) or 0))
+        elif event:
+            events.append(event.group(1))
+    return found
+
+
+class Trace(Case):
+    asan = True
+
+    def trace(self, pid, *arguments, tids=None, status=(0, 1), **options):
+        """What is said of each of these threads."""
+        more = {"env": {"STACKSNAP_TRACE": tids}} if tids else {}
+        got = self.run_tool("-p", pid, *([] if tids else ["-vv"]), *arguments, status=status, **more, **options)
+        return traces(got.err), got
+
+    def assert_said(self, events, *words):
+        """In this order, others may stand between them."""
+        rest = iter(events)
+        for word in words:
+            self.assertTrue(any(word in event for event in rest), f"{word!r} in {events}")
+
+    def test_nothing_is_printed_where_it_was_not_asked_for(self):
+        victim = self.victim("threads", "futex:3:waiter")
+        for arguments in ([], ["--no-stop"], ["--max-stack", "1024"]):
+            got = self.run_tool("-p", victim.pid, *arguments, env={"STACKSNAP_TRACE": ""})
+            self.assertEqual(got.err, "")
+        self.assertNotIn("trace", self.run_tool("-p", victim.pid, "-v").err)
+
+    def test_a_whole_stack_needs_no_words(self):
+        victim = self.victim("threads", "futex:3:waiter")
+        found, got = self.trace(victim.pid)
+        self.assertEqual(found, {})
+        self.assertIn("trace: nothing is wrong with 4 threads", got.err)
+        found, _ = self.trace(victim.pid, tids="all")
+        self.assertEqual(sorted(found), tids_of(victim.pid))
+        for events, _ in found.values():
+            self.assert_said(events, "listed", "stopped together with all others", "copied in that stop: ",
+                             ": complete")
+
+    def test_of_one_thread(self):
+        victim = self.victim("threads", "futex:3:waiter")
+        tids = tids_of(victim.pid)
+        found, _ = self.trace(victim.pid, "--no-stop", tids=f"{tids[1]},{tids[2]}")
+        self.assertEqual(sorted(found), tids[1:3])
+        for events, _ in found.values():
+            self.assert_said(events, "listed", "copied without a stop: ", "unwound: ", "unwound: ")
+        for wrong in ("x", f"{tids[0]},", "0", "-1", "1,,2", ",".join("1" * 65), "99999999999"):
+            got = self.run_tool("-p", victim.pid, env={"STACKSNAP_TRACE": wrong}, status=64)
+            self.assertIn("STACKSNAP_TRACE", got.err)
+
+    def test_one_that_runs_is_stopped(self):
+        victim = self.victim("threads", "spin:1:spinner", "futex:6:waiter", running=1)
+        found, got = self.trace(victim.pid, "--no-stop")
+        alone = [events for events, _ in found.values() if "stopped alone, because it ran" in events]
+        self.assertEqual(len(alone), 1, got)
+        self.assert_said(alone[0], "listed", "stopped alone, because it ran", "copied in a stop of its own: ",
+                         "unwound: ")
+
+    def test_max_stack(self):
+        victim = self.victim("deep", 1000)
+        for arguments, copied in (([], "copied in that stop: 1024 of "),
+                                  (["--no-stop"], "copied without a stop: 1024 of ")):
+            found, got = self.trace(victim.pid, "--max-stack", 1024, *arguments)
+            events = found[max(tids_of(victim.pid))][0]
+            self.assert_said(events, copied, "the copy is cut (--max-stack)", ": limit")
+            self.assertRegex(got.err, r"copied [^:]*: 1024 of [1-9]\d{3,} bytes, from 0x[0-9a-f]+ on\n")
+
+    def test_memory_of_all(self):
+        """Of 128 MiB for all: three stacks of 64 MiB."""
+        victims = [self.victim("deep", 4 << 20) for _ in range(3)]
+        more = [word for victim in victims[1:] for word in ("-p", victim.pid)]
+        for arguments in ([], ["--no-stop"]):
+            found, got = self.trace(victims[0].pid, *more, "--max-stack", 100 << 20, *arguments, tids="all",
+                                    timeout=120)
+            cut = [events for events, _ in found.values() if
+                   "the copy is cut, as all stacks together take too much memory" in events]
+            self.assertTrue(cut, got)
+            self.assert_said(cut[0], "copied ", "the copy is cut, as all stacks", ": limit")
+            self.assertIn("stacks were cut to keep the snapshot within 128 MiB", got.err)
+
+    def test_limits_of_frames(self):
+        victim = self.victim("deep", 1000)
+        found, _ = self.trace(victim.pid, "-n", 10)
+        self.assert_said(found[max(tids_of(victim.pid))][0], "frames in the middle are left out")
+        victim = self.victim("hostile", "deep", 5000, 500)
+        found, got = self.trace(victim.pid, "--json", "-n", 512, timeout=120)
+        self.assertEqual(found, {}, got.err)
+        found, got = self.trace(victim.pid, "--json", timeout=120)
+        (events, alike), = found.values()
+        self.assert_said(events, "copied in that stop", "frames in the middle are left out")
+        self.assertGreaterEqual(alike, 5000)
+        self.assertIn("report would be larger", got.err)
+
+    def test_memory_that_cannot_be_read(self):
+        victim = self.victim("half_stack")
+        for arguments, copied in (([], "copied in that stop: "), (["--no-stop"], "copied without a stop: ")):
+            found, _ = self.trace(victim.pid, *arguments)
+            self.assert_said(found[max(tids_of(victim.pid))][0], copied,
+                             "the copy is cut at memory that could not be read", ": unreadable")
+
+    def test_a_register_that_a_stop_tells(self):
+        victim = self.victim("threads", "futex:3:waiter:5")
+        found, _ = self.trace(victim.pid, "--no-stop", "--engine", "libunwind")
+        (events, alike), = found.values()
+        self.assert_said(events, "copied without a stop: ", "a register is needed that only a stop tells",
+                         "stopped alone, because a copy without a stop is not enough",
+                         "copied in a stop of its own: ", "unwound: ")
+        self.assertEqual(alike, 4)
+
+    def test_recordings(self):
+        victim = self.victim("threads", "spin:1:spinner", "futex:6:waiter", running=1)
+        path = os.path.join(self.scratch(), "x.snaprec")
+        tids = tids_of(victim.pid)
+        got = self.run_tool("record", "-p", victim.pid, "-d", "0.5", "-o", path, "-vv")
+        ran = [events for events, _ in traces(got.err).values() if "stopped alone, because it ran" in events]
+        self.assertEqual(len(ran), 1, got)
+        self.assertIn("earlier events are not shown", got.err)
+        self.assertLessEqual(len(ran[0]), 16)
+        got = self.run_tool("record", "-p", victim.pid, "-d", "0.5", "-o", path, env={"STACKSNAP_TRACE": str(tids[-1])})
+        (events, _), = traces(got.err).values()
+        self.assert_said(events, "listed", "copied without a stop: ", "unwound: ")
+        got = self.run_tool("render", path, "-vv", "--json")
+        self.assertEqual(traces(got.err), {})
+
+    def test_a_thousand_threads(self):
+        """One of each kind stands for all, and the rest is a number."""
+        victim = self.victim("threads", "futex:1000:waiter:40")
+        found, got = self.trace(victim.pid, "--max-stack", 1024, "-q")
+        self.assertEqual(sum(alike for _, alike in found.values()) +
+                         int((re.search(r"nothing is wrong with (\d+) ", got.err) or [0, 0])[1]), 1001, got)
+        self.assertLess(len(got.err.splitlines()), 60)
