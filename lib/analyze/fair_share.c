@@ -29,13 +29,8 @@ static int compare_containers(const char *a, const char *b)
 	return a && b ? strcmp(a, b) : (a != NULL) - (b != NULL);
 }
 
-static int compare_claims(const void *left, const void *right)
-{
-	const struct snap_claim *a = *(struct snap_claim *const *)left,
-				*b = *(struct snap_claim *const *)right;
-
-	return snap_compare(a->uid, b->uid) ?: compare_containers(a->container, b->container);
-}
+SNAP_ORDER(compare_claims, const struct snap_claim *, a, b, snap_compare((*a)->uid, (*b)->uid),
+	   compare_containers((*a)->container, (*b)->container));
 
 static bool is_same(enum level level, const struct snap_claim *a, const struct snap_claim *b)
 {
@@ -43,12 +38,7 @@ static bool is_same(enum level level, const struct snap_claim *a, const struct s
 	       (level == BY_USER || compare_containers(a->container, b->container) == 0);
 }
 
-static int compare_groups(const void *left, const void *right)
-{
-	const struct group *a = left, *b = right;
-
-	return snap_compare(a->bytes, b->bytes);
-}
+SNAP_ORDER(compare_groups, struct group, a, b, snap_compare(a->bytes, b->bytes));
 
 static size_t find_groups(const struct sharing *sharing, enum level level,
 			  const struct group *within, struct group *groups)

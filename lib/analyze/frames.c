@@ -18,12 +18,8 @@ struct wanted {
 	bool static_program;
 };
 
-static int compare_wanted(const void *left, const void *right)
-{
-	const struct wanted *a = left, *b = right;
-
-	return snap_compare(a->file, b->file) ?: snap_compare(a->vaddr, b->vaddr);
-}
+SNAP_ORDER(compare_wanted, struct wanted, a, b, snap_compare(a->file, b->file),
+	   snap_compare(a->vaddr, b->vaddr));
 
 static void find_module_of(struct snap_analysis *analysis, struct snap_raw_process *raw,
 			   struct snap_frame_record *record)

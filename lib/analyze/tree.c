@@ -15,13 +15,8 @@ struct branch {
 	bool kept, leads; /* leads: something below it is kept */
 };
 
-static int compare_branches(const void *left, const void *right)
-{
-	const struct branch *a = *(struct branch *const *)left, *b = *(struct branch *const *)right;
-
-	return snap_compare(a->parent, b->parent) ?:
-	       snap_compare(a->top, b->top) ?: snap_compare(a->node->pid, b->node->pid);
-}
+SNAP_ORDER(compare_branches, const struct branch *, a, b, snap_compare((*a)->parent, (*b)->parent),
+	   snap_compare((*a)->top, (*b)->top), snap_compare((*a)->node->pid, (*b)->node->pid));
 
 /* A node without threads left stays if something below it does, so that the tree holds together. */
 static void choose_branches(const struct snap_options *options, struct branch *branches,

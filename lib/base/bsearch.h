@@ -41,4 +41,25 @@
  */
 #define snap_compare(a, b) (((a) > (b)) - ((a) < (b)))
 
+/*
+ * Defines a static function for qsort(3) over elements of `type`. In the comparisons `a` and `b` are
+ * pointers to two elements. The first of at most five comparisons that is not 0 decides:
+ *
+ *	SNAP_ORDER(by_size, struct row, a, b, snap_compare(b->size, a->size), strcmp(a->name, b->name));
+ */
+#define SNAP_ORDER(function, type, a, b, ...)                                                 \
+	static int function(const void *snap_left, const void *snap_right)                    \
+	{                                                                                     \
+		__typeof__(type) const *a = snap_left, *b = snap_right;                       \
+		return SNAP_ORDER_PICK(__VA_ARGS__, SNAP_ORDER_5, SNAP_ORDER_4, SNAP_ORDER_3, \
+				       SNAP_ORDER_2, SNAP_ORDER_1)(__VA_ARGS__);              \
+	}                                                                                     \
+	_Static_assert(1, "for the semicolon behind it")
+#define SNAP_ORDER_PICK(one, two, three, four, five, pick, ...) pick
+#define SNAP_ORDER_1(key) (key)
+#define SNAP_ORDER_2(key, ...) ((key) ?: SNAP_ORDER_1(__VA_ARGS__))
+#define SNAP_ORDER_3(key, ...) ((key) ?: SNAP_ORDER_2(__VA_ARGS__))
+#define SNAP_ORDER_4(key, ...) ((key) ?: SNAP_ORDER_3(__VA_ARGS__))
+#define SNAP_ORDER_5(key, ...) ((key) ?: SNAP_ORDER_4(__VA_ARGS__))
+
 #endif

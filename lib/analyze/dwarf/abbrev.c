@@ -4,6 +4,7 @@
  * most units only the first DIE is read.
  */
 #include "analyze/dwarf/dwarf.h"
+#include "base/bsearch.h"
 #include "base/buffer.h"
 
 #include <dwarf.h>
@@ -161,12 +162,7 @@ static bool read_next(struct snap_abbrevs *abbrevs)
 	return true;
 }
 
-static int compare_codes(const void *a, const void *b)
-{
-	const struct snap_abbrev *x = a, *y = b;
-
-	return x->code < y->code ? -1 : x->code > y->code;
-}
+SNAP_ORDER(compare_codes, struct snap_abbrev, x, y, snap_compare(x->code, y->code));
 
 const struct snap_abbrev *snap_abbrev_find(struct snap_abbrevs *abbrevs, uint64_t code)
 {

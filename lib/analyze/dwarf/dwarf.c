@@ -121,12 +121,7 @@ struct snap_bytes snap_dwarf_section(struct snap_dwarf *dwarf, enum snap_section
 	return dwarf->sections[section];
 }
 
-static int compare_offsets(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
+SNAP_ORDER(compare_offsets, uint64_t, x, y, snap_compare(*x, *y));
 
 void snap_dwarf_want(struct snap_dwarf *dwarf, enum snap_section section, uint64_t *offsets,
 		     size_t count)

@@ -91,17 +91,9 @@ static bool add_table(struct snap_functions *functions, struct snap_image *image
 	return true;
 }
 
-static int compare_functions(const void *left, const void *right)
-{
-	const struct function *a = left, *b = right;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	/* Labels last: of what begins at one address, one that has a size is looked at first. */
-	if (a->is_label != b->is_label)
-		return a->is_label ? 1 : -1;
-	return (a->size > b->size) - (a->size < b->size);
-}
+/* Labels last: of what begins at one address, one that has a size is looked at first. */
+SNAP_ORDER(compare_functions, struct function, a, b, snap_compare(a->start, b->start),
+	   snap_compare(a->is_label, b->is_label), snap_compare(a->size, b->size));
 
 struct snap_functions *snap_functions_create(struct snap_image *image, struct snap_image *debug)
 {

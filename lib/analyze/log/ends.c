@@ -9,13 +9,8 @@
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"
 
-static int by_pid(const void *left, const void *right)
-{
-	const struct snap_log_program *a = left, *b = right;
-
-	return snap_compare(a->pid, b->pid) ?: snap_compare(a->birth, b->birth) ?:
-	       snap_compare(a->process, b->process);
-}
+SNAP_ORDER(by_pid, struct snap_log_program, a, b, snap_compare(a->pid, b->pid),
+	   snap_compare(a->birth, b->birth), snap_compare(a->process, b->process));
 
 /* For forged files: a process that comes after so many steps has no parent. */
 enum { MOST_STEPS = 1 << 26 };

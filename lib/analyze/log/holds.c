@@ -304,19 +304,11 @@ static void change(struct walk *walk, const struct snap_log_change *to)
 
 /* ---- the walk ---- */
 
-static int in_order_of_objects(const void *left, const void *right)
-{
-	const struct link *a = left, *b = right;
+SNAP_ORDER(in_order_of_objects, struct link, a, b, snap_compare(a->object, b->object),
+	   snap_compare(a->wait, b->wait));
 
-	return snap_compare(a->object, b->object) ?: snap_compare(a->wait, b->wait);
-}
-
-static int in_order_of_waits(const void *left, const void *right)
-{
-	const struct link *a = left, *b = right;
-
-	return snap_compare(a->wait, b->wait) ?: snap_compare(a->object, b->object);
-}
+SNAP_ORDER(in_order_of_waits, struct link, a, b, snap_compare(a->wait, b->wait),
+	   snap_compare(a->object, b->object));
 
 /* Whether words of the object name the holder of what a wait is for, or processes do. */
 static bool keeps_owner(const struct snap_log_object *object, const struct snap_wait *wait)
@@ -414,12 +406,8 @@ static bool find_processes(struct walk *walk)
 	return true;
 }
 
-static int in_order_of_moments(const void *left, const void *right)
-{
-	const struct event *a = left, *b = right;
-
-	return snap_compare(a->moment, b->moment) ?: snap_compare(a->parent, b->parent);
-}
+SNAP_ORDER(in_order_of_moments, struct event, a, b, snap_compare(a->moment, b->moment),
+	   snap_compare(a->parent, b->parent));
 
 /* Waits for children, and when there are others. */
 static bool list_children(struct walk *walk)

@@ -26,13 +26,9 @@ struct snap_log_life {
 	uint32_t thread;
 };
 
-static int by_number(const void *left, const void *right)
-{
-	const struct snap_log_life *a = left, *b = right;
-
-	return snap_compare(a->process, b->process) ?: snap_compare(a->tid, b->tid) ?:
-	       snap_compare(a->birth, b->birth)     ?: snap_compare(a->thread, b->thread);
-}
+SNAP_ORDER(by_number, struct snap_log_life, a, b, snap_compare(a->process, b->process),
+	   snap_compare(a->tid, b->tid), snap_compare(a->birth, b->birth),
+	   snap_compare(a->thread, b->thread));
 
 static void note_change(struct snap_log_life *lives, const struct snap_log_change *change,
 			uint64_t moment)
@@ -103,13 +99,9 @@ static bool is_shared(const struct snap_map *map)
 	return map->shared && map->inode;
 }
 
-static int by_file(const void *left, const void *right)
-{
-	const struct snap_log_sharer *a = left, *b = right;
-
-	return snap_compare(a->dev, b->dev)         ?: snap_compare(a->inode, b->inode) ?:
-	       snap_compare(a->process, b->process) ?: snap_compare(a->start, b->start);
-}
+SNAP_ORDER(by_file, struct snap_log_sharer, a, b, snap_compare(a->dev, b->dev),
+	   snap_compare(a->inode, b->inode), snap_compare(a->process, b->process),
+	   snap_compare(a->start, b->start));
 
 static bool list_sharers(struct snap_log_analysis *of)
 {

@@ -121,13 +121,8 @@ struct numbered {
 	const struct snap_wait *wait;
 };
 
-static int by_object(const void *left, const void *right)
-{
-	const struct numbered *a = left, *b = right;
-
-	return snap_compare(a->process, b->process) ?: snap_wait_compare(a->wait, b->wait) ?:
-	       snap_compare(a->index, b->index);
-}
+SNAP_ORDER(by_object, struct numbered, a, b, snap_compare(a->process, b->process),
+	   snap_wait_compare(a->wait, b->wait), snap_compare(a->index, b->index));
 
 static void renumber_runs(struct snap_recording *recording, const uint32_t *numbers)
 {

@@ -249,15 +249,10 @@ static void fill_process(const struct tree *tree, uint32_t index,
 	}
 }
 
-static int by_parent_and_pid(const void *left, const void *right)
-{
-	const struct snap_recorded_process *a = *(struct snap_recorded_process *const *)left;
-	const struct snap_recorded_process *b = *(struct snap_recorded_process *const *)right;
-
-	/* An exec leaves two with the same pid. */
-	return snap_compare(a->parent, b->parent) ?:
-	       snap_compare(a->node->pid, b->node->pid) ?: snap_compare(a, b);
-}
+/* An exec leaves two with the same pid. */
+SNAP_ORDER(by_parent_and_pid, const struct snap_recorded_process *, a, b,
+	   snap_compare((*a)->parent, (*b)->parent), snap_compare((*a)->node->pid, (*b)->node->pid),
+	   snap_compare(*a, *b));
 
 /* Hands each run of siblings in one list to its parent. */
 static bool link_children(struct snap_log_analysis *of)
@@ -304,16 +299,11 @@ static bool make_processes(struct tree *tree)
 
 /* ---- tracks ---- */
 
-static int by_process_and_tid(const void *left, const void *right)
-{
-	const struct snap_track *a = left, *b = right;
-
-	/* A tid may have been given twice; and a task may have become another one. */
-	return snap_compare(a->process, b->process) ?:
-	       snap_compare(a->tid, b->tid) ?:
-	       (a->task && b->task ? snap_task_compare_ids(a->task->id, b->task->id) : 0) ?:
-	       snap_compare(a->runs->first, b->runs->first);
-}
+/* A tid may have been given twice; and a task may have become another one. */
+SNAP_ORDER(by_process_and_tid, struct snap_track, a, b, snap_compare(a->process, b->process),
+	   snap_compare(a->tid, b->tid),
+	   a->task && b->task ? snap_task_compare_ids(a->task->id, b->task->id) : 0,
+	   snap_compare(a->runs->first, b->runs->first));
 
 static bool has_track(const struct tree *tree, size_t thread)
 {
@@ -393,12 +383,8 @@ struct numbered {
 	uint32_t process, original, index; /* index: in of->shown */
 };
 
-static int by_process_and_original(const void *left, const void *right)
-{
-	const struct numbered *a = left, *b = right;
-
-	return snap_compare(a->process, b->process) ?: snap_compare(a->original, b->original);
-}
+SNAP_ORDER(by_process_and_original, struct numbered, a, b, snap_compare(a->process, b->process),
+	   snap_compare(a->original, b->original));
 
 /* Process by process, in the order of the log, without those of processes that are not shown. */
 static bool make_stacks(const struct tree *tree)

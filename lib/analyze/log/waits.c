@@ -82,12 +82,8 @@ static void note_file(void *context, const struct snap_file_request *request)
 
 /* ---- what is known beside pairs ---- */
 
-static int compare_sockets(const void *left, const void *right)
-{
-	const struct snap_socket *a = left, *b = right;
-
-	return snap_compare(a->namespace, b->namespace) ?: snap_compare(a->inode, b->inode);
-}
+SNAP_ORDER(compare_sockets, struct snap_socket, a, b, snap_compare(a->namespace, b->namespace),
+	   snap_compare(a->inode, b->inode));
 
 static bool list_sockets(struct explaining *all)
 {

@@ -160,14 +160,9 @@ static void add_facts(const struct part *part, struct snap_runtime_result *resul
 	}
 }
 
-static int compare_tasks(const void *left, const void *right)
-{
-	const struct snap_runtime_task *a = left, *b = right;
-
-	return snap_compare(strtoull(a->id, NULL, 0), strtoull(b->id, NULL, 0))
-		       ?: strcmp(a->id, b->id)
-		       ?: snap_compare(a->tid, b->tid);
-}
+SNAP_ORDER(compare_tasks, struct snap_runtime_task, a, b,
+	   snap_compare(strtoull(a->id, NULL, 0), strtoull(b->id, NULL, 0)), strcmp(a->id, b->id),
+	   snap_compare(a->tid, b->tid));
 
 /* A task may have gone from thread to thread in the meantime: it is shown once. */
 static void sort_tasks(struct snap_runtime_result *result)

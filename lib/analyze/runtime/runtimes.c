@@ -34,12 +34,7 @@ static void copied_memory_deinit(struct copied_memory *memory)
 	free(memory->stacks);
 }
 
-static int compare_stretches(const void *left, const void *right)
-{
-	const struct stretch *a = left, *b = right;
-
-	return snap_compare(a->address, b->address);
-}
+SNAP_ORDER(compare_stretches, struct stretch, a, b, snap_compare(a->address, b->address));
 
 static bool list_stacks(struct copied_memory *memory)
 {

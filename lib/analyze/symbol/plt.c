@@ -9,6 +9,7 @@
  */
 #include "analyze/symbol/machine.h"
 #include "analyze/symbol/symbolizer.h"
+#include "base/bsearch.h"
 
 #include <elf.h>
 #include <limits.h>
@@ -61,14 +62,8 @@ static void collect_stubs(const struct snap_machine *machine, struct snap_image 
 	}
 }
 
-static int compare_stubs(const void *a, const void *b)
-{
-	const struct stub *x = a, *y = b;
-
-	if (x->slot != y->slot)
-		return x->slot < y->slot ? -1 : 1;
-	return x->hit->vaddr < y->hit->vaddr ? -1 : x->hit->vaddr > y->hit->vaddr;
-}
+SNAP_ORDER(compare_stubs, struct stub, x, y, snap_compare(x->slot, y->slot),
+	   snap_compare(x->hit->vaddr, y->hit->vaddr));
 
 /* The first stub of a slot; the count of all if there is none. */
 static size_t find_stub(const struct stubs *stubs, uint64_t slot)

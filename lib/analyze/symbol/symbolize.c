@@ -7,6 +7,7 @@
  */
 #include "analyze/dwarf/dwarf.h"
 #include "analyze/runtime/go/table.h"
+#include "base/bsearch.h"
 
 #include <string.h>
 
@@ -144,14 +145,8 @@ struct located {
 	struct snap_hit *hit;
 };
 
-static int compare_located(const void *a, const void *b)
-{
-	const struct located *x = a, *y = b;
-
-	if (x->unit->offset != y->unit->offset)
-		return x->unit->offset < y->unit->offset ? -1 : 1;
-	return x->hit->vaddr < y->hit->vaddr ? -1 : x->hit->vaddr > y->hit->vaddr;
-}
+SNAP_ORDER(compare_located, struct located, x, y, snap_compare(x->unit->offset, y->unit->offset),
+	   snap_compare(x->hit->vaddr, y->hit->vaddr));
 
 static struct stacksnap_error *look_into_unit(struct snap_symbolizer *symbolizer,
 					      struct snap_unit *unit, struct snap_hit **hits,

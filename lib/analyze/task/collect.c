@@ -153,12 +153,8 @@ static bool copy_labels(struct collector *collector, struct snap_raw_task *task)
 	return task->labels;
 }
 
-static int compare_tasks(const void *left, const void *right)
-{
-	const struct snap_raw_task *a = left, *b = right;
-
-	return snap_task_compare_ids(a->task->id, b->task->id);
-}
+SNAP_ORDER(compare_tasks, struct snap_raw_task, a, b,
+	   snap_task_compare_ids(a->task->id, b->task->id));
 
 static bool add_tasks(struct collector *collector, const struct snap_runtime_result *result)
 {

@@ -29,13 +29,9 @@ static bool read_range(uint64_t start, const uint8_t *bytes, size_t length, uint
 	return true;
 }
 
-static int compare_stacks(const void *left, const void *right)
-{
-	const struct snap_thread *a = *(const struct snap_thread *const *)left;
-	const struct snap_thread *b = *(const struct snap_thread *const *)right;
-
-	return snap_compare(a->stack_address, b->stack_address) ?: snap_compare(a->tid, b->tid);
-}
+SNAP_ORDER(compare_stacks, const struct snap_thread *, a, b,
+	   snap_compare((*a)->stack_address, (*b)->stack_address),
+	   snap_compare((*a)->tid, (*b)->tid));
 
 const struct snap_wait_stacks *snap_wait_stacks_of(struct snap_analysis *analysis,
 						   const struct snap_process *process)

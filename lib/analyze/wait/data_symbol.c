@@ -23,12 +23,8 @@ struct wanted_list {
 	size_t count;
 };
 
-static int compare_wanted(const void *left, const void *right)
-{
-	const struct wanted *a = left, *b = right;
-
-	return snap_compare(a->file->index, b->file->index) ?: snap_compare(a->vaddr, b->vaddr);
-}
+SNAP_ORDER(compare_wanted, struct wanted, a, b, snap_compare(a->file->index, b->file->index),
+	   snap_compare(a->vaddr, b->vaddr));
 
 /*
  * The module of data at an address. What is zero in the beginning (.bss) is no part of the file:
@@ -60,12 +56,8 @@ struct stacks {
 	size_t count;
 };
 
-static int compare_stacks(const void *left, const void *right)
-{
-	const struct stack *a = left, *b = right;
-
-	return snap_compare(a->sp, b->sp) ?: snap_compare(a->tid, b->tid);
-}
+SNAP_ORDER(compare_stacks, struct stack, a, b, snap_compare(a->sp, b->sp),
+	   snap_compare(a->tid, b->tid));
 
 static void list_stacks(struct snap_wait_analysis *waits, size_t process, struct stacks *stacks)
 {

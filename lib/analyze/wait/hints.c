@@ -30,14 +30,8 @@ struct search {
 	uint64_t bytes; /* that were walked over, in all processes */
 };
 
-static int compare_sought(const void *left, const void *right)
-{
-	const struct sought *a = left, *b = right;
-
-	return snap_compare(a->address, b->address)
-		       ?: snap_compare(a->waiter->thread->thread->tid,
-				       b->waiter->thread->thread->tid);
-}
+SNAP_ORDER(compare_sought, struct sought, a, b, snap_compare(a->address, b->address),
+	   snap_compare(a->waiter->thread->thread->tid, b->waiter->thread->thread->tid));
 
 static bool is_wanted(const struct snap_wait *wait)
 {

@@ -30,13 +30,9 @@ static uint64_t dev_of(const struct snap_map *map)
 	return (uint64_t)map->dev_major << 32 | map->dev_minor;
 }
 
-static int compare_mappings(const void *left, const void *right)
-{
-	const struct snap_wait_mapping *a = left, *b = right;
-
-	return snap_compare(a->dev, b->dev)       ?: snap_compare(a->inode, b->inode) ?:
-	       snap_compare(a->process, b->process) ?: snap_compare(a->start, b->start);
-}
+SNAP_ORDER(compare_mappings, struct snap_wait_mapping, a, b, snap_compare(a->dev, b->dev),
+	   snap_compare(a->inode, b->inode), snap_compare(a->process, b->process),
+	   snap_compare(a->start, b->start));
 
 /* Lists the shared mappings of all processes; without memory there are none. */
 static void list_mappings(struct snap_wait_analysis *waits)

@@ -166,12 +166,7 @@ static bool find_description(struct snap_go *go, struct snap_go_text *text,
 	return search.found;
 }
 
-static int compare_texts(const void *left, const void *right)
-{
-	const struct snap_go_text *a = left, *b = right;
-
-	return snap_compare(a->start, b->start);
-}
+SNAP_ORDER(compare_texts, struct snap_go_text, a, b, snap_compare(a->start, b->start));
 
 static void add_text(struct snap_go *go, struct snap_module *module)
 {

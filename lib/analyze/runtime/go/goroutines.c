@@ -369,12 +369,8 @@ struct listed {
 	uint64_t id, address;
 };
 
-static int compare_listed(const void *left, const void *right)
-{
-	const struct listed *a = left, *b = right;
-
-	return snap_compare(a->id, b->id) ?: snap_compare(a->address, b->address);
-}
+SNAP_ORDER(compare_listed, struct listed, a, b, snap_compare(a->id, b->id),
+	   snap_compare(a->address, b->address));
 
 static bool read_one(const struct snap_go *go, uint64_t address, struct goroutine *ret)
 {

@@ -125,12 +125,7 @@ static void read_bucket(struct reading *reading, uint64_t address, bool is_old)
 	reading->cut |= address != 0;
 }
 
-static int compare_labels(const void *left, const void *right)
-{
-	const struct snap_label *a = left, *b = right;
-
-	return strcmp(a->key, b->key);
-}
+SNAP_ORDER(compare_labels, struct snap_label, a, b, strcmp(a->key, b->key));
 
 /* The same key twice: a map that was read while it grew. */
 static bool keys_differ(const struct reading *reading)

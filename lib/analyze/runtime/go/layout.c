@@ -258,12 +258,7 @@ static bool goroutine_fits(const struct snap_go *go, const struct snap_go_layout
 	return true;
 }
 
-static int compare_numbers(const void *left, const void *right)
-{
-	const uint64_t *a = left, *b = right;
-
-	return snap_compare(*a, *b);
-}
+SNAP_ORDER(compare_numbers, uint64_t, a, b, snap_compare(*a, *b));
 
 static bool ids_differ(struct look *look)
 {

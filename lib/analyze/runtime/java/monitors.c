@@ -28,26 +28,13 @@ static void threads_deinit(struct threads *threads)
 	free(threads->by_stack);
 }
 
-static int compare_addresses(const void *left, const void *right)
-{
-	const struct java_thread *a = left, *b = right;
+SNAP_ORDER(compare_addresses, struct java_thread, a, b, snap_compare(a->address, b->address));
 
-	return snap_compare(a->address, b->address);
-}
+SNAP_ORDER(compare_stacks, struct java_thread, a, b, snap_compare(a->stack_base, b->stack_base),
+	   snap_compare(a->address, b->address));
 
-static int compare_stacks(const void *left, const void *right)
-{
-	const struct java_thread *a = left, *b = right;
-
-	return snap_compare(a->stack_base, b->stack_base) ?: snap_compare(a->address, b->address);
-}
-
-static int compare_monitors(const void *left, const void *right)
-{
-	const struct snap_runtime_monitor *a = left, *b = right;
-
-	return snap_compare(a->tid, b->tid) ?: snap_compare(a->address, b->address);
-}
+SNAP_ORDER(compare_monitors, struct snap_runtime_monitor, a, b, snap_compare(a->tid, b->tid),
+	   snap_compare(a->address, b->address));
 
 /* One that is not there is left out. */
 static bool read_thread(const struct snap_java *java, uint64_t address, struct java_thread *ret)

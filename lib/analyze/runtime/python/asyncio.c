@@ -506,12 +506,7 @@ static bool find_tasks(struct reading *reading, const struct snap_python_chain *
 	return true;
 }
 
-static int compare_tasks(const void *left, const void *right)
-{
-	const struct task *a = left, *b = right;
-
-	return snap_compare(a->address, b->address);
-}
+SNAP_ORDER(compare_tasks, struct task, a, b, snap_compare(a->address, b->address));
 
 /* Sorts them; one that lists name twice is one. */
 static void sort_tasks(struct reading *reading)

@@ -30,12 +30,7 @@ struct reading {
 
 /* ---- threads of the kernel ---- */
 
-static int compare_keys(const void *left, const void *right)
-{
-	const struct thread_key *a = left, *b = right;
-
-	return snap_compare(a->key, b->key);
-}
+SNAP_ORDER(compare_keys, struct thread_key, a, b, snap_compare(a->key, b->key));
 
 /*
  * pthread_self() is the thread pointer on x86-64; on others it lies below that, as far as the C

@@ -178,12 +178,8 @@ static uint64_t object_of(const struct snap_waiter *waiter)
 			     waiter->wait->address);
 }
 
-static int compare_held(const void *left, const void *right)
-{
-	const struct held *a = left, *b = right;
-
-	return snap_compare(a->root, b->root) ?: snap_compare(a->object, b->object);
-}
+SNAP_ORDER(compare_held, struct held, a, b, snap_compare(a->root, b->root),
+	   snap_compare(a->object, b->object));
 
 static void list_held(struct blocking *blocking)
 {
@@ -241,14 +237,9 @@ static struct snap_blocker blocker_of(const struct blocking *blocking, size_t ro
 	}
 }
 
-static int compare_blockers(const void *left, const void *right)
-{
-	const struct snap_blocker *a = left, *b = right;
-
-	return snap_compare(b->blocked, a->blocked) ?: snap_compare(a->pid, b->pid)
-					      ?: snap_compare(a->tid, b->tid)
-					      ?: snap_compare(a->lack, b->lack);
-}
+SNAP_ORDER(compare_blockers, struct snap_blocker, a, b, snap_compare(b->blocked, a->blocked),
+	   snap_compare(a->pid, b->pid), snap_compare(a->tid, b->tid),
+	   snap_compare(a->lack, b->lack));
 
 static size_t count_roots(const struct blocking *blocking)
 {

@@ -29,13 +29,8 @@ static int compare_objects(const void *left, const void *right, void *context)
 	return snap_compare(waiters[a].object, waiters[b].object) ?: snap_compare(a, b);
 }
 
-static int compare_contended(const void *left, const void *right)
-{
-	const struct snap_contended *a = left, *b = right;
-
-	return snap_compare(b->waiters, a->waiters)
-		?: snap_compare(a->wait->address, b->wait->address) ?: snap_compare(a->pid, b->pid);
-}
+SNAP_ORDER(compare_contended, struct snap_contended, a, b, snap_compare(b->waiters, a->waiters),
+	   snap_compare(a->wait->address, b->wait->address), snap_compare(a->pid, b->pid));
 
 struct stacksnap_error *snap_wait_find_contended(struct snap_wait_analysis *waits)
 {

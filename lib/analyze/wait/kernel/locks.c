@@ -202,10 +202,7 @@ static bool is_own(const struct snap_file_lock *const *own, size_t count,
 	return false;
 }
 
-static int compare_pids(const void *left, const void *right)
-{
-	return snap_compare(*(const pid_t *)left, *(const pid_t *)right);
-}
+SNAP_ORDER(compare_pids, pid_t, a, b, snap_compare(*a, *b));
 
 /* Without the waiter's line: by what fdinfo shows of this file. */
 static struct stacksnap_error *find_conflicting(struct snap_wait_analysis *waits,
