@@ -50,14 +50,9 @@ static bool names_end(const struct snap_recorded_wait *wait)
 	}
 }
 
-static int by_tick(const void *left, const void *right)
-{
-	const struct snap_snaprec_hold *a = left, *b = right;
-
-	/* What ends at a tick comes before what begins there. */
-	return snap_compare(a->tick, b->tick) ?: snap_compare(a->wait, b->wait) ?:
-	       snap_compare(a->hold != NULL, b->hold != NULL);
-}
+/* What ends at a tick comes before what begins there. */
+SNAP_ORDER(by_tick, struct snap_snaprec_hold, a, b, snap_compare(a->tick, b->tick),
+	   snap_compare(a->wait, b->wait), snap_compare(a->hold != NULL, b->hold != NULL));
 
 static bool list_holds(struct snap_snaprec_waits *waits, const struct snap_recording *recording)
 {
@@ -86,12 +81,8 @@ static bool list_holds(struct snap_snaprec_waits *waits, const struct snap_recor
 	return true;
 }
 
-static int in_order_of_ticks(const void *left, const void *right)
-{
-	const struct snap_snaprec_wake *a = left, *b = right;
-
-	return snap_compare(a->tick, b->tick) ?: snap_compare(a->thread, b->thread);
-}
+SNAP_ORDER(in_order_of_ticks, struct snap_snaprec_wake, a, b, snap_compare(a->tick, b->tick),
+	   snap_compare(a->thread, b->thread));
 
 /* Tracks are the log's threads, in their order. */
 static bool list_wakes(struct snap_snaprec_waits *waits, const struct snap_recording *recording)

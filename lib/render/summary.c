@@ -7,6 +7,7 @@
  */
 #include "render/summary.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "render/view/elide.h"
 #include "render/view/figures.h"
@@ -93,16 +94,8 @@ static bool find_function(struct summary *summary, size_t number, struct row *ro
 	return row->leaf && row->name;
 }
 
-static int by_name(const void *left, const void *right)
-{
-	const struct row *a = left, *b = right;
-
-	if (a->state != b->state)
-		return a->state < b->state ? -1 : 1;
-	if (a->name != b->name)
-		return a->name > b->name ? 1 : -1;
-	return (a->leaf > b->leaf) - (a->leaf < b->leaf);
-}
+SNAP_ORDER(by_name, struct row, a, b, snap_compare(a->state, b->state),
+	   snap_compare(a->name, b->name), snap_compare(a->leaf, b->leaf));
 
 /* What a reader asks about first: running threads, threads in disk wait, sleeping threads. */
 static int state_rank(enum snap_state state)
@@ -119,18 +112,9 @@ static int state_rank(enum snap_state state)
 	}
 }
 
-static int by_samples(const void *left, const void *right)
-{
-	const struct row *a = left, *b = right;
-	int order;
-
-	if (a->state != b->state)
-		return state_rank(a->state) - state_rank(b->state);
-	if (a->samples != b->samples)
-		return a->samples < b->samples ? 1 : -1;
-	order = strcmp(a->name, b->name);
-	return order ? order : strcmp(a->leaf ? a->leaf : "", b->leaf ? b->leaf : "");
-}
+SNAP_ORDER(by_samples, struct row, a, b, state_rank(a->state) - state_rank(b->state),
+	   snap_compare(b->samples, a->samples), strcmp(a->name, b->name),
+	   strcmp(a->leaf ? a->leaf : "", b->leaf ? b->leaf : ""));
 
 /* Rows of the same name and state become one. */
 static void merge_rows(struct summary *summary)

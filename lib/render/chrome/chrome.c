@@ -17,6 +17,7 @@
  * reason (waits.c).
  */
 #include "render/chrome/chrome.h"
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "render/render.h"
 #include "render/view/figures.h"
@@ -309,17 +310,9 @@ struct program {
 };
 
 /* Programs of one pid next to each other, in order of time. */
-static int by_pid(const void *left, const void *right)
-{
-	const struct snap_recorded_process *a = ((const struct program *)left)->process;
-	const struct snap_recorded_process *b = ((const struct program *)right)->process;
-
-	if (a->node->pid != b->node->pid)
-		return a->node->pid < b->node->pid ? -1 : 1;
-	if (a->first != b->first)
-		return a->first < b->first ? -1 : 1;
-	return (a > b) - (a < b);
-}
+SNAP_ORDER(by_pid, struct program, a, b, snap_compare(a->process->node->pid, b->process->node->pid),
+	   snap_compare(a->process->first, b->process->first),
+	   snap_compare(a->process, b->process));
 
 static struct program *list_programs(const struct snap_recording *recording)
 {

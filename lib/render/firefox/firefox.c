@@ -4,6 +4,7 @@
  * document with its meta data and counters. Times are in milliseconds since the recording's start,
  * processor times in microseconds.
  */
+#include "base/bsearch.h"
 #include "render/firefox/thread.h"
 #include "render/gzip.h"
 #include "render/render.h"
@@ -85,21 +86,10 @@ struct ranked {
 	size_t track;
 };
 
-static int by_busy(const void *left, const void *right)
-{
-	const struct ranked *a = left, *b = right;
+SNAP_ORDER(by_busy, struct ranked, a, b, snap_compare(b->busy, a->busy),
+	   snap_compare(a->track, b->track));
 
-	if (a->busy != b->busy)
-		return a->busy > b->busy ? -1 : 1;
-	return a->track < b->track ? -1 : a->track > b->track;
-}
-
-static int by_track(const void *left, const void *right)
-{
-	const struct ranked *a = left, *b = right;
-
-	return a->track < b->track ? -1 : a->track > b->track;
-}
+SNAP_ORDER(by_track, struct ranked, a, b, snap_compare(a->track, b->track));
 
 /* The busiest threads are shown at first, the others on request; at least one is. */
 static bool put_visible(struct snap_json_writer *json, const struct snap_recording *recording)

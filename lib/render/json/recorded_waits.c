@@ -96,19 +96,10 @@ struct ranked {
 	size_t wait;
 };
 
-static int by_samples(const void *left, const void *right)
-{
-	const struct ranked *a = left, *b = right;
+SNAP_ORDER(by_samples, struct ranked, a, b, snap_compare(b->samples, a->samples),
+	   snap_compare(a->wait, b->wait));
 
-	return snap_compare(b->samples, a->samples) ?: snap_compare(a->wait, b->wait);
-}
-
-static int by_wait(const void *left, const void *right)
-{
-	const struct ranked *a = left, *b = right;
-
-	return snap_compare(a->wait, b->wait);
-}
+SNAP_ORDER(by_wait, struct ranked, a, b, snap_compare(a->wait, b->wait));
 
 /* Those that some thread waited for, in the recording's order; malloc'ed, NULL without memory. */
 static struct ranked *choose_waits(const struct snap_recording *recording, size_t *count_ret)

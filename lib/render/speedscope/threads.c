@@ -5,6 +5,7 @@
  * without frames, so that all threads have the same axis. The viewer draws one thread at a time and
  * lists all; of very many, only the busiest are written.
  */
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "render/speedscope/speedscope.h"
 
@@ -21,23 +22,10 @@ struct candidate {
 };
 
 /* Most samples on a processor first, then most changes; threads are there in order anyway. */
-static int by_work(const void *left, const void *right)
-{
-	const struct candidate *a = left, *b = right;
+SNAP_ORDER(by_work, struct candidate, a, b, snap_compare(b->running, a->running),
+	   snap_compare(b->runs, a->runs), snap_compare(a->track, b->track));
 
-	if (a->running != b->running)
-		return a->running > b->running ? -1 : 1;
-	if (a->runs != b->runs)
-		return a->runs > b->runs ? -1 : 1;
-	return (a->track > b->track) - (a->track < b->track);
-}
-
-static int by_track(const void *left, const void *right)
-{
-	const struct candidate *a = left, *b = right;
-
-	return (a->track > b->track) - (a->track < b->track);
-}
+SNAP_ORDER(by_track, struct candidate, a, b, snap_compare(a->track, b->track));
 
 static uint64_t running_samples(const struct snap_track *track)
 {

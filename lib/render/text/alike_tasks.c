@@ -2,6 +2,7 @@
 /* Logical processes that look alike: see alike_tasks.h. */
 #include "render/text/alike_tasks.h"
 
+#include "base/bsearch.h"
 #include "base/table.h"
 
 #include <string.h>
@@ -107,12 +108,7 @@ static bool find_firsts(const struct snap_node *node, bool apart, size_t *firsts
 	return hashes;
 }
 
-static int compare_tasks(const void *left, const void *right)
-{
-	const struct snap_task *a = left, *b = right;
-
-	return snap_task_compare_ids(a->id, b->id);
-}
+SNAP_ORDER(compare_tasks, struct snap_task, a, b, snap_task_compare_ids(a->id, b->id));
 
 /* Where the next stack, task and id of the result go. */
 struct place {

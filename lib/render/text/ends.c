@@ -8,19 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_threads(const void *left, const void *right)
-{
-	const struct snap_member *a = left, *b = right;
+SNAP_ORDER(compare_threads, struct snap_member, a, b, snap_compare(a->tid, b->tid));
 
-	return snap_compare(a->tid, b->tid);
-}
-
-static int compare_tasks(const void *left, const void *right)
-{
-	const struct snap_task *a = left, *b = right;
-
-	return snap_task_compare_ids(a->id, b->id);
-}
+SNAP_ORDER(compare_tasks, struct snap_task, a, b, snap_task_compare_ids(a->id, b->id));
 
 /* Room for the members of all. */
 static bool make_room(struct snap_stack *stack, const struct snap_call_end *from, size_t count,

@@ -258,10 +258,7 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 	snap_text_stack_who(stacks, stack);
 }
 
-static int compare_pids(const void *left, const void *right)
-{
-	return snap_compare(*(const pid_t *)left, *(const pid_t *)right);
-}
+SNAP_ORDER(compare_pids, pid_t, a, b, snap_compare(*a, *b));
 
 /* Malloc'ed: the processes that threads of all of them are of, each once. False without memory. */
 static bool list_pids(const struct snap_stack *stack, pid_t **ret, size_t *count_ret)

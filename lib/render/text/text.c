@@ -265,13 +265,8 @@ struct owned {
 	const struct snap_stack *stack;
 };
 
-static int compare_owned(const void *left, const void *right)
-{
-	const struct owned *a = left, *b = right;
-
-	return snap_stack_compare_weight(a->stack, b->stack) ?:
-	       snap_compare(a->by.node->pid, b->by.node->pid) ?: strcmp(a->stack->id, b->stack->id);
-}
+SNAP_ORDER(compare_owned, struct owned, a, b, snap_stack_compare_weight(a->stack, b->stack),
+	   snap_compare(a->by.node->pid, b->by.node->pid), strcmp(a->stack->id, b->stack->id));
 
 static void put_block(struct text *text, const struct owned *block, const struct owned *widest)
 {

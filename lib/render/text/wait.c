@@ -2,6 +2,7 @@
 /* See wait.h. The words are those of model/wait/text.c. */
 #include "render/text/wait.h"
 
+#include "base/bsearch.h"
 #include "render/view/elide.h"
 
 #include <string.h>
@@ -70,14 +71,8 @@ static void add_thread(struct alikes *alikes, const struct snap_member *thread, 
 }
 
 /* By count down; among equals the first thread decides, which has the lowest tid. */
-static int compare_alikes(const void *left, const void *right)
-{
-	const struct alike *a = left, *b = right;
-
-	if (a->count != b->count)
-		return a->count < b->count ? 1 : -1;
-	return a->tids[0] < b->tids[0] ? -1 : a->tids[0] > b->tids[0];
-}
+SNAP_ORDER(compare_alikes, struct alike, a, b, snap_compare(b->count, a->count),
+	   snap_compare(a->tids[0], b->tids[0]));
 
 static void add_tids(struct snap_sheet *lines, const struct alike *alike)
 {

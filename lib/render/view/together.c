@@ -105,12 +105,8 @@ static bool add_parts(struct joining *joining, const struct snap_node *node)
 	return true;
 }
 
-static int compare_parts(const void *left, const void *right)
-{
-	const struct part *a = left, *b = right;
-
-	return snap_compare(a->key, b->key) ?: snap_compare(a->number, b->number);
-}
+SNAP_ORDER(compare_parts, struct part, a, b, snap_compare(a->key, b->key),
+	   snap_compare(a->number, b->number));
 
 static int compare_places(const void *left, const void *right)
 {

@@ -43,12 +43,7 @@ void snap_shares_deinit(struct snap_shares *shares)
 	free(shares->items);
 }
 
-static int by_number(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return (a > b) - (a < b);
-}
+SNAP_ORDER(by_number, uint64_t, a, b, snap_compare(*a, *b));
 
 static bool add_share(struct snap_shares *shares, const struct snap_held *held, uint64_t slots)
 {
@@ -106,22 +101,12 @@ static int compare_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) : (a != NULL) - (b != NULL);
 }
 
-static int by_function(const void *left, const void *right)
-{
-	const struct snap_share *a = left, *b = right;
+SNAP_ORDER(by_function, struct snap_share, a, b, compare_text(a->function, b->function),
+	   snap_compare(a->lack, b->lack), snap_compare(a->track, b->track),
+	   snap_compare(a->tid, b->tid));
 
-	return compare_text(a->function, b->function) ?: snap_compare(a->lack, b->lack) ?:
-	       snap_compare(a->track, b->track) ?: snap_compare(a->tid, b->tid);
-}
-
-static int by_time(const void *left, const void *right)
-{
-	const struct snap_waited_holder *a = left, *b = right;
-
-	if (a->slots != b->slots)
-		return a->slots > b->slots ? -1 : 1;
-	return compare_text(a->function, b->function) ?: (int)a->lack - (int)b->lack;
-}
+SNAP_ORDER(by_time, struct snap_waited_holder, a, b, snap_compare(b->slots, a->slots),
+	   compare_text(a->function, b->function), (int)a->lack - (int)b->lack);
 
 /* Shares of one thread in one function become one. */
 static void merge_shares(struct snap_shares *shares)

@@ -267,24 +267,12 @@ static void count_threads(struct builder *builder)
 /* ---- which are listed ---- */
 
 /* By time down, then in the order of the recording. */
-static int by_time(const void *left, const void *right)
-{
-	const struct bundle *a = *(const struct bundle *const *)left,
-			    *b = *(const struct bundle *const *)right;
-
-	return snap_compare(b->slots, a->slots) ?: snap_compare(a->first, b->first);
-}
+SNAP_ORDER(by_time, const struct bundle *, a, b, snap_compare((*b)->slots, (*a)->slots),
+	   snap_compare((*a)->first, (*b)->first));
 
 /* The first rows of each process, then others. */
-static int by_rank(const void *left, const void *right)
-{
-	const struct bundle *a = *(const struct bundle *const *)left,
-			    *b = *(const struct bundle *const *)right;
-
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	return by_time(left, right);
-}
+SNAP_ORDER(by_rank, const struct bundle *, a, b, snap_compare((*a)->rank, (*b)->rank),
+	   by_time(a, b));
 
 /*
  * The first `most` of bundles that are sorted by time: half of the room is for the first ones of

@@ -253,12 +253,8 @@ static bool place_nodes(struct building *building, uint32_t *order, uint32_t *pl
 	return true;
 }
 
-static int compare_ends(const void *left, const void *right)
-{
-	const struct snap_call_end *a = left, *b = right;
-
-	return snap_compare(a->node, b->node) ?: snap_compare(a->number, b->number);
-}
+SNAP_ORDER(compare_ends, struct snap_call_end, a, b, snap_compare(a->node, b->node),
+	   snap_compare(a->number, b->number));
 
 static bool put_in_order(struct building *building)
 {

@@ -5,6 +5,7 @@
  */
 #include "render/view/fold/parts.h"
 
+#include "base/bsearch.h"
 #include "base/text.h"
 #include "model/group_label.h"
 
@@ -16,26 +17,11 @@ struct merge {
 	size_t count;
 };
 
-static int compare_threads(const void *left, const void *right)
-{
-	const struct snap_member *a = left, *b = right;
+SNAP_ORDER(compare_threads, struct snap_member, a, b, snap_compare(a->tid, b->tid));
 
-	return a->tid < b->tid ? -1 : a->tid > b->tid;
-}
+SNAP_ORDER(compare_tasks, struct snap_task, a, b, snap_task_compare_ids(a->id, b->id));
 
-static int compare_tasks(const void *left, const void *right)
-{
-	const struct snap_task *a = left, *b = right;
-
-	return snap_task_compare_ids(a->id, b->id);
-}
-
-static int compare_pids(const void *left, const void *right)
-{
-	const pid_t *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
-}
+SNAP_ORDER(compare_pids, pid_t, a, b, snap_compare(*a, *b));
 
 /* ---- texts ---- */
 

@@ -5,6 +5,7 @@
  */
 #include "render/view/limit/limit.h"
 
+#include "base/bsearch.h"
 #include "model/stack_cut.h"
 #include "render/view/limit/parts.h"
 
@@ -228,14 +229,8 @@ struct ranked {
 	size_t stack;
 };
 
-static int by_samples(const void *left, const void *right)
-{
-	const struct ranked *a = left, *b = right;
-
-	if (a->samples != b->samples)
-		return a->samples > b->samples ? -1 : 1;
-	return (a->stack > b->stack) - (a->stack < b->stack);
-}
+SNAP_ORDER(by_samples, struct ranked, a, b, snap_compare(b->samples, a->samples),
+	   snap_compare(a->stack, b->stack));
 
 /* Those with the most samples stay. */
 static bool leave_out_stacks(struct snap_limit *limit, double most)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* How often formats print the stacks of a recording: see parts.h. */
+#include "base/bsearch.h"
 #include "base/text.h"
 #include "render/view/limit/parts.h"
 #include "render/view/tally.h"
@@ -137,15 +138,8 @@ static bool count_ticks(struct snap_limit *limit)
 
 /* ---- rows of profiles ---- */
 
-static int by_owner(const void *left, const void *right)
-{
-	const struct snap_track *a = *(const struct snap_track *const *)left,
-				*b = *(const struct snap_track *const *)right;
-
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	return strcmp(a->name ? a->name : "", b->name ? b->name : "");
-}
+SNAP_ORDER(by_owner, const struct snap_track *, a, b, snap_compare((*a)->process, (*b)->process),
+	   strcmp((*a)->name ? (*a)->name : "", (*b)->name ? (*b)->name : ""));
 
 /* Threads of one process and name are one, unless they are distinguished. False without memory. */
 static bool count_rows(struct snap_limit *limit, enum apart apart)

@@ -2,6 +2,7 @@
 /* See instants.h. Nothing here recurses. */
 #include "render/view/recorded/instants.h"
 
+#include "base/bsearch.h"
 #include "render/view/limit/limit.h"
 #include "render/view/recorded/parts.h"
 #include "render/wait/object.h"
@@ -76,14 +77,8 @@ static size_t list_items(struct snap_instants *instants, size_t process, size_t 
 	return track;
 }
 
-static int compare_items(const void *left, const void *right)
-{
-	const struct item *a = left, *b = right;
-
-	if (a->id != b->id)
-		return a->id < b->id ? -1 : 1;
-	return a->track < b->track ? -1 : a->track > b->track;
-}
+SNAP_ORDER(compare_items, struct item, a, b, snap_compare(a->id, b->id),
+	   snap_compare(a->track, b->track));
 
 /* What a thread waits for, with its holder at that tick; `from` without memory. */
 static const struct snap_wait *owned_wait(struct snap_instants *instants,
