@@ -7,6 +7,7 @@
  */
 #include "api/api.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/text.h"
 #include "render/view/own.h"
@@ -139,16 +140,8 @@ static bool add_nodes(struct stacksnap_groups *groups)
 	return fine;
 }
 
-static int by_samples(const void *left, const void *right)
-{
-	const struct row *a = left, *b = right;
-	int order = snap_stack_compare_weight(a->stack, b->stack);
-
-	if (order)
-		return order;
-	order = strcmp(a->shown.id, b->shown.id);
-	return order ? order : (a->shown.pid > b->shown.pid) - (a->shown.pid < b->shown.pid);
-}
+SNAP_ORDER(by_samples, struct row, a, b, snap_stack_compare_weight(a->stack, b->stack),
+	   strcmp(a->shown.id, b->shown.id), snap_compare(a->shown.pid, b->shown.pid));
 
 API struct stacksnap_error *stacksnap_groups_create(const struct stacksnap_recording *recording,
 						    const struct stacksnap_options *options,

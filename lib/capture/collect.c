@@ -2,6 +2,7 @@
 /* From the tracing child's records to the capture: see collect.h. */
 #include "capture/collect.h"
 
+#include "base/bsearch.h"
 #include "discover/discover.h"
 #include "proc/procfs.h"
 #include "stop/plan/execute.h"
@@ -11,12 +12,7 @@
 
 enum { MOST_THREAD_WARNINGS = 16 };
 
-static int by_tid(const void *a, const void *b)
-{
-	const struct snap_thread *left = a, *right = b;
-
-	return (left->tid > right->tid) - (left->tid < right->tid);
-}
+SNAP_ORDER(by_tid, struct snap_thread, left, right, snap_compare(left->tid, right->tid));
 
 /* Mostly the kernel lists threads in the order of their tids. */
 static void sort_threads(struct snap_process *process)

@@ -150,12 +150,8 @@ static bool add_words(struct moment *moment, struct snap_traced *traced,
 	return true;
 }
 
-static int compare_pieces(const void *left, const void *right)
-{
-	const struct snap_memory_piece *a = left, *b = right;
-
-	return snap_compare(a->address, b->address) ?: snap_compare(a->size, b->size);
-}
+SNAP_ORDER(compare_pieces, struct snap_memory_piece, a, b, snap_compare(a->address, b->address),
+	   snap_compare(a->size, b->size));
 
 /* The same lock may have been copied with each of those who wait for it: once is enough. */
 static void leave_out_doubles(struct snap_memory_image *image)

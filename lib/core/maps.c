@@ -11,20 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_address(const void *left, const void *right)
-{
-	const struct snap_core_range *a = left, *b = right;
+SNAP_ORDER(by_address, struct snap_core_range, a, b,
+	   snap_compare(a->segment.address, b->segment.address),
+	   snap_compare(b->segment.size, a->segment.size));
 
-	return snap_compare(a->segment.address, b->segment.address)
-		       ?: snap_compare(b->segment.size, a->segment.size);
-}
-
-static int by_start(const void *left, const void *right)
-{
-	const struct snap_core_file *a = left, *b = right;
-
-	return snap_compare(a->start, b->start) ?: snap_compare(b->end, a->end);
-}
+SNAP_ORDER(by_start, struct snap_core_file, a, b, snap_compare(a->start, b->start),
+	   snap_compare(b->end, a->end));
 
 static void sort(struct snap_core_notes *notes)
 {

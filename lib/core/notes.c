@@ -238,12 +238,8 @@ static void settle_signal(struct snap_core_notes *notes, struct snap_process *pr
 	process->signal = signal;
 }
 
-static int by_tid(const void *left, const void *right)
-{
-	const struct snap_core_thread *const *a = left, *const *b = right;
-
-	return snap_compare((*a)->tid, (*b)->tid) ?: snap_compare(*a, *b);
-}
+SNAP_ORDER(by_tid, const struct snap_core_thread *, a, b, snap_compare((*a)->tid, (*b)->tid),
+	   snap_compare(*a, *b));
 
 /* Sorted by tid, each once: the first of its kind counts. */
 static bool settle_threads(const struct snap_core_notes *notes, struct snap_capture *capture,

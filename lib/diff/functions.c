@@ -146,13 +146,8 @@ static struct snap_diff_function function_of(const struct table *table, const st
 	};
 }
 
-static int compare_functions(const void *left, const void *right)
-{
-	const struct snap_diff_function *a = left, *b = right;
-
-	return snap_compare(b->running, a->running) ?: snap_compare(movement(b), movement(a))
-		       ?: strcmp(a->name, b->name);
-}
+SNAP_ORDER(compare_functions, struct snap_diff_function, a, b, snap_compare(b->running, a->running),
+	   snap_compare(movement(b), movement(a)), strcmp(a->name, b->name));
 
 static bool says_something(const struct table *table, enum activity activity)
 {

@@ -147,14 +147,9 @@ static struct snap_diff_group group_of(const struct row *row)
 	return group;
 }
 
-static int compare_groups(const void *left, const void *right)
-{
-	const struct snap_diff_group *a = left, *b = right;
-
-	return snap_compare(a->change, b->change)
-		       ?: snap_compare(distance(b->before, b->after), distance(a->before, a->after))
-		       ?: strcmp(a->stack->id, b->stack->id);
-}
+SNAP_ORDER(compare_groups, struct snap_diff_group, a, b, snap_compare(a->change, b->change),
+	   snap_compare(distance(b->before, b->after), distance(a->before, a->after)),
+	   strcmp(a->stack->id, b->stack->id));
 
 static void warn_if_foreign(struct snap_diff *diff, const struct rows *rows)
 {

@@ -33,12 +33,7 @@ void snap_seen_deinit(struct snap_seen_table *table)
 	*table = (struct snap_seen_table){ 0 };
 }
 
-static int compare_pids(const void *left, const void *right)
-{
-	const pid_t *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
+SNAP_ORDER(compare_pids, pid_t, a, b, snap_compare(*a, *b));
 
 /* The position of a pid, or that for its entry. */
 static size_t find_position(const struct snap_seen_table *table, pid_t pid)
@@ -351,14 +346,8 @@ static struct stacksnap_error *ask_about_parents(struct snap_seen_table *table)
 	return NULL;
 }
 
-static int compare_children(const void *left, const void *right)
-{
-	const struct snap_child *a = left, *b = right;
-
-	if (a->parent != b->parent)
-		return a->parent > b->parent ? 1 : -1;
-	return (a->pid > b->pid) - (a->pid < b->pid);
-}
+SNAP_ORDER(compare_children, struct snap_child, a, b, snap_compare(a->parent, b->parent),
+	   snap_compare(a->pid, b->pid));
 
 struct stacksnap_error *snap_seen_link(struct snap_seen_table *table)
 {

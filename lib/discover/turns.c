@@ -4,6 +4,7 @@
  * may be time for only a part of them, and a user may have any number. Few processes keep their
  * order. Knows only the owner of a process's directory in procfs, which no process can block.
  */
+#include "base/bsearch.h"
 #include "discover/internal.h"
 
 #include <fcntl.h>
@@ -18,23 +19,11 @@ struct turn {
 	size_t before; /* of the same owner */
 };
 
-static int compare_owners(const void *left, const void *right)
-{
-	const struct turn *a = left, *b = right;
+SNAP_ORDER(compare_owners, struct turn, a, b, snap_compare(a->owner, b->owner),
+	   snap_compare(a->index, b->index));
 
-	if (a->owner != b->owner)
-		return a->owner < b->owner ? -1 : 1;
-	return (a->index > b->index) - (a->index < b->index);
-}
-
-static int compare_turns(const void *left, const void *right)
-{
-	const struct turn *a = left, *b = right;
-
-	if (a->before != b->before)
-		return a->before < b->before ? -1 : 1;
-	return (a->index > b->index) - (a->index < b->index);
-}
+SNAP_ORDER(compare_turns, struct turn, a, b, snap_compare(a->before, b->before),
+	   snap_compare(a->index, b->index));
 
 /* By the effective uid; root's if it cannot be dumped (fs/proc/base.c, task_dump_owner()). */
 static uid_t owner_of(const struct snap_discovery *run, pid_t pid)

@@ -30,19 +30,9 @@ struct ranked {
 	uint32_t number;
 };
 
-static int compare_ranked(const void *left, const void *right)
-{
-	const struct ranked *a = left, *b = right;
+SNAP_ORDER(compare_ranked, struct ranked, a, b, snap_merger_compare_hosts(a->host, b->host));
 
-	return snap_merger_compare_hosts(a->host, b->host);
-}
-
-static int compare_times(const void *left, const void *right)
-{
-	const int64_t *a = left, *b = right;
-
-	return snap_compare(*a, *b);
-}
+SNAP_ORDER(compare_times, int64_t, a, b, snap_compare(*a, *b));
 
 /* Times of documents go to their hosts, which are sorted by now. */
 static void add_times(struct finish *finish)
@@ -108,12 +98,8 @@ static void renumber(struct finish *finish, const struct snap_host_set *set,
 
 /* ---- modules ---- */
 
-static int compare_modules(const void *left, const void *right)
-{
-	const struct snap_merged_module *a = left, *b = right;
-
-	return strcmp(a->path, b->path) ?: strcmp(a->build_id, b->build_id);
-}
+SNAP_ORDER(compare_modules, struct snap_merged_module, a, b, strcmp(a->path, b->path),
+	   strcmp(a->build_id, b->build_id));
 
 static void add_modules(struct finish *finish)
 {

@@ -194,12 +194,8 @@ static bool add_pair(struct snap_merger *merger, uint32_t group, pid_t pid)
 	return true;
 }
 
-static int compare_pairs(const void *left, const void *right)
-{
-	const struct snap_merge_pair *a = left, *b = right;
-
-	return snap_compare(a->group, b->group) ?: snap_compare(a->pid, b->pid);
-}
+SNAP_ORDER(compare_pairs, struct snap_merge_pair, a, b, snap_compare(a->group, b->group),
+	   snap_compare(a->pid, b->pid));
 
 /* A process counts once for a group, in however many stacks its threads stand there. */
 static void count_processes(struct snap_merger *merger)

@@ -52,12 +52,7 @@ size_t snap_host_set_size(const struct snap_host_set *set)
 	return size;
 }
 
-static int compare_numbers(const void *left, const void *right)
-{
-	const uint32_t *a = left, *b = right;
-
-	return snap_compare(*a, *b);
-}
+SNAP_ORDER(compare_numbers, uint32_t, a, b, snap_compare(*a, *b));
 
 bool snap_host_set_renumber(const struct snap_host_set *set, const uint32_t *numbers,
 			    uint32_t *scratch, struct snap_arena *arena, struct snap_host_set *ret)

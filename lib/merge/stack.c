@@ -160,12 +160,8 @@ void snap_merge_take_label(struct snap_merge_reader *reader, enum snap_json_toke
 }
 
 /* Lines as they are written: `key` is a part of `value`, the whole line. */
-static int compare_lines(const void *left, const void *right)
-{
-	const struct snap_merge_label *a = left, *b = right;
-
-	return is_before(&b->value, &a->value) - is_before(&a->value, &b->value);
-}
+SNAP_ORDER(compare_lines, struct snap_merge_label, a, b,
+	   is_before(&b->value, &a->value) - is_before(&a->value, &b->value));
 
 /* The lines of labels, sorted; of several with one key the first. */
 static void add_lines(struct snap_merge_reader *reader, struct snap_buffer *out)

@@ -60,22 +60,13 @@ static bool share(struct setter *setter, const struct snap_track *track)
 	return true;
 }
 
-static int by_object(const void *left, const void *right)
-{
-	const struct shared *a = left, *b = right;
-
-	return snap_compare(a->process, b->process)    ?: snap_wait_compare(a->wait, b->wait) ?:
-	       snap_compare(a->index, b->index);
-}
+SNAP_ORDER(by_object, struct shared, a, b, snap_compare(a->process, b->process),
+	   snap_wait_compare(a->wait, b->wait), snap_compare(a->index, b->index));
 
 /* ---- who has it ---- */
 
-static int by_pid(const void *left, const void *right)
-{
-	const struct pid_place *a = left, *b = right;
-
-	return snap_compare(a->pid, b->pid) ?: snap_compare(a->process, b->process);
-}
+SNAP_ORDER(by_pid, struct pid_place, a, b, snap_compare(a->pid, b->pid),
+	   snap_compare(a->process, b->process));
 
 static bool list_pids(struct setter *setter)
 {

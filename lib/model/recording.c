@@ -101,12 +101,7 @@ static bool push_children(struct filler *filler, struct snap_node **children, si
 	return true;
 }
 
-static int by_tid(const void *left, const void *right)
-{
-	const struct snap_track *a = left, *b = right;
-
-	return snap_compare(a->tid, b->tid);
-}
+SNAP_ORDER(by_tid, struct snap_track, a, b, snap_compare(a->tid, b->tid));
 
 enum snap_state snap_recording_state_of_task(enum snap_task_state state)
 {

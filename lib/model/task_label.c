@@ -5,17 +5,13 @@
  */
 #include "model/task_label.h"
 
+#include "base/bsearch.h"
 #include "base/table.h"
 #include "base/text.h"
 
 #include <string.h>
 
-static int compare_labels(const void *left, const void *right)
-{
-	const struct snap_label *a = left, *b = right;
-
-	return strcmp(a->key, b->key);
-}
+SNAP_ORDER(compare_labels, struct snap_label, a, b, strcmp(a->key, b->key));
 
 size_t snap_task_sort_labels(struct snap_label *labels, size_t count)
 {

@@ -165,12 +165,8 @@ static void read_words(struct stands *stands)
 	stands->count = kept;
 }
 
-static int compare_processes(const void *left, const void *right)
-{
-	const struct stand *a = left, *b = right;
-
-	return snap_compare(a->thread->process->facts.pid, b->thread->process->facts.pid);
-}
+SNAP_ORDER(compare_processes, struct stand, a, b,
+	   snap_compare(a->thread->process->facts.pid, b->thread->process->facts.pid));
 
 struct stacksnap_error *snap_sampler_confirm(struct snap_sampler *sampler,
 					     const struct snap_confirm *confirm)

@@ -362,13 +362,8 @@ static bool must_wait(const struct snap_sampler *sampler, const struct snap_samp
 	return !snap_sampler_has_time(sampler);
 }
 
-static int compare_turns(const void *left, const void *right)
-{
-	const struct snap_sampler_thread *a = *(struct snap_sampler_thread *const *)left;
-	const struct snap_sampler_thread *b = *(struct snap_sampler_thread *const *)right;
-
-	return snap_compare(a->turn, b->turn) ?: snap_compare(a->guard, b->guard);
-}
+SNAP_ORDER(compare_turns, const struct snap_sampler_thread *, a, b,
+	   snap_compare((*a)->turn, (*b)->turn), snap_compare((*a)->guard, (*b)->guard));
 
 /*
  * There may be more new threads than there is time for: then one of each process comes, and another

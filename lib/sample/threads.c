@@ -5,6 +5,7 @@
  */
 #include "sample/internal.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 
 #include <errno.h>
@@ -256,12 +257,7 @@ static struct stacksnap_error *add_thread(struct snap_sampler *sampler,
 	return sink->born(sink->context, &thread->shown);
 }
 
-static int compare_tids(const void *left, const void *right)
-{
-	const pid_t *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
+SNAP_ORDER(compare_tids, pid_t, a, b, snap_compare(*a, *b));
 
 /* The tids of a process, sorted; a negative errno. */
 static struct stacksnap_error *list_tids(struct snap_sampler *sampler,
@@ -290,12 +286,8 @@ static struct stacksnap_error *list_tids(struct snap_sampler *sampler,
 	return NULL;
 }
 
-static int compare_threads(const void *left, const void *right)
-{
-	const struct snap_sampler_thread *const *a = left, *const *b = right;
-
-	return ((*a)->shown.tid > (*b)->shown.tid) - ((*a)->shown.tid < (*b)->shown.tid);
-}
+SNAP_ORDER(compare_threads, const struct snap_sampler_thread *, a, b,
+	   snap_compare((*a)->shown.tid, (*b)->shown.tid));
 
 /* Both lists are sorted; a thread in one alone has gone, or is new. */
 static struct stacksnap_error *merge_listing(struct snap_sampler *sampler,

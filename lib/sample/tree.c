@@ -130,14 +130,8 @@ static void rank_process(struct snap_sampler *sampler, struct snap_sampler_proce
 	process->rank = parent ? parent->rank + 1 + parent->children++ : sampler->roots++;
 }
 
-static int compare_ranks(const void *left, const void *right)
-{
-	const struct snap_sampler_process *const *a = left, *const *b = right;
-
-	if ((*a)->rank != (*b)->rank)
-		return (*a)->rank < (*b)->rank ? -1 : 1;
-	return ((*a)->facts.pid > (*b)->facts.pid) - ((*a)->facts.pid < (*b)->facts.pid);
-}
+SNAP_ORDER(compare_ranks, const struct snap_sampler_process *, a, b,
+	   snap_compare((*a)->rank, (*b)->rank), snap_compare((*a)->facts.pid, (*b)->facts.pid));
 
 static struct stacksnap_error *add_process(struct snap_sampler *sampler,
 					   const struct snap_capture *capture, size_t index)

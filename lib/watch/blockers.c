@@ -7,6 +7,7 @@
  * blocker counts only as long as it cannot have let go: it has not run, or none of its waiters has,
  * because releasing a lock wakes one of them.
  */
+#include "base/bsearch.h"
 #include "base/cleanup.h"
 #include "watch/known.h"
 
@@ -79,12 +80,7 @@ static bool find_queue(const struct snap_conditions *conditions,
 	return queue->ages != NULL;
 }
 
-static int compare_ages(const void *left, const void *right)
-{
-	const int64_t *a = left, *b = right;
-
-	return (*a < *b) - (*a > *b);
-}
+SNAP_ORDER(compare_ages, int64_t, a, b, snap_compare(*b, *a));
 
 /* For how long at least so many threads have been waiting; 0: unknown. */
 static int64_t blocked_for(struct queue *queue, size_t least)

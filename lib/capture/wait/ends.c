@@ -9,6 +9,7 @@
  * is found by the fdinfo of the processes that have the file open: the kernel's table names the
  * process that took the lock, which may have exited, and names none for some kinds.
  */
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -119,12 +120,7 @@ static struct stacksnap_error *want_descriptor(struct ends *ends, const struct s
 	return candidate.needs && candidate.end.inode ? add_candidate(ends, &candidate) : NULL;
 }
 
-static int compare_candidates(const void *left, const void *right)
-{
-	const struct candidate *a = left, *b = right;
-
-	return snap_scan_compare(&a->end, &b->end);
-}
+SNAP_ORDER(compare_candidates, struct candidate, a, b, snap_scan_compare(&a->end, &b->end));
 
 /* Of files and FIFOs two may have one inode, on two devices. */
 static bool is_same(const struct candidate *a, const struct candidate *b)
@@ -344,12 +340,7 @@ static bool has_open_question(const struct ends *ends)
 	return false;
 }
 
-static int compare_pids(const void *left, const void *right)
-{
-	const pid_t *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
+SNAP_ORDER(compare_pids, pid_t, a, b, snap_compare(*a, *b));
 
 struct pids {
 	pid_t *list; /* malloc'ed */
@@ -504,16 +495,8 @@ static struct stacksnap_error *scan_others(struct ends *ends)
 
 /* ---- the result ---- */
 
-static int compare_ends(const void *left, const void *right)
-{
-	const struct snap_file_end *a = left, *b = right;
-
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	if (a->inode != b->inode)
-		return a->inode < b->inode ? -1 : 1;
-	return (a->pid > b->pid) - (a->pid < b->pid);
-}
+SNAP_ORDER(compare_ends, struct snap_file_end, a, b, snap_compare(a->kind, b->kind),
+	   snap_compare(a->inode, b->inode), snap_compare(a->pid, b->pid));
 
 static void merge_ends(struct ends *ends)
 {
@@ -535,12 +518,7 @@ static void merge_ends(struct ends *ends)
 	ends->found_count = count;
 }
 
-static int compare_outsiders(const void *left, const void *right)
-{
-	const struct snap_outsider *a = left, *b = right;
-
-	return (a->pid > b->pid) - (a->pid < b->pid);
-}
+SNAP_ORDER(compare_outsiders, struct snap_outsider, a, b, snap_compare(a->pid, b->pid));
 
 /* The kernel's table comes first. */
 static struct stacksnap_error *give_locks(struct ends *ends)

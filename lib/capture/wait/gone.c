@@ -11,6 +11,7 @@
  * named there. What kind of lock it is, analysis finds out: all words that could name an owner are
  * looked up.
  */
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "capture/wait/resolver.h"
@@ -214,23 +215,10 @@ static void list_deinit(struct list *list)
 	free(list->numbers);
 }
 
-static int compare_tids(const void *left, const void *right)
-{
-	const pid_t *a = left, *b = right;
+SNAP_ORDER(compare_tids, pid_t, a, b, snap_compare(*a, *b));
 
-	return (*a > *b) - (*a < *b);
-}
-
-static int compare_numbers(const void *left, const void *right)
-{
-	const struct number *a = left, *b = right;
-
-	if (a->tid != b->tid)
-		return a->tid < b->tid ? -1 : 1;
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	return (a->address > b->address) - (a->address < b->address);
-}
+SNAP_ORDER(compare_numbers, struct number, a, b, snap_compare(a->tid, b->tid),
+	   snap_compare(a->pid, b->pid), snap_compare(a->address, b->address));
 
 static bool list_living(struct list *list)
 {
@@ -337,14 +325,8 @@ static struct stacksnap_error *list_numbers(struct list *list)
 	return err;
 }
 
-static int compare_gone(const void *left, const void *right)
-{
-	const struct snap_gone_thread *a = left, *b = right;
-
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	return (a->tid > b->tid) - (a->tid < b->tid);
-}
+SNAP_ORDER(compare_gone, struct snap_gone_thread, a, b, snap_compare(a->pid, b->pid),
+	   snap_compare(a->tid, b->tid));
 
 /* Several words may have one number: its owner is gone only if none of them says otherwise. */
 static bool is_gone(const struct numbers *numbers, size_t *at)

@@ -8,6 +8,7 @@
  * has a time, and what was read by then counts.
  */
 #include "proc/wait/locks.h"
+#include "base/bsearch.h"
 #include "base/clock.h"
 #include "capture/wait/resolver.h"
 
@@ -36,12 +37,7 @@ struct table {
 	int status;
 };
 
-static int compare_inodes(const void *left, const void *right)
-{
-	const uint64_t *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
+SNAP_ORDER(compare_inodes, uint64_t, a, b, snap_compare(*a, *b));
 
 /* Of files with one inode number on several devices any will do: all their locks are kept. */
 static bool is_wanted(const struct table *table, const struct snap_file_lock *lock)

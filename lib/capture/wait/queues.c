@@ -184,15 +184,10 @@ static struct queue queue_of(const struct snap_wait_resolver *resolver,
 	return queue;
 }
 
-static int compare_queues(const void *left, const void *right)
-{
-	const struct snap_ipc_queue *a = &((const struct queue *)left)->key,
-				    *b = &((const struct queue *)right)->key;
-
-	return snap_compare(a->is_semaphore, b->is_semaphore)
-		       ?: snap_compare(a->namespace, b->namespace) ?: snap_compare(a->id, b->id)
-		       ?: snap_compare(a->number, b->number);
-}
+SNAP_ORDER(compare_queues, struct queue, a, b,
+	   snap_compare(a->key.is_semaphore, b->key.is_semaphore),
+	   snap_compare(a->key.namespace, b->key.namespace), snap_compare(a->key.id, b->key.id),
+	   snap_compare(a->key.number, b->key.number));
 
 /* Each once, in the order of the result; those of a namespace that is not known are left out. */
 static void list_queues(struct snap_wait_resolver *resolver, struct queues *queues)

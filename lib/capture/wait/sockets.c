@@ -3,6 +3,7 @@
  * Sockets that a thread waits with, and what belongs to them: the other end on this machine, the
  * listener that has not accepted yet, or that a connect is for. All others of a dump are left out.
  */
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "capture/wait/dump.h"
 #include "capture/wait/resolver.h"
@@ -411,14 +412,8 @@ static void keep_connected(struct sockets *sockets, const struct snap_wait_calle
 
 /* ---- the result ---- */
 
-static int compare_sockets(const void *left, const void *right)
-{
-	const struct snap_socket *a = left, *b = right;
-
-	if (a->namespace != b->namespace)
-		return a->namespace < b->namespace ? -1 : 1;
-	return (a->inode > b->inode) - (a->inode < b->inode);
-}
+SNAP_ORDER(compare_sockets, struct snap_socket, a, b, snap_compare(a->namespace, b->namespace),
+	   snap_compare(a->inode, b->inode));
 
 static struct stacksnap_error *give_sockets(struct sockets *sockets)
 {

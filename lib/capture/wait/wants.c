@@ -3,6 +3,7 @@
  * What the threads' calls name: descriptors in arguments, in arrays of pollfd and in sets of
  * select. The arrays were copied in the stop. Knows nothing of what they lead to.
  */
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "capture/wait/resolver.h"
 #include "model/memory_image.h"
@@ -60,14 +61,8 @@ struct stacksnap_error *snap_wait_add_want(struct snap_wait_resolver *resolver, 
 	return NULL;
 }
 
-static int compare_wants(const void *left, const void *right)
-{
-	const struct snap_wait_want *a = left, *b = right;
-
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	return (a->number > b->number) - (a->number < b->number);
-}
+SNAP_ORDER(compare_wants, struct snap_wait_want, a, b, snap_compare(a->process, b->process),
+	   snap_compare(a->number, b->number));
 
 /* How many of a process were kept: those of calls, and those that epolls watch alone. */
 struct kept {
@@ -117,12 +112,7 @@ const struct snap_wait_want *snap_wait_find_want(const struct snap_wait_resolver
 				    : NULL;
 }
 
-static int compare_descriptors(const void *left, const void *right)
-{
-	const struct snap_descriptor *a = left, *b = right;
-
-	return (a->number > b->number) - (a->number < b->number);
-}
+SNAP_ORDER(compare_descriptors, struct snap_descriptor, a, b, snap_compare(a->number, b->number));
 
 struct snap_descriptor *snap_wait_find_descriptor(const struct snap_process *process,
 						  int32_t number)

@@ -3,18 +3,13 @@
  * Makes the image that snap_plan_execute() left readable: sorts its pieces, and removes what was
  * read twice. Done when the process runs again.
  */
+#include "base/bsearch.h"
 #include "stop/plan/execute.h"
 
 #include <stdlib.h>
 
-static int by_address(const void *a, const void *b)
-{
-	const struct snap_memory_piece *left = a, *right = b;
-
-	if (left->address != right->address)
-		return left->address < right->address ? -1 : 1;
-	return (left->size < right->size) - (left->size > right->size);
-}
+SNAP_ORDER(by_address, struct snap_memory_piece, left, right,
+	   snap_compare(left->address, right->address), snap_compare(right->size, left->size));
 
 static bool is_sound(const struct snap_memory_piece *piece, const uint8_t *begin,
 		     const uint8_t *end)

@@ -220,13 +220,8 @@ static uint64_t hash_key(const char *bytes, size_t length)
 	return snap_hash_add(load(bytes) + length, load(bytes + length - sizeof(word)));
 }
 
-static int compare_keys(const void *left, const void *right)
-{
-	const struct snap_json_key *a = left, *b = right;
-
-	return snap_compare(a->hash, b->hash) ?: snap_compare(a->length, b->length) ?:
-	       memcmp(a->bytes, b->bytes, a->length);
-}
+SNAP_ORDER(compare_keys, struct snap_json_key, a, b, snap_compare(a->hash, b->hash),
+	   snap_compare(a->length, b->length), memcmp(a->bytes, b->bytes, a->length));
 
 /* The key as it is meant; false without memory. */
 static bool make_key(struct snap_json_scan *scan, struct snap_json_key *key)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Groups of threads of a snapshot's JSON, see reader.h; those of tasks are tasks.c. */
+#include "base/bsearch.h"
 #include "store/json/reader.h"
 
 #include "model/recording.h"
@@ -40,12 +41,7 @@ static struct snap_member pick_thread(struct snap_json_pick *pick, const struct 
 	return thread;
 }
 
-static int by_tid(const void *left, const void *right)
-{
-	const struct snap_member *a = left, *b = right;
-
-	return (a->tid > b->tid) - (a->tid < b->tid);
-}
+SNAP_ORDER(by_tid, struct snap_member, a, b, snap_compare(a->tid, b->tid));
 
 static void read_threads(struct snap_json_reader *reader, const struct snap_json *object,
 			 struct snap_stack *stack)

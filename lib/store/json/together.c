@@ -16,28 +16,12 @@ struct part {
 	size_t stack_number, number;
 };
 
-static int compare_nodes(const void *left, const void *right)
-{
-	const struct snap_node *a = *(struct snap_node *const *)left,
-			       *b = *(struct snap_node *const *)right;
+SNAP_ORDER(compare_nodes, const struct snap_node *, a, b, snap_compare((*a)->pid, (*b)->pid));
 
-	return snap_compare(a->pid, b->pid);
-}
+SNAP_ORDER(compare_parts, struct part, a, b, snap_compare(a->node->pid, b->node->pid),
+	   snap_compare(a->stack_number, b->stack_number), snap_compare(a->number, b->number));
 
-static int compare_parts(const void *left, const void *right)
-{
-	const struct part *a = left, *b = right;
-
-	return snap_compare(a->node->pid, b->node->pid) ?:
-	       snap_compare(a->stack_number, b->stack_number) ?: snap_compare(a->number, b->number);
-}
-
-static int compare_threads(const void *left, const void *right)
-{
-	const struct snap_member *a = left, *b = right;
-
-	return snap_compare(a->tid, b->tid);
-}
+SNAP_ORDER(compare_threads, struct snap_member, a, b, snap_compare(a->tid, b->tid));
 
 /* All nodes, sorted by pid. */
 static struct snap_node **list_nodes(struct snap_json_reader *reader)

@@ -142,12 +142,8 @@ static bool add_pairs(const struct snap_log *log, const struct snap_log_change *
 	return true;
 }
 
-static int compare_pairs(const void *a, const void *b)
-{
-	const struct snap_log_explained *left = a, *right = b;
-
-	return snap_compare(left->stack, right->stack) ?: snap_compare(left->object, right->object);
-}
+SNAP_ORDER(compare_pairs, struct snap_log_explained, left, right,
+	   snap_compare(left->stack, right->stack), snap_compare(left->object, right->object));
 
 struct stacksnap_error *snap_log_waits_left(const struct snap_log *log,
 					    struct snap_log_explained **ret, size_t *count_ret)

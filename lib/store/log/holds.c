@@ -92,10 +92,7 @@ static bool is_clipped_to(const struct snap_log_words *words, const struct clipp
 	return true;
 }
 
-static int compare_numbers(const void *left, const void *right)
-{
-	return snap_compare(*(const uint32_t *)left, *(const uint32_t *)right);
-}
+SNAP_ORDER(compare_numbers, uint32_t, a, b, snap_compare(*a, *b));
 
 struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
 				      const struct snap_memory_image *image)

@@ -12,12 +12,8 @@
 /* A piece has a byte at least. */
 enum { MOST_PIECES = SNAP_LOG_MAX_OBJECT_WORDS };
 
-static int compare_pieces(const void *a, const void *b)
-{
-	const struct snap_memory_piece *left = a, *right = b;
-
-	return snap_compare(left->address, right->address);
-}
+SNAP_ORDER(compare_pieces, struct snap_memory_piece, left, right,
+	   snap_compare(left->address, right->address));
 
 /* Those that hold something, in order of their addresses. *count_ret: in index->pieces. */
 static bool sort_pieces(struct snap_log_index *index, const struct snap_memory_image *image,
