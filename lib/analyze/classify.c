@@ -269,7 +269,7 @@ static bool in_work_waits(const char *name)
 
 	if (own < length)
 		length = own;
-	if (strncmp(name, "__GI_", 5) == 0) {
+	if (snap_begins_with(name, "__GI_")) {
 		name += 5;
 		length -= 5;
 	}
@@ -315,7 +315,7 @@ static bool is_in_python_library(const char *file)
 	const char *version = strstr(file, "/python3.");
 	size_t digits;
 
-	if (strncmp(file, "<frozen ", 8) == 0)
+	if (snap_begins_with(file, "<frozen "))
 		return true;
 	if (!version || ((version - file < 4 || memcmp(version - 4, "/lib", 4) != 0) &&
 			 (version - file < 6 || memcmp(version - 6, "/lib64", 6) != 0)))
@@ -324,8 +324,8 @@ static bool is_in_python_library(const char *file)
 	digits = strspn(version, "0123456789");
 	/* "t": free-threaded builds have a folder of their own. */
 	version += digits + (digits && version[digits] == 't');
-	return digits && *version == '/' && strncmp(version, "/site-packages/", 15) != 0 &&
-	       strncmp(version, "/dist-packages/", 15) != 0;
+	return digits && *version == '/' && !snap_begins_with(version, "/site-packages/") &&
+	       !snap_begins_with(version, "/dist-packages/");
 }
 
 bool snap_classify_managed_system(const char *language, const char *function, const char *file)
@@ -364,7 +364,7 @@ bool snap_classify_system_function(const char *symbol, const char *function, boo
 	if (!static_program || !symbol)
 		return false;
 	return in_work_waits(symbol) || matches_name(libc_functions, symbol) ||
-	       (strncmp(symbol, "__libc_", 7) == 0);
+	       snap_begins_with(symbol, "__libc_");
 }
 
 static bool is_called(const struct snap_process *process, const char *const *names)

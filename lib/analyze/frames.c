@@ -7,6 +7,7 @@
 #include "analyze/analysis.h"
 #include "analyze/classify.h"
 #include "base/bsearch.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -140,8 +141,8 @@ static struct stacksnap_error *name_addresses(struct snap_analysis *analysis,
  */
 static bool should_have_symbols(const char *path)
 {
-	return path && path[0] == '/' && strncmp(path, "/memfd:", 7) != 0 &&
-	       strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/SYSV", 5) != 0;
+	return path && path[0] == '/' && !snap_begins_with(path, "/memfd:") &&
+	       !snap_begins_with(path, "/dev/") && !snap_begins_with(path, "/SYSV");
 }
 
 static void warn_of_file(struct snap_analysis *analysis, const struct snap_module_file *file)

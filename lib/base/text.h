@@ -5,12 +5,25 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 /* Equal texts; NULL equals NULL alone. */
 static inline bool snap_same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* NULL begins with nothing. */
+static inline bool snap_begins_with(const char *text, const char *beginning)
+{
+	return text && strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/* What a noun ends in after this number: "1 thread", "2 threads". */
+static inline const char *snap_plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
 }
 
 /* What follows the last slash of a path; all of it where there is none, or nothing follows. */

@@ -5,6 +5,8 @@
  */
 #include "files/search.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 /* The kernel writes no path that goes up; a forged capture could. */
@@ -28,7 +30,7 @@ bool snap_path_with_newlines(const char *path, char out[PATH_MAX])
 	if (!path || !strstr(path, "\\012") || strlen(path) >= PATH_MAX)
 		return false;
 	while (*from) {
-		bool newline = strncmp(from, "\\012", 4) == 0;
+		bool newline = snap_begins_with(from, "\\012");
 
 		out[length++] = newline ? '\n' : *from;
 		from += newline ? 4 : 1;

@@ -3,6 +3,7 @@
 #include "files/search.h"
 
 #include "base/reopen.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -229,7 +230,7 @@ static void add_named(struct list *list)
 	}
 	if (path && request->kind == SNAP_FILE_DEBUG_LINK) {
 		/* Packages built before /usr was merged lie under the shorter name. */
-		if (strncmp(directory, "/usr/", 5) == 0) {
+		if (snap_begins_with(directory, "/usr/")) {
 			snprintf(place, sizeof(place), "%s%s/%s", debug_root, directory + 4,
 				 request->name);
 			add_both(list, place);

@@ -7,6 +7,7 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -152,7 +153,7 @@ static void add_labels(struct snap_recorded_stack *stack, const struct snap_labe
 	for (size_t i = 0; i < count; i++) {
 		size_t at = stack->label_count;
 		bool own =
-			!snap_label_clashes(from[i].key) || strncmp(from[i].key, "label.", 6) == 0;
+			!snap_label_clashes(from[i].key) || snap_begins_with(from[i].key, "label.");
 
 		while (at > 0 && strcmp(stack->labels[at - 1].key, from[i].key) > 0)
 			at--;

@@ -3,6 +3,7 @@
 #include "model/task.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -85,5 +86,5 @@ bool snap_label_clashes(const char *key)
 		if (strcmp(ours[i], key) == 0)
 			return true;
 	/* What looks like one of those must not become another. */
-	return strncmp(key, "label.", 6) == 0;
+	return snap_begins_with(key, "label.");
 }

@@ -2,6 +2,7 @@
 /* Processes that earlier runs have given up: see left_behind.h. */
 #include "proc/left_behind.h"
 
+#include "base/text.h"
 #include "proc/procfs.h"
 
 #include <signal.h>
@@ -10,7 +11,7 @@
 
 bool snap_has_own_name(const char *comm)
 {
-	return strncmp(comm, SNAP_OWN_NAME, strlen(SNAP_OWN_NAME)) == 0;
+	return snap_begins_with(comm, SNAP_OWN_NAME);
 }
 
 bool snap_is_left_behind(int procfs_fd, pid_t pid)

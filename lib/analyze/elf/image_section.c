@@ -6,6 +6,8 @@
  */
 #include "analyze/elf/internal.h"
 
+#include "base/text.h"
+
 #include <gelf.h>
 #include <libelf.h>
 #include <string.h>
@@ -131,7 +133,7 @@ uint64_t snap_image_inflated(const struct snap_image *image)
 	for (size_t i = 0; i < image->section_count; i++) {
 		const Elf64_Shdr *section = &image->sections[i];
 		struct snap_bytes raw = raw_bytes(image, section);
-		bool is_gnu = strncmp(section_name(image, i), ".zdebug", 7) == 0 &&
+		bool is_gnu = snap_begins_with(section_name(image, i), ".zdebug") &&
 			      is_gnu_compressed(raw);
 		uint64_t size;
 
@@ -198,7 +200,7 @@ struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)
 		return cached->bytes;
 	cached->tried = true;
 	raw = raw_bytes(image, &image->sections[index]);
-	is_gnu = strncmp(section_name(image, index), ".zdebug", 7) == 0 && is_gnu_compressed(raw);
+	is_gnu = snap_begins_with(section_name(image, index), ".zdebug") && is_gnu_compressed(raw);
 	if (!is_gnu && !(image->sections[index].sh_flags & SHF_COMPRESSED))
 		cached->bytes = raw;
 	else
@@ -209,7 +211,7 @@ struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)
 /* The section called `name`, or ".z…" for ".debug…"; section_count: none. */
 static size_t find_section(const struct snap_image *image, const char *name)
 {
-	bool is_debug = strncmp(name, ".debug", 6) == 0;
+	bool is_debug = snap_begins_with(name, ".debug");
 
 	for (size_t i = 1; i < image->section_count; i++) {
 		const char *candidate = section_name(image, i);

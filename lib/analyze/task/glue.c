@@ -66,11 +66,6 @@ static const struct glue *find_glue(const char *language)
 	return NULL;
 }
 
-static bool begins_with(const char *name, const char *prefix)
-{
-	return strncmp(name, prefix, strlen(prefix)) == 0;
-}
-
 const char *snap_glue_name(const struct snap_frame *frame)
 {
 	const struct snap_entry *entry = &frame->entries[frame->entry_count - 1];
@@ -88,7 +83,7 @@ static bool is_own(const struct glue *glue, const struct snap_frame *frame)
 		return frame->module &&
 		       fnmatch(glue->program, snap_base_name(frame->module), 0) == 0;
 	for (const char *const *own = glue->own; *own; own++)
-		if (begins_with(name, *own))
+		if (snap_begins_with(name, *own))
 			return true;
 	return false;
 }

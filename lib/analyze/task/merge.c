@@ -27,16 +27,11 @@ struct native {
 	size_t count;
 };
 
-static bool begins_with(const char *name, const char *prefix)
-{
-	return name && strncmp(name, prefix, strlen(prefix)) == 0;
-}
-
 static bool is_function(void *context, size_t index, const char *prefix)
 {
 	const struct native *native = context;
 
-	return begins_with(snap_glue_name(native->frames[index]), prefix);
+	return snap_begins_with(snap_glue_name(native->frames[index]), prefix);
 }
 
 /* malloc'ed: of each run; NULL: one has no place, or there is no memory for it. */
@@ -165,7 +160,7 @@ static size_t count_until(const struct snap_raw_stack *stack, const struct snap_
 		if (frame->address > task->native_code[0] && frame->address <= task->native_code[1])
 			return i;
 		/* Linkers give functions of Go suffixes: ".abi0". */
-		if (begins_with(snap_glue_name(frame), task->native_until))
+		if (snap_begins_with(snap_glue_name(frame), task->native_until))
 			return i;
 	}
 	return SIZE_MAX;

@@ -4,12 +4,9 @@
  */
 #include "analyze/unwind/go.h"
 
-#include <string.h>
+#include "base/text.h"
 
-static bool begins_with(const char *text, const char *beginning)
-{
-	return strncmp(text, beginning, strlen(beginning)) == 0;
-}
+#include <string.h>
 
 /*
  * The code that returns from a signal handler was never called, so an address in it may be given as
@@ -21,7 +18,8 @@ static bool returns_from_signal(const struct snap_go_code *code, uint64_t vaddr)
 	uint32_t offset;
 
 	return snap_go_code_function(code, vaddr, &function, &offset) &&
-	       begins_with(snap_go_function_name(&code->table, &function), "runtime.sigreturn");
+	       snap_begins_with(snap_go_function_name(&code->table, &function),
+				"runtime.sigreturn");
 }
 
 /* These are not called by what they return to, but put there while it was interrupted. */
@@ -39,8 +37,9 @@ static bool is_put_in(const char *name)
 /* It has no caller. Below a handler of signals lies what was interrupted. */
 static bool ends_stack(const struct snap_go_function *function, const char *name)
 {
-	return (function->flags & SNAP_GO_TOP_FRAME) && !begins_with(name, "runtime.sigtramp") &&
-	       !begins_with(name, "runtime.cgoSigtramp");
+	return (function->flags & SNAP_GO_TOP_FRAME) &&
+	       !snap_begins_with(name, "runtime.sigtramp") &&
+	       !snap_begins_with(name, "runtime.cgoSigtramp");
 }
 
 static enum snap_row_switch switch_of(const struct snap_go_function *function, const char *name)

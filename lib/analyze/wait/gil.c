@@ -27,7 +27,7 @@ static bool is_python(const char *path)
 {
 	const char *base = path ? snap_base_name(path) : "";
 
-	return strncmp(base, "python", 6) == 0 || strncmp(base, "libpython", 9) == 0;
+	return snap_begins_with(base, "python") || snap_begins_with(base, "libpython");
 }
 
 static bool is_below_python(const struct snap_futex *futex)
@@ -52,7 +52,7 @@ static bool is_below_take_gil(const struct snap_futex *futex)
 	frame = stack->frames[futex->names.outside];
 	for (size_t i = 0; i < frame->entry_count; i++)
 		if (frame->entries[i].symbol &&
-		    strncmp(frame->entries[i].symbol, "take_gil", 8) == 0)
+		    snap_begins_with(frame->entries[i].symbol, "take_gil"))
 			return true;
 	return false;
 }

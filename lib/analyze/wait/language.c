@@ -6,6 +6,8 @@
  */
 #include "analyze/wait/futex.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 enum { MOST_ENTRIES = 48, MOST_NAME = 512 };
@@ -82,10 +84,10 @@ static bool is_of_library(const char *name)
 	static const char *const results[] = { "void ", "bool ", "int ", "unsigned ", NULL };
 
 	for (const char *const *result = results; *result; result++)
-		if (strncmp(name, *result, strlen(*result)) == 0)
+		if (snap_begins_with(name, *result))
 			name += strlen(*result);
 	for (const char *const *prefix = libraries; *prefix; prefix++)
-		if (strncmp(name, *prefix, strlen(*prefix)) == 0)
+		if (snap_begins_with(name, *prefix))
 			return true;
 	return false;
 }

@@ -156,7 +156,7 @@ static bool is_called(const char *name, size_t length, const char *text)
 	if (is_suffix(name + whole, length - whole))
 		return true;
 	for (const char *const *prefix = inner; *prefix && name[whole] == '_'; prefix++)
-		if (strncmp(text, *prefix, strlen(*prefix)) == 0)
+		if (snap_begins_with(text, *prefix))
 			return true;
 	return false;
 }

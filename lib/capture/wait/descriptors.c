@@ -4,6 +4,7 @@
  * by fdinfo. The open file is asked for its type without a question to its file system; it is never
  * opened, which would add an end to a pipe, and its path is never looked up.
  */
+#include "base/text.h"
 #include "capture/wait/resolver.h"
 #include "proc/wait/fdinfo.h"
 
@@ -85,7 +86,7 @@ static bool is_memfd(const struct statx *status, const char *link)
 	static const char prefix[] = "/memfd:";
 
 	return S_ISREG(status->stx_mode) && status->stx_nlink == 0 &&
-	       strncmp(link, prefix, sizeof(prefix) - 1) == 0;
+	       snap_begins_with(link, prefix);
 }
 
 /* What a path leads to; and whether what is called a pipe or a socket is one. */

@@ -124,7 +124,7 @@ static void add_queue(struct snap_buffer *text, const struct snap_wait *wait)
 static void add_numbered(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	snap_wait_add_noun(text, wait);
-	if (wait->path && strncmp(wait->path, unnamed, sizeof(unnamed) - 1) != 0) {
+	if (wait->path && !snap_begins_with(wait->path, unnamed)) {
 		snap_buffer_add_byte(text, ' ');
 		snap_wait_add_path(text, wait->path);
 	} else if (wait->kind == SNAP_WAIT_MSGQUEUE || wait->kind == SNAP_WAIT_SYSV_SEMAPHORE) {

@@ -5,6 +5,7 @@
  */
 #include "render/merged/merged.h"
 
+#include "base/text.h"
 #include "render/text/stack.h"
 #include "render/view/when.h"
 
@@ -29,11 +30,6 @@ static void text_deinit(struct text *text)
 	snap_sheet_deinit(&text->lines);
 	snap_interner_deinit(&text->strings);
 	snap_arena_deinit(&text->arena);
-}
-
-static const char *plural(uint64_t count)
-{
-	return count == 1 ? "" : "s";
 }
 
 /* "web-03, web-17, +4": of those in the set, or not in it. */
@@ -95,16 +91,16 @@ static void put_head(struct text *text)
 	snap_line_begin(lines);
 	snap_line_add(lines, SNAP_STYLE_BOLD, "stacksnap");
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, ": %zu host%s, %zu document%s",
-			 merged->host_count, plural(merged->host_count), merged->document_count,
-			 plural(merged->document_count));
+			 merged->host_count, snap_plural(merged->host_count),
+			 merged->document_count, snap_plural(merged->document_count));
 	add_times(text);
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, "   %llu thread%s", (unsigned long long)threads,
-			 plural(threads));
+			 snap_plural(threads));
 	if (tasks)
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %llu task%s",
-				 (unsigned long long)tasks, plural(tasks));
+				 (unsigned long long)tasks, snap_plural(tasks));
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu group%s", merged->group_count,
-			 plural(merged->group_count));
+			 snap_plural(merged->group_count));
 	if (merged->odd_count)
 		snap_line_printf(lines, SNAP_STYLE_BOLD, ", %zu odd", merged->odd_count);
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
@@ -131,7 +127,7 @@ static void put_builds(struct text *text, const struct snap_merged_module *modul
 		snap_line_add(lines, SNAP_STYLE_PLAIN, i ? "; " : "  ");
 		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, id);
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, " on %zu host%s", modules[i].host_count,
-				 plural(modules[i].host_count));
+				 snap_plural(modules[i].host_count));
 		/* Hosts that have what most have need no name. */
 		if (i == most)
 			continue;
@@ -188,7 +184,7 @@ static void put_where(struct text *text, const struct snap_merged_group *group)
 		break;
 	case SNAP_ODD_NOT:
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, "on %zu of %zu host%s", group->host_count,
-				 all, plural(all));
+				 all, snap_plural(all));
 		break;
 	}
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);

@@ -12,11 +12,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *plural(size_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
 static struct snap_text_reads count_all_reads(const struct snap_snapshot *snapshot)
 {
 	struct snap_text_reads reads = { 0 };
@@ -90,12 +85,12 @@ void snap_text_head(struct snap_sheet *lines, const struct snap_options *options
 			 snapshot->process_count == 1 ? "" : "es");
 	if (!list) {
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu thread%s", snapshot->thread_count,
-				 plural(snapshot->thread_count));
+				 snap_plural(snapshot->thread_count));
 		if (snapshot->task_count)
 			snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu task%s",
-					 snapshot->task_count, plural(snapshot->task_count));
+					 snapshot->task_count, snap_plural(snapshot->task_count));
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu stack%s", snapshot->stack_count,
-				 plural(snapshot->stack_count));
+				 snap_plural(snapshot->stack_count));
 		head_stop(lines, options, snapshot);
 	}
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
@@ -199,12 +194,12 @@ static void info_samples(struct info *info, const struct snap_node *node)
 
 	if (node->task_count)
 		snprintf(tasks, sizeof(tasks), "%zu task%s, ", node->task_count,
-			 plural(node->task_count));
+			 snap_plural(node->task_count));
 	for (size_t i = 0; i < node->stack_count; i++)
 		samples += node->stacks[i].samples;
 	snprintf(text, sizeof(text), "%s%zu thread%s, %" PRIu64 " samples in %zu stack%s", tasks,
-		 node->thread_count, plural(node->thread_count), samples, node->stack_count,
-		 plural(node->stack_count));
+		 node->thread_count, snap_plural(node->thread_count), samples, node->stack_count,
+		 snap_plural(node->stack_count));
 	info_part(info, text, NULL);
 }
 
@@ -242,9 +237,9 @@ static void info_stacks(struct info *info, const struct snap_node *node, size_t 
 		snprintf(tasks_of, sizeof(tasks_of), " of %zu", node->task_count);
 	if (node->task_count)
 		snprintf(tasks_text, sizeof(tasks_text), "%zu%s task%s, ", tasks, tasks_of,
-			 plural(*tasks_of ? node->task_count : tasks));
+			 snap_plural(*tasks_of ? node->task_count : tasks));
 	snprintf(text, sizeof(text), "%s%zu%s thread%s in %zu stack%s", tasks_text, threads, of,
-		 plural(*of ? node->thread_count : threads), stacks, plural(stacks));
+		 snap_plural(*of ? node->thread_count : threads), stacks, snap_plural(stacks));
 	info_part(info, text, NULL);
 }
 
@@ -260,7 +255,7 @@ static void info_threads(struct info *info, const struct snap_node *node)
 	}
 	if (stacks == 0) {
 		snprintf(text, sizeof(text), "%zu thread%s not seen", node->threads_missed,
-			 plural(node->threads_missed));
+			 snap_plural(node->threads_missed));
 		info_part(info, text, NULL);
 		return;
 	}

@@ -14,11 +14,6 @@ enum {
 	LONGEST_PATTERN = 128,
 };
 
-static const char *plural(size_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
 void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *stack)
 {
 	struct snap_line_names told = { 0 };
@@ -258,7 +253,7 @@ void snap_text_logical_title(struct snap_sheet *lines, const struct snap_alike *
 				 snap_logical_type_word(logical->type));
 	if (logical->type != SNAP_LOGICAL_DEAD)
 		snap_line_printf(lines, SNAP_STYLE_DIM, "   %zu task%s", logical->task_count,
-				 plural(logical->task_count));
+				 snap_plural(logical->task_count));
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
@@ -304,7 +299,7 @@ void snap_text_rest(struct snap_sheet *lines, const struct snap_node *node)
 			continue;
 		snap_line_printf(lines, SNAP_STYLE_DIM, "%s%zu idle thread%s of ",
 				 begun ? ", " : "", runtime->idle_threads,
-				 plural(runtime->idle_threads));
+				 snap_plural(runtime->idle_threads));
 		snap_line_add_escaped(lines, SNAP_STYLE_DIM, runtime->name);
 		begun = true;
 	}
@@ -314,6 +309,6 @@ void snap_text_rest(struct snap_sheet *lines, const struct snap_node *node)
 		snap_line_printf(lines, SNAP_STYLE_DIM,
 				 "%s%zu task%s of the runtime itself "
 				 "(--system-tasks)",
-				 begun ? ", " : "", tasks, plural(tasks));
+				 begun ? ", " : "", tasks, snap_plural(tasks));
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }

@@ -42,11 +42,6 @@ static void begin(struct top *top, enum snap_style style, const char *word)
 	snap_line_add(top->lines, style, word);
 }
 
-static const char *plural(size_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
 /* ---- deadlocks ---- */
 
 /* Columns of what the threads of a deadlock have: wide names move nothing but their own line. */
@@ -134,7 +129,7 @@ static void put_deadlock(struct top *top, const struct snap_deadlock *deadlock)
 	else
 		begin(top, SNAP_STYLE_YELLOW, "possible deadlock");
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %zu thread%s", deadlock->size,
-			 plural(deadlock->size));
+			 snap_plural(deadlock->size));
 	if (deadlock->behind)
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu more wait%s behind %s",
 				 deadlock->behind, deadlock->behind == 1 ? "s" : "",
@@ -165,7 +160,7 @@ static void put_deadlocks(struct top *top)
 	begin(top, SNAP_STYLE_PLAIN, "");
 	snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "and %zu more deadlock%s",
 			 waits->deadlock_total - waits->deadlock_count,
-			 plural(waits->deadlock_total - waits->deadlock_count));
+			 snap_plural(waits->deadlock_total - waits->deadlock_count));
 	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 }
 
@@ -257,7 +252,7 @@ static void put_stuck(struct top *top, const struct snap_snapshot *snapshot)
 	if (count)
 		snap_line_printf(top->lines, SNAP_STYLE_PLAIN,
 				 "%zu thread%s blocked in the same stack, not run for %s", count,
-				 plural(count), length);
+				 snap_plural(count), length);
 	else
 		snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "none: all threads ran within %s",
 				 length);

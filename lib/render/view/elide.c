@@ -6,6 +6,7 @@
 #include "render/view/elide.h"
 
 #include "base/escape.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,7 +82,7 @@ static size_t operator_length(const char *name, const char *p)
 	if (p - name < 8 || memcmp(p - 8, "operator", 8) != 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
-		if (strncmp(p, operators[i], strlen(operators[i])) == 0)
+		if (snap_begins_with(p, operators[i]))
 			return strlen(operators[i]);
 	return 0;
 }
@@ -230,10 +231,11 @@ static void shorten_parameters(char *name, const char *dots, char *scratch)
 			n += skip;
 			p += skip;
 		} else if (close && *p == '(' && close > p + strlen(dots) &&
-			   strncmp(p, "(anonymous", 10) != 0) {
+			   !snap_begins_with(p, "(anonymous")) {
 			n += shorten_list(name, p, close, true, dots, scratch + n);
 			p = close + 1;
-		} else if (close && (strncmp(p, "[abi:", 5) == 0 || strncmp(p, "[clone", 6) == 0)) {
+		} else if (close &&
+			   (snap_begins_with(p, "[abi:") || snap_begins_with(p, "[clone"))) {
 			while (n && scratch[n - 1] == ' ')
 				n--;
 			p = close + 1;

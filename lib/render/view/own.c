@@ -24,7 +24,7 @@ static const char *const extension_parts[] = { "/site-packages/",
 static bool begins_with_any(const char *text, const char *const *beginnings)
 {
 	for (; *beginnings; beginnings++)
-		if (strncmp(text, *beginnings, strlen(*beginnings)) == 0)
+		if (snap_begins_with(text, *beginnings))
 			return true;
 	return false;
 }

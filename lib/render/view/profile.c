@@ -132,7 +132,7 @@ static const struct snap_label *find_label(const struct snap_recorded_stack *sta
 		const char *own = stack->labels[i].key;
 
 		if (strcmp(own, key) == 0 ||
-		    (strncmp(own, "label.", 6) == 0 && strcmp(own + 6, key) == 0))
+		    (snap_begins_with(own, "label.") && strcmp(own + 6, key) == 0))
 			return &stack->labels[i];
 	}
 	return NULL;

@@ -5,6 +5,7 @@
  */
 #include "render/wait/table.h"
 
+#include "base/text.h"
 #include "render/view/elide.h"
 #include "render/view/when.h"
 #include "render/wait/waited.h"
@@ -35,11 +36,6 @@ static const char *length_text(int64_t ns, char out[SNAP_WHEN_SIZE])
 {
 	snap_when_length(ns, out);
 	return out;
-}
-
-static const char *plural(size_t count)
-{
-	return count == 1 ? "" : "s";
 }
 
 /* The end of a line: `text`, malloc'ed, raw, cut to the width; NULL without memory. */
@@ -133,7 +129,7 @@ static void put_holders(struct snap_sheet *lines, const struct snap_waited_row *
 		begin_holder(lines, row->other_ns);
 		if (asprintf(&text, "held in %zu other function%s",
 			     row->holder_total - row->holder_count,
-			     plural(row->holder_total - row->holder_count)) < 0)
+			     snap_plural(row->holder_total - row->holder_count)) < 0)
 			text = NULL;
 		end_line(lines, SNAP_STYLE_DIM, text);
 	}
@@ -155,7 +151,7 @@ static void put_others(struct snap_sheet *lines, const struct snap_waited_part *
 	snap_line_pad(lines, FIGURES + 1);
 	snap_line_printf(lines, SNAP_STYLE_DIM, "%zu other%s (-v)",
 			 part->row_total - part->row_count,
-			 plural(part->row_total - part->row_count));
+			 snap_plural(part->row_total - part->row_count));
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 

@@ -2,6 +2,7 @@
 /* A first look for managed runtimes: see candidate.h. */
 #include "stop/plan/candidate.h"
 
+#include "base/text.h"
 #include "model/options.h"
 
 #include <string.h>
@@ -14,22 +15,17 @@ enum {
 
 /* ---- names ---- */
 
-static bool begins_with(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 static unsigned runtimes_of_name(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-	if (begins_with(name, "lib"))
+	if (snap_begins_with(name, "lib"))
 		name += 3;
-	if (begins_with(name, "python"))
+	if (snap_begins_with(name, "python"))
 		return SNAP_RUNTIME_CPYTHON;
-	if (begins_with(name, "php"))
+	if (snap_begins_with(name, "php"))
 		return SNAP_RUNTIME_PHP;
-	if (begins_with(name, "jvm.so"))
+	if (snap_begins_with(name, "jvm.so"))
 		return SNAP_RUNTIME_JAVA;
 	/* A module of an interpreter whose program has another name. */
 	return strstr(name, ".cpython-") ? SNAP_RUNTIME_CPYTHON : 0;
@@ -69,7 +65,8 @@ static bool has_build_info(const uint8_t *bytes, size_t size)
 /* Libraries of the system are not made by Go. */
 static bool is_system_library(const char *path)
 {
-	return strstr(path, ".so") && (begins_with(path, "/lib") || begins_with(path, "/usr/lib"));
+	return strstr(path, ".so") &&
+	       (snap_begins_with(path, "/lib") || snap_begins_with(path, "/usr/lib"));
 }
 
 static bool has_go_mapping(const struct snap_candidate *candidate, const struct snap_map *map)

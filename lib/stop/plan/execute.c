@@ -6,6 +6,7 @@
 #include "stop/plan/execute.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "stop/plan/internal.h"
 
 #include <string.h>
@@ -225,7 +226,7 @@ static void make_walk(struct snap_plan_run *run)
 static bool is_heap(const struct snap_map *map)
 {
 	return map->read && map->write && !map->shared && !map->inode &&
-	       (!map->path || strncmp(map->path, "[v", 2) != 0);
+	       !snap_begins_with(map->path, "[v");
 }
 
 /* Requests runs of pages that are in memory, at most *left bytes. */

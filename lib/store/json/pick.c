@@ -6,6 +6,7 @@
 #include "store/json/pick.h"
 
 #include "base/escape.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -404,7 +405,7 @@ bool snap_json_pick_hex(struct snap_json_pick *pick, const struct snap_json *obj
 
 	if (!value)
 		return false;
-	digits = text && strncmp(text, "0x", 2) == 0 ? strlen(text + 2) : 0;
+	digits = snap_begins_with(text, "0x") ? strlen(text + 2) : 0;
 	if (digits == 0 || digits > 16 || text[2 + strspn(text + 2, "0123456789abcdef")]) {
 		snap_json_pick_refuse(pick, key, "a string such as 0x1234");
 		return false;

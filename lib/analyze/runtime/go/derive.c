@@ -7,6 +7,8 @@
  */
 #include "analyze/runtime/go/internal.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 enum {
@@ -140,7 +142,7 @@ static bool reason_fits(const struct derivation *derivation, unsigned at)
 		if (!parked->reason)
 			continue;
 		if (number >= go->reason_count || !go->reasons[number] ||
-		    strncmp(go->reasons[number], parked->reason, strlen(parked->reason)) != 0)
+		    !snap_begins_with(go->reasons[number], parked->reason))
 			return false;
 		differ |= first && first != parked->reason;
 		first = parked->reason;

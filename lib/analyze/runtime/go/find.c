@@ -8,6 +8,7 @@
 #include "analyze/runtime/symbol.h"
 
 #include "base/bsearch.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -47,7 +48,7 @@ static bool has_note(const uint8_t *head, size_t size)
 
 static bool is_system_path(const char *path)
 {
-	return strncmp(path, "/lib", 4) == 0 || strncmp(path, "/usr/lib", 8) == 0;
+	return snap_begins_with(path, "/lib") || snap_begins_with(path, "/usr/lib");
 }
 
 /* The program itself, and libraries whose first page says that Go has linked them. */

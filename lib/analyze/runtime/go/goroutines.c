@@ -7,6 +7,7 @@
 #include "analyze/runtime/go/internal.h"
 
 #include "base/bsearch.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -82,8 +83,7 @@ static bool begin_below_signal(struct snap_go *go, const struct goroutine *gorou
 		if (!snap_go_is_entry(go, word))
 			continue;
 		site = snap_go_site(go, word, true);
-		if (!site || strncmp(snap_go_site_name(site), "runtime.sigreturn",
-				     strlen("runtime.sigreturn")) != 0)
+		if (!site || !snap_begins_with(snap_go_site_name(site), "runtime.sigreturn"))
 			continue;
 		if (!snap_go_read_stack(go, thread, at + 8 + CONTEXT_RSP, registers,
 					sizeof(registers)) ||
@@ -236,11 +236,6 @@ static const char *number_text(struct snap_go *go, uint64_t number)
 	return made;
 }
 
-static bool begins_with(const char *text, const char *beginning)
-{
-	return text && strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
 /* Whether some function of the stack is none of the runtime's. */
 static bool shows_program(const struct snap_runtime_stack *stack)
 {
@@ -260,7 +255,7 @@ static bool is_system(const struct snap_runtime_task *task)
 					     "runtime.handleAsyncEvent" };
 	const char *name = task->start ? task->start->symbol : NULL;
 
-	if (!begins_with(name, "runtime."))
+	if (!snap_begins_with(name, "runtime."))
 		return false;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(users); i++)
 		if (strcmp(name, users[i]) == 0)
@@ -281,7 +276,7 @@ static bool is_in_c(const struct snap_go *go, const struct goroutine *goroutine,
 		return false;
 	return stack->count > 0 && snap_go_registers(goroutine->thread, &pc, &sp) &&
 	       !is_in_stack(goroutine, sp) && !snap_go_text_of(go, pc) &&
-	       begins_with(stack->frames[0]->entries[0].symbol, "runtime.cgocall");
+	       snap_begins_with(stack->frames[0]->entries[0].symbol, "runtime.cgocall");
 }
 
 /*

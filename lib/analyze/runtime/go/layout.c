@@ -11,6 +11,7 @@
 #include "analyze/runtime/go/internal.h"
 
 #include "base/bsearch.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -204,8 +205,7 @@ static bool own_fits(const struct snap_go *go, const struct snap_go_layout *layo
 	if (strcmp(name, "runtime.main") == 0)
 		return id == 1;
 	if (strcmp(name, "runtime.forcegchelper") != 0 && strcmp(name, "runtime.bgsweep") != 0 &&
-	    strcmp(name, "runtime.bgscavenge") != 0 &&
-	    strncmp(name, "runtime.gcenable.", strlen("runtime.gcenable.")) != 0)
+	    strcmp(name, "runtime.bgscavenge") != 0 && !snap_begins_with(name, "runtime.gcenable."))
 		return true;
 	*is_own_ret = true;
 	if (!text ||
@@ -215,8 +215,7 @@ static bool own_fits(const struct snap_go *go, const struct snap_go_layout *layo
 		return false;
 	by = snap_go_function_name(&text->table, &creator);
 	return id <= MOST_OWN_ID &&
-	       (strncmp(by, "runtime.init", strlen("runtime.init")) == 0 ||
-		strcmp(by, "runtime.gcenable") == 0) &&
+	       (snap_begins_with(by, "runtime.init") || strcmp(by, "runtime.gcenable") == 0) &&
 	       (layout->parent == 0 || word_of(goroutine, layout->parent) == 1);
 }
 

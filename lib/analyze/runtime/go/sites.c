@@ -7,13 +7,9 @@
 
 #include "base/buffer.h"
 #include "base/escape.h"
+#include "base/text.h"
 
 #include <string.h>
-
-static bool begins_with(const char *text, const char *beginning)
-{
-	return strncmp(text, beginning, strlen(beginning)) == 0;
-}
 
 /* Functions of which Go shows the wrapper that they were called by. */
 static bool is_panic(const char *name)
@@ -126,7 +122,7 @@ static void make_entry(struct snap_go *go, const struct snap_go_place *place,
 				    .language = "go" };
 	if (ret->symbol) {
 		ret->function = interned(go, shown_name(go, ret->symbol));
-		ret->system = begins_with(ret->symbol, "runtime.");
+		ret->system = snap_begins_with(ret->symbol, "runtime.");
 	}
 	if (go->process->options->lines) {
 		ret->file = interned(go, place->file);

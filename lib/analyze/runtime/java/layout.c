@@ -34,7 +34,7 @@ bool snap_java_find(const struct snap_runtime_process *process, struct snap_java
 		uint64_t pointer;
 
 		if (list[i].kind != SNAP_MODULE_FILE ||
-		    strncmp(snap_base_name(list[i].path), "libjvm.so", strlen("libjvm.so")) != 0 ||
+		    !snap_begins_with(snap_base_name(list[i].path), "libjvm.so") ||
 		    !snap_runtime_has_code(&list[i]))
 			continue;
 		pointer = snap_runtime_exported(process, &list[i], "gHotSpotVMStructs");

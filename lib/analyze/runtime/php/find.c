@@ -27,9 +27,8 @@ static bool may_have_php(const struct snap_runtime_process *process,
 {
 	const char *name = snap_base_name(module->path), *exe = process->process->exe;
 
-	return strncmp(name, "php", strlen("php")) == 0 ||
-	       strncmp(name, "libphp", strlen("libphp")) == 0 || strstr(name, "frankenphp") ||
-	       (exe && strcmp(exe, module->path) == 0);
+	return snap_begins_with(name, "php") || snap_begins_with(name, "libphp") ||
+	       strstr(name, "frankenphp") || (exe && strcmp(exe, module->path) == 0);
 }
 
 /* A number of a version at *at, which moves behind it and one dot. */

@@ -99,7 +99,7 @@ bool snap_python_asyncio_find(struct snap_python *python)
 		return take_words(python, words);
 	for (size_t i = 0; i < count; i++)
 		if (list[i].kind == SNAP_MODULE_FILE &&
-		    strncmp(snap_base_name(list[i].path), "_asyncio", strlen("_asyncio")) == 0 &&
+		    snap_begins_with(snap_base_name(list[i].path), "_asyncio") &&
 		    find_words(process, &list[i], words))
 			return take_words(python, words);
 	return false;

@@ -115,9 +115,9 @@ static unsigned rank_of(const struct snap_runtime_process *process,
 {
 	const char *name = snap_base_name(module->path), *exe = process->process->exe;
 
-	if (strncmp(name, "libpython", strlen("libpython")) == 0)
+	if (snap_begins_with(name, "libpython"))
 		return 0;
-	if (strncmp(name, "python", strlen("python")) == 0)
+	if (snap_begins_with(name, "python"))
 		return 1;
 	return exe && strcmp(exe, module->path) == 0 ? 2 : 3;
 }

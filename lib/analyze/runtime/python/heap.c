@@ -97,7 +97,7 @@ static void find_types(struct snap_python *python)
 static bool is_asyncio(const struct snap_module *module)
 {
 	return module->kind == SNAP_MODULE_FILE &&
-	       strncmp(snap_base_name(module->path), "_asyncio", strlen("_asyncio")) == 0;
+	       snap_begins_with(snap_base_name(module->path), "_asyncio");
 }
 
 bool snap_python_heap_hides_tasks(const struct snap_python *python)

@@ -228,7 +228,7 @@ bool snap_limit_frame_bytes(struct snap_limit *limit, const struct snap_recorded
 /* Whether stacks that have a label begin with it. */
 static bool is_line(const struct snap_options *options, const char *key)
 {
-	if (strncmp(key, "label.", 6) == 0)
+	if (snap_begins_with(key, "label."))
 		key += 6;
 	for (size_t i = 0; i < options->group_label_count; i++)
 		if (strcmp(options->group_labels[i], key) == 0)
