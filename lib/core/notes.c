@@ -7,6 +7,7 @@
 #include "core/notes.h"
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "base/bytes.h"
 #include "base/escape.h"
 
 #include <elf.h>
@@ -23,22 +24,6 @@ enum {
 	SHORT_ARGS = 80,
 	SHORT_NAME = 16,
 };
-
-static uint64_t number(const uint8_t *bytes)
-{
-	uint64_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return value;
-}
-
-static int32_t small_number(const uint8_t *bytes)
-{
-	int32_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return value;
-}
 
 void snap_core_notes_deinit(struct snap_core_notes *notes)
 {
@@ -72,7 +57,7 @@ bool snap_core_note_is_wanted(uint32_t type, uint32_t size)
 static bool take_thread(struct snap_core_notes *notes, const uint8_t *bytes, uint32_t size)
 {
 	uint32_t wanted = notes->layout->registers_size;
-	struct snap_core_thread thread = { .tid = small_number(bytes + SNAP_PRSTATUS_TID) };
+	struct snap_core_thread thread = { .tid = snap_u32_at(bytes + SNAP_PRSTATUS_TID) };
 	int16_t signal;
 
 	if (size - SNAP_PRSTATUS_REGISTERS < wanted || thread.tid <= 0 ||
@@ -93,9 +78,9 @@ static void take_signal(struct snap_core_notes *notes, const uint8_t *bytes)
 {
 	if (notes->signal.number)
 		return;
-	notes->signal.number = small_number(bytes);
-	notes->signal.code = small_number(bytes + 8);
-	notes->signal.address = number(bytes + SIGINFO_ADDRESS);
+	notes->signal.number = snap_u32_at(bytes);
+	notes->signal.code = snap_u32_at(bytes + 8);
+	notes->signal.address = snap_u64_at(bytes + SIGINFO_ADDRESS);
 }
 
 static bool take_aux(struct snap_core_notes *notes, const uint8_t *bytes, uint32_t size)
@@ -110,9 +95,9 @@ static bool take_aux(struct snap_core_notes *notes, const uint8_t *bytes, uint32
 	memcpy(notes->aux_bytes, bytes, size);
 	notes->aux_size = size;
 	for (size_t at = 0; at + 16 <= size; at += 16) {
-		uint64_t value = number(bytes + at + 8);
+		uint64_t value = snap_u64_at(bytes + at + 8);
 
-		switch (number(bytes + at)) {
+		switch (snap_u64_at(bytes + at)) {
 		case AT_PHDR:
 			aux->phdr = value;
 			break;
@@ -135,7 +120,7 @@ static bool take_aux(struct snap_core_notes *notes, const uint8_t *bytes, uint32
 /* A count, the size of a page, lines of three numbers, then as many names. */
 static bool take_files(struct snap_core_notes *notes, const uint8_t *bytes, uint32_t size)
 {
-	uint64_t count = number(bytes), page = number(bytes + 8), at;
+	uint64_t count = snap_u64_at(bytes), page = snap_u64_at(bytes + 8), at;
 	const uint8_t *names;
 
 	if (notes->file_names || count > (size - FILE_HEADER) / FILE_LINE)
@@ -154,14 +139,15 @@ static bool take_files(struct snap_core_notes *notes, const uint8_t *bytes, uint
 	for (uint64_t i = 0; i < count; i++) {
 		const uint8_t *line = names + FILE_HEADER + i * FILE_LINE;
 		const uint8_t *end = at < size ? memchr(names + at, 0, size - at) : NULL;
-		struct snap_core_file file = { .start = number(line), .end = number(line + 8) };
+		struct snap_core_file file = { .start = snap_u64_at(line),
+					       .end = snap_u64_at(line + 8) };
 
 		if (!end)
 			break;
 		file.path = (const char *)names + at;
 		at = (uint64_t)(end - names) + 1;
 		if (file.start < file.end &&
-		    !__builtin_mul_overflow(number(line + 16), page, &file.offset))
+		    !__builtin_mul_overflow(snap_u64_at(line + 16), page, &file.offset))
 			notes->files[notes->file_count++] = file;
 	}
 	return true;
@@ -311,9 +297,9 @@ static void settle_process(const struct snap_core_notes *notes, struct snap_capt
 			   struct snap_process *process)
 {
 	const uint8_t *bytes = notes->process;
-	int32_t pid = notes->has_process ? small_number(bytes + SNAP_PRPSINFO_PID) : 0;
-	int32_t ppid = small_number(bytes + SNAP_PRPSINFO_PPID);
-	int32_t pgrp = small_number(bytes + SNAP_PRPSINFO_PGRP);
+	int32_t pid = notes->has_process ? snap_u32_at(bytes + SNAP_PRPSINFO_PID) : 0;
+	int32_t ppid = snap_u32_at(bytes + SNAP_PRPSINFO_PPID);
+	int32_t pgrp = snap_u32_at(bytes + SNAP_PRPSINFO_PGRP);
 
 	process->pid = pid > 0 ? pid : notes->threads[0].tid;
 	process->uid = (uid_t)-1;
@@ -324,7 +310,7 @@ static void settle_process(const struct snap_core_notes *notes, struct snap_capt
 		return;
 	process->ppid = ppid > 0 ? ppid : 0;
 	process->pgrp = pgrp > 0 ? pgrp : 0;
-	process->uid = (uid_t)small_number(bytes + SNAP_PRPSINFO_UID);
+	process->uid = snap_u32_at(bytes + SNAP_PRPSINFO_UID);
 	process->state = state_letter(bytes[SNAP_PRPSINFO_STATE]);
 	process->name = take_text(capture, bytes + SNAP_PRPSINFO_NAME, SHORT_NAME);
 	take_short_args(capture, bytes + SNAP_PRPSINFO_ARGS, process);

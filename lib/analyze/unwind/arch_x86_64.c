@@ -6,6 +6,8 @@
  */
 #include "analyze/unwind/arch.h"
 
+#include "base/bytes.h"
+
 #include <string.h>
 
 enum {
@@ -26,20 +28,13 @@ static const uint8_t user_regs_word[REGISTERS] = { 10, 12, 11, 5, 13, 14, 4, 19,
 						   8,  7,  6,  3, 2,  1,  0, 16 };
 enum { USER_REGS_WORDS = 27 };
 
-static uint64_t word_of(const void *raw, size_t word)
-{
-	uint64_t value;
-
-	memcpy(&value, (const uint8_t *)raw + word * sizeof(value), sizeof(value));
-	return value;
-}
-
 static bool registers(const void *raw, size_t size, uint64_t *dwarf_ret, uint64_t *pc_ret)
 {
 	if (size != USER_REGS_WORDS * sizeof(uint64_t))
 		return false;
 	for (size_t i = 0; i < REGISTERS; i++)
-		dwarf_ret[i] = word_of(raw, user_regs_word[i]);
+		dwarf_ret[i] =
+			snap_u64_at((const uint8_t *)raw + user_regs_word[i] * sizeof(uint64_t));
 	*pc_ret = dwarf_ret[RIP];
 	return true;
 }

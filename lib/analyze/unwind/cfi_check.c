@@ -10,6 +10,7 @@
 #include "analyze/unwind/cfi_check.h"
 
 #include "analyze/elf/cursor.h"
+#include "base/bytes.h"
 #include "base/cleanup.h"
 
 #include <dwarf.h>
@@ -35,14 +36,6 @@ enum {
 
 /* ---- .eh_frame_hdr ---- */
 
-static uint32_t word_at(struct snap_bytes bytes, uint64_t at)
-{
-	uint32_t word;
-
-	memcpy(&word, bytes.data + at, sizeof(word));
-	return word;
-}
-
 bool snap_frame_header_read(struct snap_bytes bytes, uint64_t vaddr, struct snap_frame_header *ret)
 {
 	uint64_t count;
@@ -51,13 +44,13 @@ bool snap_frame_header_read(struct snap_bytes bytes, uint64_t vaddr, struct snap
 	if (bytes.size < HEADER_SIZE || bytes.data[0] != HEADER_VERSION ||
 	    bytes.data[1] != POINTER_ENCODING)
 		return false;
-	ret->frames_vaddr = vaddr + 4 + (uint64_t)(int64_t)(int32_t)word_at(bytes, 4);
+	ret->frames_vaddr = vaddr + 4 + (uint64_t)(int64_t)(int32_t)snap_u32_at(bytes.data + 4);
 	if (bytes.data[3] == DW_EH_PE_omit)
 		return true;
 	if (bytes.size < TABLE_HEAD || bytes.data[2] != COUNT_ENCODING ||
 	    bytes.data[3] != TABLE_ENCODING)
 		return false;
-	count = word_at(bytes, HEADER_SIZE);
+	count = snap_u32_at(bytes.data + HEADER_SIZE);
 	if (count > (bytes.size - TABLE_HEAD) / TABLE_ENTRY)
 		return false;
 	ret->has_table = true;
@@ -76,7 +69,8 @@ bool snap_frame_header_find(const struct snap_image *image, struct snap_frame_he
 /* The address that an entry of the table is about (0) or lies at (1). */
 static uint64_t table_address(const struct snap_frame_header *header, size_t index, size_t which)
 {
-	uint32_t distance = word_at(header->table, index * TABLE_ENTRY + which * sizeof(distance));
+	uint32_t distance =
+		snap_u32_at(header->table.data + index * TABLE_ENTRY + which * sizeof(distance));
 
 	return header->vaddr + (uint64_t)(int64_t)(int32_t)distance;
 }
@@ -99,7 +93,7 @@ static bool is_start(const struct section *section, uint64_t at)
 /* The CIE of the entry at `at`, itself if it is one. */
 static uint64_t offset_of_cie(const struct section *section, uint64_t at)
 {
-	uint32_t id = word_at(section->bytes, at + 4);
+	uint32_t id = snap_u32_at(section->bytes.data + at + 4);
 
 	if (section->is_eh)
 		return id ? at + 4 - id : at;
@@ -112,7 +106,7 @@ static bool mark_starts(const struct section *section)
 	uint64_t at = 0;
 
 	while (section->bytes.size - at >= 8) {
-		uint32_t length = word_at(section->bytes, at);
+		uint32_t length = snap_u32_at(section->bytes.data + at);
 
 		if (length == 0)
 			break;

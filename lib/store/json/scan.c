@@ -3,6 +3,7 @@
 #include "store/json/scan.h"
 
 #include "base/bsearch.h"
+#include "base/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -200,14 +201,6 @@ size_t snap_json_span_decode(const struct snap_json_span *span, char *out)
 
 enum { MOST_COMPARED = 64 }; /* keys of an object; of larger ones they are sorted at its end */
 
-static uint64_t load(const char *bytes)
-{
-	uint64_t word;
-
-	memcpy(&word, bytes, sizeof(word));
-	return word;
-}
-
 /* For the few keys of one object: not the hash of base/table.h, whose bytes would cost more. */
 static uint64_t hash_key(const char *bytes, size_t length)
 {
@@ -217,7 +210,8 @@ static uint64_t hash_key(const char *bytes, size_t length)
 		memcpy(&word, bytes, length);
 		return snap_hash_mix(word ^ (uint64_t)length << 56);
 	}
-	return snap_hash_add(load(bytes) + length, load(bytes + length - sizeof(word)));
+	return snap_hash_add(snap_u64_at(bytes) + length,
+			     snap_u64_at(bytes + length - sizeof(word)));
 }
 
 SNAP_ORDER(compare_keys, struct snap_json_key, a, b, snap_compare(a->hash, b->hash),

@@ -9,6 +9,7 @@
 #include "analyze/runtime/go/code.h"
 
 #include "analyze/runtime/go/internal.h"
+#include "base/bytes.h"
 
 #include <elf.h>
 #include <string.h>
@@ -34,14 +35,6 @@ static struct snap_bytes segment_bytes(const struct snap_image *image,
 	if (bytes.size > MOST_SEARCHED)
 		bytes.size = MOST_SEARCHED;
 	return bytes;
-}
-
-static uint64_t word_at(const uint8_t *bytes)
-{
-	uint64_t word;
-
-	memcpy(&word, bytes, sizeof(word));
-	return word;
 }
 
 /* ---- version ---- */
@@ -284,7 +277,7 @@ static bool find_words(struct search *search)
 		if (!segment.write)
 			continue;
 		for (size_t at = -segment.address & 7; at + 8 <= bytes.size; at += 8)
-			if (word_at(bytes.data + at) == search->table_at &&
+			if (snap_u64_at(bytes.data + at) == search->table_at &&
 			    try_address(search, segment.address + at))
 				return true;
 	}

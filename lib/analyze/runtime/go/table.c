@@ -3,6 +3,7 @@
 #include "analyze/runtime/go/table.h"
 
 #include "base/bsearch.h"
+#include "base/bytes.h"
 
 #include <string.h>
 
@@ -16,22 +17,6 @@ enum {
 	MOST_NODE = 1 << 16,
 };
 
-static uint32_t word_at(const uint8_t *bytes)
-{
-	uint32_t word;
-
-	memcpy(&word, bytes, sizeof(word));
-	return word;
-}
-
-static uint64_t long_at(const uint8_t *bytes)
-{
-	uint64_t word;
-
-	memcpy(&word, bytes, sizeof(word));
-	return word;
-}
-
 /* ---- the table ---- */
 
 bool snap_go_header_parse(const uint8_t *bytes, size_t size, struct snap_go_header *ret)
@@ -44,19 +29,19 @@ bool snap_go_header_parse(const uint8_t *bytes, size_t size, struct snap_go_head
 	    memcmp(bytes + 1, magic + 1, sizeof(magic) - 1) != 0)
 		return false;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(parts); i++) {
-		parts[i] = long_at(bytes + 32 + 8 * i);
+		parts[i] = snap_u64_at(bytes + 32 + 8 * i);
 		if (parts[i] < last || parts[i] > UINT32_MAX)
 			return false;
 		last = parts[i];
 	}
-	if (long_at(bytes + 8) == 0 || long_at(bytes + 8) >= SNAP_GO_MOST_FUNCTIONS)
+	if (snap_u64_at(bytes + 8) == 0 || snap_u64_at(bytes + 8) >= SNAP_GO_MOST_FUNCTIONS)
 		return false;
 	*ret = (struct snap_go_header){ .names = (uint32_t)parts[0],
 					.units = (uint32_t)parts[1],
 					.files = (uint32_t)parts[2],
 					.values = (uint32_t)parts[3],
 					.functions = (uint32_t)parts[4],
-					.function_count = (uint32_t)long_at(bytes + 8),
+					.function_count = (uint32_t)snap_u64_at(bytes + 8),
 					.has_start_line = bytes[0] & 1 };
 	return true;
 }
@@ -86,7 +71,7 @@ bool snap_go_table_parse(struct snap_bytes bytes, struct snap_go_table *ret)
 
 static uint32_t entry_of(const struct snap_go_table *table, uint32_t number)
 {
-	return word_at(table->functions.data + (size_t)number * INDEX_ENTRY);
+	return snap_u32_at(table->functions.data + (size_t)number * INDEX_ENTRY);
 }
 
 bool snap_go_table_bounds(const struct snap_go_table *table, uint32_t *first_ret, uint32_t *end_ret)
@@ -115,23 +100,23 @@ bool snap_go_function_by_number(const struct snap_go_table *table, uint32_t numb
 
 	if (number >= table->function_count)
 		return false;
-	at = word_at(table->functions.data + (size_t)number * INDEX_ENTRY + 4);
+	at = snap_u32_at(table->functions.data + (size_t)number * INDEX_ENTRY + 4);
 	if (at > table->functions.size || table->functions.size - at < head)
 		return false;
 	bytes = table->functions.data + at;
 	*ret = (struct snap_go_function){ .entry = entry_of(table, number),
 					  .end = entry_of(table, number + 1),
-					  .name = (int32_t)word_at(bytes + 4),
-					  .frame_sizes = word_at(bytes + 16),
-					  .files = word_at(bytes + 20),
-					  .lines = word_at(bytes + 24),
-					  .data_count = word_at(bytes + 28),
-					  .unit = word_at(bytes + 32),
+					  .name = (int32_t)snap_u32_at(bytes + 4),
+					  .frame_sizes = snap_u32_at(bytes + 16),
+					  .files = snap_u32_at(bytes + 20),
+					  .lines = snap_u32_at(bytes + 24),
+					  .data_count = snap_u32_at(bytes + 28),
+					  .unit = snap_u32_at(bytes + 32),
 					  .kind = bytes[head - 4],
 					  .flags = bytes[head - 3],
 					  .extra_count = bytes[head - 1],
 					  .data = bytes + head };
-	return ret->entry < ret->end && word_at(bytes) == ret->entry &&
+	return ret->entry < ret->end && snap_u32_at(bytes) == ret->entry &&
 	       ((uint64_t)ret->data_count + ret->extra_count) * 4 <=
 		       table->functions.size - at - head;
 }
@@ -257,7 +242,7 @@ static const char *file_at(const struct snap_go_table *table,
 	unit = ((uint64_t)function->unit + (uint32_t)file) * 4;
 	if (table->units.size < 4 || unit > table->units.size - 4)
 		return NULL;
-	at = word_at(table->units.data + unit);
+	at = snap_u32_at(table->units.data + unit);
 	return at == UINT32_MAX ? NULL : text_at(table->files, at);
 }
 
@@ -267,7 +252,7 @@ static bool data_at(const struct snap_go_function *function, uint32_t index, uin
 {
 	if (index >= function->data_count + function->extra_count)
 		return false;
-	*ret = word_at(function->data + (size_t)4 * index);
+	*ret = snap_u32_at(function->data + (size_t)4 * index);
 	return true;
 }
 
@@ -296,9 +281,9 @@ static bool node_at(struct snap_bytes trees, unsigned node_bytes, uint32_t tree,
 		return false;
 	bytes = trees.data + at;
 	if (node_bytes == 16)
-		*ret = (struct node){ bytes[0], word_at(bytes + 4), word_at(bytes + 8) };
+		*ret = (struct node){ bytes[0], snap_u32_at(bytes + 4), snap_u32_at(bytes + 8) };
 	else
-		*ret = (struct node){ bytes[2], word_at(bytes + 12), word_at(bytes + 16) };
+		*ret = (struct node){ bytes[2], snap_u32_at(bytes + 12), snap_u32_at(bytes + 16) };
 	return true;
 }
 
