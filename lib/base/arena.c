@@ -6,6 +6,7 @@
 #include "base/arena.h"
 
 #include "base/buffer.h"
+#include "base/page.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ void *snap_arena_alloc(struct snap_arena *arena, size_t size)
 
 	if (size > SIZE_MAX / 2)
 		return NULL;
-	size = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	size = snap_round_up(size, ALIGNMENT);
 	if (!chunk || chunk->size - arena->used < size) {
 		if (size > LARGEST_CHUNK / 4) {
 			chunk = add_chunk(arena, size, true);

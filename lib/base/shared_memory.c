@@ -16,8 +16,7 @@
 #endif
 
 enum {
-	PAGE = 4096,
-	HEADER = PAGE,
+	HEADER = SNAP_PAGE,
 	ALIGNMENT = 16,
 };
 
@@ -27,7 +26,7 @@ static const size_t MOST_RECORDS = (size_t)1 << 31, LEAST_RECORDS = (size_t)1 <<
 /* Atomic, as both processes may be filling the lists; past the end it stays past the end. */
 void *snap_region_alloc(struct snap_region *region, size_t size)
 {
-	size_t rounded = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	size_t rounded = snap_round_up(size, ALIGNMENT);
 	uint8_t *start;
 
 	if (rounded < size || rounded > snap_region_room(region))
@@ -112,7 +111,7 @@ struct stacksnap_error *snap_shared_memory_create(size_t stack_bytes,
 	void *base = MAP_FAILED;
 	int fd = -1;
 
-	stack_bytes = (stack_bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
+	stack_bytes = snap_round_up(stack_bytes, SNAP_PAGE);
 	/* Where overcommit is off or the address space limited, less must do. */
 	for (; records >= LEAST_RECORDS; records /= 2) {
 		if (__builtin_add_overflow(HEADER + records, stack_bytes, &size))

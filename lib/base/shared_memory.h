@@ -10,15 +10,10 @@
 #define SNAP_BASE_SHARED_MEMORY_H
 
 #include "base/error.h"
+#include "base/page.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-/*
- * The largest page of a kernel (aarch64 has 4, 16 and 64 KiB): what is unmapped, or given back by
- * itself, begins and ends at multiples of it in its mapping.
- */
-enum { SNAP_MOST_PAGE = 65536 };
 
 /* A run of memory that is handed out from its beginning and never taken back. */
 struct snap_region {

@@ -7,6 +7,8 @@
  */
 #include "core/notes.h"
 
+#include "base/page.h"
+
 #include <string.h>
 
 enum {
@@ -115,8 +117,7 @@ bool snap_core_find_args(const struct snap_core_notes *notes, struct snap_core_m
 
 	if (!map || !bytes || notes->aux_size < 2 * WORD)
 		return false;
-	start = end - map->start > LOOK_BYTES ? end - LOOK_BYTES
-					      : (map->start + WORD - 1) & ~(uint64_t)(WORD - 1);
+	start = end - map->start > LOOK_BYTES ? end - LOOK_BYTES : snap_round_up(map->start, WORD);
 	if (start >= end)
 		return false;
 	size = read_memory(memory, start, bytes, (size_t)(end - start));

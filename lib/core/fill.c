@@ -7,6 +7,7 @@
  */
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/page.h"
 #include "core/core.h"
 #include "model/arch/registers.h"
 #include "model/wait/call.h"
@@ -20,7 +21,6 @@
 #include <sys/mman.h>
 
 enum {
-	PAGE = 4096,
 	BUFFER = 1 << 16,
 	CRASHED_STACK = 16 << 20, /* stack bytes of the thread that got the signal: see most_of() */
 	USUAL_STACK = 1 << 20,

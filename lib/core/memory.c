@@ -4,13 +4,12 @@
  * and nowhere else. A file may be sparse, and larger than all memory.
  */
 #include "base/bsearch.h"
+#include "base/page.h"
 #include "core/notes.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/types.h>
-
-enum { PAGE = 4096 };
 
 struct snap_core_memory snap_core_memory_of(const struct snap_core *core, int fd)
 {
@@ -124,7 +123,7 @@ bool snap_core_memory_resident(void *context, uint64_t address, bool *pages, siz
 	for (size_t i = 0; i < count; i++) {
 		uint64_t offset, there;
 
-		pages[i] = find_bytes(memory, address + i * PAGE, &offset, &there) &&
+		pages[i] = find_bytes(memory, address + i * SNAP_PAGE, &offset, &there) &&
 			   is_data(memory, offset);
 	}
 	return true;

@@ -6,6 +6,7 @@
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "base/page.h"
 #include "core/notes.h"
 
 #include <elf.h>
@@ -152,11 +153,6 @@ static struct stacksnap_error *read_headers(struct parsing *parsing, const Elf64
 
 /* ---- notes ---- */
 
-static uint64_t align(uint64_t size)
-{
-	return (size + NOTE_ALIGNMENT - 1) & ~(uint64_t)(NOTE_ALIGNMENT - 1);
-}
-
 /* The bytes of a note, which may be longer than a window; malloc'ed. NULL: they are not there. */
 static uint8_t *read_long(const struct parsing *parsing, uint64_t offset, size_t size,
 			  bool *no_memory_ret)
@@ -208,8 +204,8 @@ static struct stacksnap_error *read_notes(struct parsing *parsing, const struct 
 		if (!bytes)
 			break;
 		memcpy(&note, bytes, sizeof(note));
-		data_at = name_at + align(note.n_namesz);
-		at = data_at + align(note.n_descsz);
+		data_at = name_at + snap_round_up(note.n_namesz, NOTE_ALIGNMENT);
+		at = data_at + snap_round_up(note.n_descsz, NOTE_ALIGNMENT);
 		bytes = note.n_namesz == sizeof(name)
 				? look(&parsing->window, name_at, sizeof(name))
 				: NULL;

@@ -7,13 +7,13 @@
 
 #include "base/bsearch.h"
 #include "base/clock.h"
+#include "base/page.h"
 #include "base/recent.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum {
-	PAGE = 4096,
 	PIECES_A_CALL = 64,
 	LARGEST_VDSO = 1 << 20,
 	SHARED_BYTES = 256 << 10, /* of pieces that may turn out to be there already */
@@ -230,7 +230,7 @@ static size_t room_for_heads(const struct snap_space *space)
 static size_t piece_size(const struct snap_space *space, size_t index, size_t *room)
 {
 	const struct snap_map *map = &space->maps[index];
-	size_t size = map->end - map->start < PAGE ? map->end - map->start : PAGE;
+	size_t size = map->end - map->start < SNAP_PAGE ? map->end - map->start : SNAP_PAGE;
 
 	if (is_vdso(map))
 		return vdso_size(map);

@@ -6,6 +6,7 @@
 #include "roles/parser.h"
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "base/shared_memory.h"
 #include "roles/sandbox/sandbox.h"
 
@@ -337,7 +338,7 @@ static struct stacksnap_error *take_result(struct snap_parser *parser, int statu
 					"the process that reads files left no result");
 	if (err)
 		return err;
-	used = (size + HEADER_SIZE - 1) & ~(uint64_t)(HEADER_SIZE - 1);
+	used = snap_round_up(size, HEADER_SIZE);
 	if (used < capacity)
 		munmap(bytes + used, capacity - used);
 	munmap(parser->header, HEADER_SIZE);

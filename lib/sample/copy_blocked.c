@@ -7,6 +7,7 @@
  */
 #include "sample/copy_blocked.h"
 
+#include "base/page.h"
 #include "model/arch/registers.h"
 #include "stop/own_stack.h"
 
@@ -18,7 +19,6 @@
 enum {
 	STATUS_TEXT = 4096,
 	SCHEDSTAT_TEXT = 80,
-	PAGE = 4096,
 	FIRST_NAP_NS = 50000,
 	NAPS = 7, /* each twice as long as the one before: 6 ms in all */
 };
@@ -174,8 +174,8 @@ static int copy_stack(const struct snap_blocked_copy *blocked, uint64_t sp, uint
 		size = blocked->size & ~(size_t)15;
 	got = read_memory(blocked, start, size);
 	/* What is below sp may lie in another mapping, or in none. */
-	if (got <= 0 && got != -ETIMEDOUT && start / PAGE != sp / PAGE) {
-		start = sp & ~(uint64_t)(PAGE - 1);
+	if (got <= 0 && got != -ETIMEDOUT && start / SNAP_PAGE != sp / SNAP_PAGE) {
+		start = sp & ~(uint64_t)(SNAP_PAGE - 1);
 		size = end - start < size ? end - start : size;
 		got = read_memory(blocked, start, size);
 	}

@@ -3,12 +3,12 @@
 #include "sample/copy_words.h"
 
 #include "base/cleanup.h"
+#include "base/page.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum {
-	PAGE = 4096,
 	TOP_BYTES = 1 << 14, /* of a stack, in which struct pthread stands, and what is above it */
 	TCB_ALIGNMENT = 16,
 	TCB_SELF = 16, /* offsets in tcbhead_t on x86-64: `self`; `tcb` is the first */
@@ -61,7 +61,7 @@ static int read_range(struct words *words, const struct snap_thread *copy,
 	if (is_in_stack(copy, range))
 		return 0;
 	while (at < end && !error) {
-		uint64_t next = (at / PAGE + 1) * PAGE, until = next < end ? next : end;
+		uint64_t next = (at / SNAP_PAGE + 1) * SNAP_PAGE, until = next < end ? next : end;
 
 		error = read_piece(words, at, until - at);
 		at = until;

@@ -7,6 +7,7 @@
 #include "stop/child/single.h"
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "base/spawn.h"
 #include "proc/procfs.h"
 
@@ -28,7 +29,6 @@ enum {
 	PATIENCE_NS = 100000000, /* past the requested time, then the child is ended */
 	END_MS = 1000,           /* for the child to end by itself, or when killed */
 	DISMISS_MS = 200,        /* for the child to end on request */
-	PAGE = SNAP_MOST_PAGE,
 	SPARE_BYTES = 1 << 20,
 	KEPT_IMAGES = 4 << 20,
 	SCHEDSTAT_TEXT = 80,
@@ -82,17 +82,17 @@ static void open_schedstat(struct snap_single *single)
 /* Address space only: unused parts take no memory. */
 static struct stacksnap_error *create_channel(uint64_t max_stack, struct snap_channel **ret)
 {
-	size_t header = (sizeof(struct snap_channel) + PAGE - 1) & ~(size_t)(PAGE - 1);
+	size_t header = snap_round_up(sizeof(struct snap_channel), SNAP_MOST_PAGE);
 	uint64_t stacks = max_stack > MOST_STACKS / SNAP_SINGLE_MOST ? MOST_STACKS
 								     : max_stack * SNAP_SINGLE_MOST;
 	const size_t images =
-		((size_t)SNAP_SINGLE_MOST * SNAP_THREAD_PLAN_ROOM + PAGE - 1) & ~(size_t)(PAGE - 1);
+		snap_round_up((size_t)SNAP_SINGLE_MOST * SNAP_THREAD_PLAN_ROOM, SNAP_MOST_PAGE);
 	struct snap_channel *channel;
 	uint8_t *at;
 	size_t size;
 	void *base;
 
-	stacks = (stacks + SPARE_BYTES + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	stacks = snap_round_up(stacks + SPARE_BYTES, SNAP_MOST_PAGE);
 	size = header + stacks + images + snap_thread_plan_work();
 	base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
 		    -1, 0);

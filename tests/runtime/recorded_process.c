@@ -3,6 +3,7 @@
 #include "recorded.h"
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "model/arch/registers.h"
 
 #include <string.h>
@@ -93,10 +94,10 @@ static bool are_resident(void *context, uint64_t address, bool *pages, size_t co
 	const struct recorded *recorded = context;
 	uint64_t start, bytes;
 
-	for (size_t i = 0; i < count; i++, address += SNAP_PLAN_PAGE)
+	for (size_t i = 0; i < count; i++, address += SNAP_PAGE)
 		pages[i] = snap_memory_image_next(recorded->process->memory, address, &start,
 						  &bytes) &&
-			   start < address + SNAP_PLAN_PAGE;
+			   start < address + SNAP_PAGE;
 	return true;
 }
 

@@ -7,6 +7,8 @@
  */
 #include "analyze/elf/internal.h"
 
+#include "base/page.h"
+
 #include <errno.h>
 #include <libelf.h>
 #include <string.h>
@@ -17,9 +19,6 @@
 enum {
 	MAX_SEGMENTS = 4096,
 	MAX_HEAD_SEGMENTS = 256, /* in a captured first page */
-	/* Page sizes of the supported machines: what a mapping's offset can be rounded down to. */
-	SMALLEST_PAGE = 4096,
-	LARGEST_PAGE = 65536,
 };
 
 static void image_freep(struct snap_image **image)
@@ -75,11 +74,6 @@ static struct stacksnap_error *load_segments(struct snap_image *image)
 
 /* ---- build ids: the GNU note that names a build ---- */
 
-static uint64_t round_up(uint64_t value, uint64_t alignment)
-{
-	return (value + alignment - 1) & ~(alignment - 1);
-}
-
 struct snap_bytes snap_image_find_note(struct snap_bytes notes, uint64_t alignment)
 {
 	static const char gnu[] = "GNU";
@@ -93,14 +87,14 @@ struct snap_bytes snap_image_find_note(struct snap_bytes notes, uint64_t alignme
 
 		memcpy(&note, notes.data + at, sizeof(note));
 		name = at + sizeof(note);
-		bytes = round_up(name + note.n_namesz, alignment);
+		bytes = snap_round_up(name + note.n_namesz, alignment);
 		if (!range_fits(bytes, note.n_descsz, notes.size))
 			break;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(gnu) &&
 		    memcmp(notes.data + name, gnu, sizeof(gnu)) == 0 && note.n_descsz > 0 &&
 		    note.n_descsz <= SNAP_MAX_BUILD_ID)
 			return (struct snap_bytes){ notes.data + bytes, note.n_descsz };
-		at = round_up(bytes + note.n_descsz, alignment);
+		at = snap_round_up(bytes + note.n_descsz, alignment);
 	}
 	return (struct snap_bytes){ 0 };
 }
@@ -281,11 +275,11 @@ static int rank_segment(const Elf64_Phdr *segment, uint64_t offset)
 
 	if (segment->p_type != PT_LOAD)
 		return 0;
-	if (begins_at(segment, offset, SMALLEST_PAGE))
+	if (begins_at(segment, offset, SNAP_PAGE))
 		return 6 + executable;
 	if (offset >= segment->p_offset && offset - segment->p_offset < segment->p_filesz)
 		return 4 + executable;
-	return begins_at(segment, offset, LARGEST_PAGE) ? 2 + executable : 0;
+	return begins_at(segment, offset, SNAP_MOST_PAGE) ? 2 + executable : 0;
 }
 
 /*
@@ -387,7 +381,7 @@ static bool holds_section_table(const struct snap_image *image, uint64_t from, u
 void snap_image_let_go(const struct snap_image *image, struct snap_bytes bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), base = (uintptr_t)image->data;
-	uintptr_t from = ((uintptr_t)bytes.data + page - 1) & ~(page - 1);
+	uintptr_t from = snap_round_up((uintptr_t)bytes.data, page);
 	uintptr_t to = ((uintptr_t)bytes.data + bytes.size) & ~(page - 1);
 
 	if (!image->is_mapped || bytes.size == 0 || from >= to || from < base ||

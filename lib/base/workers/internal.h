@@ -10,6 +10,7 @@
 #ifndef SNAP_BASE_WORKERS_INTERNAL_H
 #define SNAP_BASE_WORKERS_INTERNAL_H
 
+#include "base/page.h"
 #include "base/workers.h"
 
 #include "base/clock.h"
@@ -21,7 +22,6 @@
 #include <unistd.h>
 
 enum {
-	SNAP_WORKERS_PAGE = SNAP_MOST_PAGE,
 	SNAP_WORKERS_END_MS = 100, /* for those that were killed */
 };
 
@@ -55,8 +55,8 @@ struct snap_worker_slot {
 	uint8_t own_mark;
 };
 
-_Static_assert(sizeof(struct snap_workers_shared) <= SNAP_WORKERS_PAGE, "one page");
-_Static_assert(sizeof(struct snap_worker_slot) <= SNAP_WORKERS_PAGE, "one page");
+_Static_assert(sizeof(struct snap_workers_shared) <= SNAP_MOST_PAGE, "one page");
+_Static_assert(sizeof(struct snap_worker_slot) <= SNAP_MOST_PAGE, "one page");
 
 static inline void snap_futex_wake(uint32_t *futex)
 {
@@ -88,7 +88,7 @@ static inline bool snap_worker_mark(uint8_t *mark, enum snap_item what)
 static inline struct snap_worker_slot *snap_worker_slot_of(const struct snap_workers *pool,
 							   size_t index)
 {
-	return (void *)((uint8_t *)pool->shared + SNAP_WORKERS_PAGE + index * pool->slot_bytes);
+	return (void *)((uint8_t *)pool->shared + SNAP_MOST_PAGE + index * pool->slot_bytes);
 }
 
 /* worker.c: the process that does the items. */

@@ -3,6 +3,7 @@
  * Workers, seen from their maker: see workers.h. Who is given a list, who is late with it, and who
  * goes on then.
  */
+#include "base/page.h"
 #include "base/workers/internal.h"
 
 #include "base/cleanup.h"
@@ -371,7 +372,7 @@ void *snap_workers_area(struct snap_workers *pool)
 	}
 	if (pool->single == SNAP_WORKERS_MOST)
 		return NULL;
-	return (uint8_t *)pool->workers[pool->single].slot + SNAP_WORKERS_PAGE;
+	return (uint8_t *)pool->workers[pool->single].slot + SNAP_MOST_PAGE;
 }
 
 static int64_t lost_by_now(const struct snap_workers *pool, int64_t now_ns)
@@ -402,7 +403,7 @@ bool snap_workers_call(struct snap_workers *pool, struct snap_work *work)
 	worker = &pool->workers[pool->single];
 	slot = worker->slot;
 	work->count = 1;
-	work->context = (uint8_t *)slot + SNAP_WORKERS_PAGE;
+	work->context = (uint8_t *)slot + SNAP_MOST_PAGE;
 	work->marks = &slot->own_mark;
 	slot->own_mark = SNAP_ITEM_OPEN;
 	slot->own_cursor = (uint64_t)(worker->posted + 1) << 32;
@@ -421,16 +422,15 @@ bool snap_workers_call(struct snap_workers *pool, struct snap_work *work)
 
 int snap_workers_init(struct snap_workers *pool, size_t area_bytes, int kept_fd, unsigned flags)
 {
-	size_t slot_bytes = SNAP_WORKERS_PAGE + ((area_bytes + SNAP_WORKERS_PAGE - 1) &
-						 ~(size_t)(SNAP_WORKERS_PAGE - 1));
+	size_t slot_bytes = SNAP_MOST_PAGE + snap_round_up(area_bytes, SNAP_MOST_PAGE);
 	void *memory;
 	int error;
 
 	*pool = (struct snap_workers){ .maker_pidfd = -1, .channel = { -1, -1 } };
 	if (area_bytes > MOST_AREA)
 		return EINVAL;
-	memory = mmap(NULL, SNAP_WORKERS_PAGE + SNAP_WORKERS_MOST * slot_bytes,
-		      PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	memory = mmap(NULL, SNAP_MOST_PAGE + SNAP_WORKERS_MOST * slot_bytes, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return errno;
 	pool->shared = memory;
@@ -473,7 +473,7 @@ void snap_workers_deinit(struct snap_workers *pool)
 	}
 	snap_workers_dismiss_maker(pool);
 	snap_workers_close_channel(pool);
-	munmap(pool->shared, SNAP_WORKERS_PAGE + SNAP_WORKERS_MOST * pool->slot_bytes);
+	munmap(pool->shared, SNAP_MOST_PAGE + SNAP_WORKERS_MOST * pool->slot_bytes);
 	pool->shared = NULL;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "record/wait/object.h"
 
+#include "base/page.h"
 #include "model/wait/call.h"
 
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include <string.h>
 
 enum {
-	PAGE = 4096,
 	WAITV_BYTES = 24, /* struct futex_waitv: value, address, flags, reserved */
 	SETS = 3,
 	SET_WORD_BITS = 64,
@@ -85,7 +85,7 @@ static size_t take(const struct source *source, uint64_t address, uint8_t *ret, 
 void snap_futex_words_init(struct snap_futex_words *words, uint64_t address)
 {
 	struct snap_word_range all = snap_word_range_of_futex(address);
-	uint64_t rest = PAGE - all.address % PAGE;
+	uint64_t rest = SNAP_PAGE - all.address % SNAP_PAGE;
 	uint32_t first = rest < all.size ? (uint32_t)rest : all.size;
 
 	words->address = address;

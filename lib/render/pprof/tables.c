@@ -21,10 +21,11 @@
  */
 #include "render/pprof/tables.h"
 #include "base/buffer.h"
+#include "base/page.h"
 
 #include <string.h>
 
-enum { PAGE = 4096, MAIN_ID = 1 };
+enum { MAIN_ID = 1 };
 
 enum { PROFILE_MAPPING = 3, PROFILE_LOCATION = 4, PROFILE_FUNCTION = 5, PROFILE_STRING_TABLE = 6 };
 enum {
@@ -102,7 +103,7 @@ static uint64_t file_offset(const struct snap_frame *frame)
 static uint64_t looked_up_address(const struct snap_frame *frame, bool innermost)
 {
 	if (lies_in_file(frame))
-		return frame->address - ((frame->address - file_offset(frame)) % PAGE == 1);
+		return frame->address - ((frame->address - file_offset(frame)) % SNAP_PAGE == 1);
 	return innermost || frame->address == 0 ? frame->address : frame->address - 1;
 }
 
@@ -321,8 +322,8 @@ static void put_mapping(struct snap_pprof *pprof, const struct snap_pprof_mappin
 	snap_buffer_clear(message);
 	snap_protobuf_number(message, MAPPING_ID, mapping->id);
 	if (mapping->low <= mapping->high) {
-		uint64_t start = mapping->low - mapping->low % PAGE;
-		uint64_t last = mapping->high | (PAGE - 1);
+		uint64_t start = mapping->low - mapping->low % SNAP_PAGE;
+		uint64_t last = mapping->high | (SNAP_PAGE - 1);
 
 		snap_protobuf_number(message, MAPPING_START, start);
 		snap_protobuf_number(message, MAPPING_LIMIT, last == UINT64_MAX ? last : last + 1);

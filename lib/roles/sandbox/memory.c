@@ -5,6 +5,7 @@
  */
 #include "roles/sandbox/sandbox.h"
 
+#include "base/page.h"
 #include "proc/procfs.h"
 
 #include <sys/mman.h>
@@ -110,7 +111,7 @@ struct stacksnap_error *snap_sandbox_leave_memory(const void *kept, uint64_t siz
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	const struct range range = { (uintptr_t)kept & ~(page - 1),
-				     ((uintptr_t)kept + size + page - 1) & ~(page - 1) };
+				     snap_round_up((uintptr_t)kept + size, page) };
 	_cleanup_fd_ int process_fd = -1;
 	struct stacksnap_error *err = open_own(&process_fd);
 

@@ -5,6 +5,7 @@
  * lost parser, answer.c and take_tasks.c check the answers.
  */
 #include "base/clock.h"
+#include "base/page.h"
 #include "base/shared_memory.h"
 #include "roles/unwinder/internal.h"
 
@@ -16,7 +17,6 @@
 #include <sys/syscall.h>
 
 enum {
-	PAGE = SNAP_MOST_PAGE,
 	SPARE_FRAMES = 64, /* see unwind.c */
 	SECOND = 1000000000,
 	KEPT_STACK = 1 << 20,       /* bytes that stay when it is trimmed */
@@ -51,7 +51,7 @@ void snap_remote_unmap_exchange(struct snap_remote_unwinder *unwinder)
 
 static uint64_t whole_pages(uint64_t bytes)
 {
-	return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	return snap_round_up(bytes, SNAP_MOST_PAGE);
 }
 
 static uint64_t room_bytes(uint64_t pcs)
@@ -67,7 +67,7 @@ static uint64_t room_bytes(uint64_t pcs)
 	       whole_pages(SNAP_EXCHANGE_TASKS * sizeof(*room->tasks)) +
 	       whole_pages(SNAP_EXCHANGE_STACKS * sizeof(*room->stacks)) +
 	       whole_pages(SNAP_EXCHANGE_STACK_FRAMES * sizeof(*room->stack_frames)) +
-	       whole_pages(SNAP_EXCHANGE_TASK_LABELS * sizeof(*room->task_labels)) + PAGE;
+	       whole_pages(SNAP_EXCHANGE_TASK_LABELS * sizeof(*room->task_labels)) + SNAP_MOST_PAGE;
 }
 
 static void *place(uint8_t **at, uint64_t bytes)
@@ -83,7 +83,7 @@ static void place_room(struct snap_remote_unwinder *unwinder, uint8_t *at)
 {
 	struct snap_exchange_room *room = &unwinder->room;
 
-	at += -(uintptr_t)at & (PAGE - 1);
+	at += -(uintptr_t)at & (SNAP_MOST_PAGE - 1);
 	room->memory = at;
 	at += SNAP_EXCHANGE_MEMORY;
 	room->text = (char *)at;
@@ -104,8 +104,9 @@ static void place_room(struct snap_remote_unwinder *unwinder, uint8_t *at)
 struct stacksnap_error *snap_remote_renew_exchange(struct snap_remote_unwinder *unwinder)
 {
 	const struct snap_options *options = unwinder->options;
-	size_t header = (sizeof(struct snap_exchange) + PAGE - 1) & ~(size_t)(PAGE - 1);
-	uint64_t stacks = (2 * options->max_stack + 2 * PAGE) & ~(uint64_t)(PAGE - 1);
+	size_t header = whole_pages(sizeof(struct snap_exchange));
+	uint64_t stacks =
+		(2 * options->max_stack + 2 * SNAP_MOST_PAGE) & ~(uint64_t)(SNAP_MOST_PAGE - 1);
 	uint64_t pcs = stacks / sizeof(uint64_t) + SPARE_FRAMES;
 	struct snap_exchange *exchange;
 	uint64_t size;
@@ -136,7 +137,8 @@ struct stacksnap_error *snap_remote_renew_exchange(struct snap_remote_unwinder *
 void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder)
 {
 	if (unwinder->most_memory > KEPT_STACK) {
-		madvise(unwinder->room.memory, whole_pages(room_bytes(0)) - PAGE, MADV_REMOVE);
+		madvise(unwinder->room.memory, whole_pages(room_bytes(0)) - SNAP_MOST_PAGE,
+			MADV_REMOVE);
 		unwinder->most_memory = 0;
 	}
 	if (unwinder->most_used <= KEPT_STACK)

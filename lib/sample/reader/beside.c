@@ -2,6 +2,7 @@
 /* What explains a wait, of one thread: see beside.h. */
 #include "sample/reader/beside.h"
 
+#include "base/page.h"
 #include "base/table.h"
 #include "model/wait/call.h"
 #include "proc/wait/fdinfo.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 
 enum {
-	PAGE = 4096,
 	MOST_PIECES = 2 * SNAP_MAX_POLLED, /* more than the ranges of one call and its futexes */
 	MOST_NUMBER = 1 << 20,             /* of a descriptor (fs.nr_open) */
 	SETS = 3,
@@ -73,7 +73,7 @@ static int read_range(struct reading *reading, const struct snap_word_range *ran
 			at += (uint64_t)got;
 		}
 		if (at < end)
-			at = (at / PAGE + 1) * PAGE;
+			at = (at / SNAP_PAGE + 1) * SNAP_PAGE;
 	}
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "sample/reader/area.h"
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "base/workers.h"
 
 #include <errno.h>
@@ -380,7 +381,7 @@ snap_reader_space(struct snap_reader *reader, const struct snap_reader_target *t
 		err = use(context, &area->about);
 	/* It is not needed any more, and there may be much of it. */
 	if (*error_ret != -ETIMEDOUT) {
-		page = (uint8_t *)(((uintptr_t)area->bytes + size - 1) & ~(size - 1));
+		page = (uint8_t *)snap_round_up((uintptr_t)area->bytes, size);
 		madvise(page, SNAP_READING_SPACE_BYTES - size, MADV_REMOVE);
 	}
 	return err;

@@ -5,6 +5,7 @@
  * executes the plans, one process after the other. Other processes cost nothing here.
  */
 #include "base/clock.h"
+#include "base/page.h"
 #include "stop/child/internal.h"
 #include "stop/plan/of_thread.h"
 
@@ -65,7 +66,7 @@ static uint64_t count_pages(const struct snap_tracer *tracer, uint32_t process)
 static uint64_t expect_of(const struct snap_traced *traced, uint64_t pages)
 {
 	return (traced->runtimes & SNAP_RUNTIME_CPYTHON ? PYTHON_BYTES : PLAN_BYTES) +
-	       (traced->runtimes & SNAP_RUNTIME_GO ? pages * SNAP_PLAN_PAGE / GO_PART : 0);
+	       (traced->runtimes & SNAP_RUNTIME_GO ? pages * SNAP_PAGE / GO_PART : 0);
 }
 
 /* Twice as many pages are one class more. */

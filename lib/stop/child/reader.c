@@ -6,6 +6,7 @@
 #include "stop/child/reader.h"
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "stop/describe.h"
 #include "stop/plan/candidate.h"
 #include "stop/words.h"
@@ -18,7 +19,6 @@
 enum {
 	BATCH_BYTES = 4 << 20, /* copied by one call between two signs of life */
 	SAMPLE_TEXT = 256,
-	PAGE = SNAP_PLAN_PAGE,
 };
 
 /* A larger --runtime-memory multiplies the records by its ratio to the usual one, up to a limit. */
@@ -390,10 +390,10 @@ static bool is_resident(void *context, uint64_t address, bool *pages, size_t cou
 {
 	struct process_memory *process = context;
 	uint64_t entries[256], system_page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t last = (address + count * PAGE - 1) / system_page;
+	uint64_t last = (address + count * SNAP_PAGE - 1) / system_page;
 
 	for (size_t done = 0; done < count;) {
-		uint64_t first = (address + done * PAGE) / system_page;
+		uint64_t first = (address + done * SNAP_PAGE) / system_page;
 		size_t part = last - first < SNAP_ARRAY_SIZE(entries) ? (size_t)(last - first) + 1
 								      : SNAP_ARRAY_SIZE(entries);
 		ssize_t want = (ssize_t)(part * sizeof(*entries));
@@ -401,9 +401,10 @@ static bool is_resident(void *context, uint64_t address, bool *pages, size_t cou
 		if (process->pagemap_fd < 0 || pread(process->pagemap_fd, entries, (size_t)want,
 						     (off_t)(first * sizeof(*entries))) != want)
 			return false;
-		for (; done < count && (address + done * PAGE) / system_page < first + part;
+		for (; done < count && (address + done * SNAP_PAGE) / system_page < first + part;
 		     done++) {
-			uint64_t entry = entries[(address + done * PAGE) / system_page - first];
+			uint64_t entry =
+				entries[(address + done * SNAP_PAGE) / system_page - first];
 
 			pages[done] = entry >> 63 && !(entry >> 61 & 1);
 		}

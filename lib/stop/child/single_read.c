@@ -4,6 +4,7 @@
  * to the end of its mapping. It writes only to the current slot, as the child may have given it up
  * by now. Knows no phases.
  */
+#include "base/page.h"
 #include "model/arch/registers.h"
 #include "stop/child/single.h"
 #include "stop/own_stack.h"
@@ -14,7 +15,6 @@
 enum {
 	UNKNOWN_STACK = 1 << 16, /* bytes to read if the end of the stack is unknown */
 	READY_STACKS = 1 << 20,  /* bytes that are made present before the first stop */
-	PAGE = 4096,
 };
 
 /* Reads bytes up to the first that cannot be read. */
@@ -106,8 +106,8 @@ static void copy_stack(const struct snap_channel *channel, struct snap_slot *slo
 		return;
 	thread->stack_size = read_memory(pick, start, bytes, size);
 	/* The bytes below sp may be in another mapping, or in none. */
-	if (!thread->stack_size && start / PAGE != sp / PAGE) {
-		start = sp & ~(uint64_t)(PAGE - 1);
+	if (!thread->stack_size && start / SNAP_PAGE != sp / SNAP_PAGE) {
+		start = sp & ~(uint64_t)(SNAP_PAGE - 1);
 		thread->stack_size = read_memory(pick, start, bytes, size);
 	}
 	thread->stack_address = start;

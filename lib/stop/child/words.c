@@ -7,6 +7,7 @@
  * A want never crosses a page, so one unreadable page costs only its own words.
  */
 #include "stop/words.h"
+#include "base/page.h"
 #include "stop/child/internal.h"
 
 #include "model/wait/call.h"
@@ -14,7 +15,6 @@
 #include <string.h>
 
 enum {
-	PAGE = 4096,
 	RANGES_A_THREAD = 2,
 	WANTS_A_RANGE = 2,
 	SPARE_RANGES = 256,
@@ -202,10 +202,11 @@ static void add_want(struct wants *wants, uint64_t address, uint64_t size, uint3
 static void add_wants(struct wants *wants, uint64_t start, uint64_t end, uint32_t tracee)
 {
 	uint32_t process = wants->tracer->tracees[tracee].process;
-	bool is_single = start / PAGE == (end - 1) / PAGE;
+	bool is_single = start / SNAP_PAGE == (end - 1) / SNAP_PAGE;
 
 	while (start < end) {
-		uint64_t next = (start / PAGE + 1) * PAGE, until = next < end ? next : end;
+		uint64_t next = (start / SNAP_PAGE + 1) * SNAP_PAGE,
+			 until = next < end ? next : end;
 		const struct snap_map *map =
 			is_single ? NULL : snap_tracer_find_map(wants->tracer, process, start);
 

@@ -2,13 +2,13 @@
 /* A first look for managed runtimes: see candidate.h. */
 #include "stop/plan/candidate.h"
 
+#include "base/page.h"
 #include "base/text.h"
 #include "model/options.h"
 
 #include <string.h>
 
 enum {
-	PAGE = 4096,
 	MOST_DATA = 4, /* files whose data is searched, and the bytes of it */
 	MOST_DATA_BYTES = 64 << 10,
 };
@@ -75,8 +75,8 @@ static bool has_go_mapping(const struct snap_candidate *candidate, const struct 
 
 	if (size > MOST_DATA_BYTES)
 		size = MOST_DATA_BYTES;
-	for (uint64_t at = 0; at < size; at += PAGE) {
-		struct iovec range = { (void *)(uintptr_t)(map->start + at), PAGE };
+	for (uint64_t at = 0; at < size; at += SNAP_PAGE) {
+		struct iovec range = { (void *)(uintptr_t)(map->start + at), SNAP_PAGE };
 		size_t got = candidate->read(candidate->context, candidate->buffer, &range, 1);
 
 		if (has_build_info(candidate->buffer, got))
@@ -116,8 +116,9 @@ static bool may_be_go(const struct snap_candidate *candidate)
 	const struct snap_space *space = candidate->space;
 
 	for (size_t i = 0; i < space->piece_count; i++)
-		if (has_go_note(space->pieces[i].data,
-				space->pieces[i].size < PAGE ? space->pieces[i].size : PAGE))
+		if (has_go_note(space->pieces[i].data, space->pieces[i].size < SNAP_PAGE
+							       ? space->pieces[i].size
+							       : SNAP_PAGE))
 			return true;
 	return has_go_data(candidate);
 }

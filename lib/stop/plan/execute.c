@@ -6,6 +6,7 @@
 #include "stop/plan/execute.h"
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "base/text.h"
 #include "stop/plan/internal.h"
 
@@ -29,17 +30,12 @@ static size_t power_above(uint64_t number)
 	return power;
 }
 
-static size_t page_round(size_t size)
-{
-	return (size + SNAP_PLAN_PAGE - 1) & ~(size_t)(SNAP_PLAN_PAGE - 1);
-}
-
 static void *carve(struct snap_region *work, size_t size)
 {
 	uint8_t *start = work->next;
 
 	/* With a NULL region this only counts, and NULL is no pointer to add to. */
-	work->next = (uint8_t *)((uintptr_t)start + page_round(size));
+	work->next = (uint8_t *)((uintptr_t)start + snap_round_up(size, SNAP_PAGE));
 	return start;
 }
 
@@ -238,10 +234,9 @@ static void take_pages(struct snap_plan_run *run, uint64_t address, const bool *
 
 		for (length = 1; i + length < count && pages[i + length] == pages[i];)
 			length++;
-		size = length * (uint64_t)SNAP_PLAN_PAGE;
+		size = length * (uint64_t)SNAP_PAGE;
 		size = size < *left ? size : *left;
-		if (pages[i] &&
-		    snap_plan_request(run, address + i * (uint64_t)SNAP_PLAN_PAGE, size, 0))
+		if (pages[i] && snap_plan_request(run, address + i * (uint64_t)SNAP_PAGE, size, 0))
 			*left -= size;
 	}
 }
@@ -256,15 +251,15 @@ static void make_heap(struct snap_plan_run *run)
 		const struct snap_map *map = &run->task->maps[i];
 		uint64_t at = map->start;
 
-		while (is_heap(map) && left && map->end - at >= SNAP_PLAN_PAGE) {
-			size_t count = (map->end - at) / SNAP_PLAN_PAGE;
+		while (is_heap(map) && left && map->end - at >= SNAP_PAGE) {
+			size_t count = (map->end - at) / SNAP_PAGE;
 
 			count = count < HEAP_PAGES ? count : HEAP_PAGES;
 			if (run->full || snap_plan_look_at_clock(run) ||
 			    !source->resident(source->context, at, pages, count))
 				break;
 			take_pages(run, at, pages, count, &left);
-			at += count * (uint64_t)SNAP_PLAN_PAGE;
+			at += count * (uint64_t)SNAP_PAGE;
 		}
 	}
 }

@@ -12,6 +12,7 @@
 #ifndef SNAP_STOP_PLAN_EXECUTE_H
 #define SNAP_STOP_PLAN_EXECUTE_H
 
+#include "base/page.h"
 #include "base/shared_memory.h"
 #include "model/capture.h"
 #include "model/memory_image.h"
@@ -20,7 +21,6 @@
 
 enum {
 	SNAP_PLAN_RECORDS = 1000000, /* of all tables, for 64 MiB */
-	SNAP_PLAN_PAGE = 4096,
 	SNAP_PLAN_CALL_PIECES = 512,
 	SNAP_PLAN_CALL_BYTES = 4 << 20,
 };

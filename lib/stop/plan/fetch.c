@@ -5,6 +5,7 @@
  * begin on that page are given up; the rest is requested again.
  */
 #include "base/clock.h"
+#include "base/page.h"
 #include "stop/plan/internal.h"
 
 #include <string.h>
@@ -171,14 +172,14 @@ static bool goes_on_nearby(const struct snap_plan_run *run, const struct snap_pl
 
 	if (run->step->op != SNAP_PLAN_WALK || !list->last)
 		return false;
-	return request->address > list->last ? request->address - list->last < SNAP_PLAN_PAGE
-					     : list->last - request->address < SNAP_PLAN_PAGE;
+	return request->address > list->last ? request->address - list->last < SNAP_PAGE
+					     : list->last - request->address < SNAP_PAGE;
 }
 
 /* Extends a piece to the unread part of its page, if there is room. */
 static void take_page(const struct cursor *cursor, uint64_t most, uint64_t *start, uint64_t *end)
 {
-	uint64_t first = *start & ~(uint64_t)(SNAP_PLAN_PAGE - 1), last = first + SNAP_PLAN_PAGE;
+	uint64_t first = *start & ~(uint64_t)(SNAP_PAGE - 1), last = first + SNAP_PAGE;
 
 	first = first > cursor->from ? first : *start;
 	last = last > *end ? last : *end;
@@ -257,7 +258,7 @@ static void make_present(struct snap_plan_run *run, uint64_t size)
 static void skip_page(struct snap_plan_run *run, struct cursor *cursor, size_t request,
 		      uint64_t address)
 {
-	uint64_t next = (address | (SNAP_PLAN_PAGE - 1)) + 1;
+	uint64_t next = (address | (SNAP_PAGE - 1)) + 1;
 
 	while (request < run->request_count && run->requests[request].address < next &&
 	       !snap_plan_is_late(run))

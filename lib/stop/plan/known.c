@@ -4,6 +4,7 @@
  * in memory that was laid out before. An adversary who makes addresses collide only causes some to
  * be read twice: no search is longer than a few slots.
  */
+#include "base/page.h"
 #include "base/table.h"
 #include "stop/plan/internal.h"
 
@@ -41,8 +42,8 @@ static void note_page(struct snap_plan_run *run, uint64_t page, uint32_t piece)
 static bool note_pages(struct snap_plan_run *run, uint32_t index)
 {
 	const struct snap_memory_piece *piece = &run->after[-1 - (ptrdiff_t)index];
-	uint64_t first = piece->address / SNAP_PLAN_PAGE;
-	uint64_t last = (piece->address + piece->size - 1) / SNAP_PLAN_PAGE;
+	uint64_t first = piece->address / SNAP_PAGE;
+	uint64_t last = (piece->address + piece->size - 1) / SNAP_PAGE;
 
 	for (uint64_t page = first; page <= last; page++) {
 		if (snap_plan_is_late(run))
@@ -71,7 +72,7 @@ void snap_plan_index_pieces(struct snap_plan_run *run)
 bool snap_plan_known(const struct snap_plan_run *run, uint64_t address, uint32_t size,
 		     uint32_t *offset_ret)
 {
-	uint64_t page = address / SNAP_PLAN_PAGE;
+	uint64_t page = address / SNAP_PAGE;
 	size_t slot = slot_of(page, run->page_size);
 
 	for (unsigned i = 0; i < MOST_PROBES; i++) {

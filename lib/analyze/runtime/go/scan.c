@@ -2,10 +2,12 @@
 /* Searches memory piece by piece, and the segments and symbols of a file. Knows nothing of Go. */
 #include "analyze/runtime/go/internal.h"
 
+#include "base/page.h"
+
 #include <elf.h>
 #include <string.h>
 
-enum { PIECE = 256 << 10, PAGE = 4096, MOST_SYMBOLS = 1 << 24 };
+enum { PIECE = 256 << 10, MOST_SYMBOLS = 1 << 24 };
 
 /* Where the next bytes are, and how many; without a way to tell all of them may be there. */
 static bool next_range(const struct snap_runtime_memory *memory, uint64_t at, uint64_t end,
@@ -47,8 +49,8 @@ void snap_go_scan(const struct snap_runtime_process *process, uint64_t start, ui
 		size = range_end - at < PIECE ? range_end - at : PIECE;
 		if (!snap_runtime_read(process, at, bytes, size)) {
 			/* A page that is not there hides no others. */
-			if (size > PAGE)
-				size = PAGE - at % PAGE;
+			if (size > SNAP_PAGE)
+				size = SNAP_PAGE - at % SNAP_PAGE;
 			if (!snap_runtime_read(process, at, bytes, size)) {
 				at += size;
 				is_next = at >= range_end;

@@ -9,6 +9,7 @@
 #include "analyze/runtime/python/asyncio.h"
 #include "analyze/runtime/symbol.h"
 
+#include "base/page.h"
 #include "base/text.h"
 
 enum {
@@ -21,7 +22,6 @@ enum {
 	TYPE_NAME = 24,
 	TYPE_BASE = 256,
 	STACK = 8 << 20, /* bytes of a thread's stack, mostly with a page that is not its own */
-	PAGE = 4096,
 };
 
 static const uint64_t MOST_MAPPED = 128 << 20;
@@ -64,7 +64,7 @@ static bool is_small(const struct snap_process *process)
 		uint64_t size = map->end - map->start;
 
 		if (map->write && !map->shared && !map->inode && size != STACK &&
-		    size != STACK - PAGE)
+		    size != STACK - SNAP_PAGE)
 			mapped += size;
 	}
 	return mapped <= MOST_MAPPED;
