@@ -8,6 +8,7 @@
 #include "api/api.h"
 
 #include "api/options.h"
+#include "base/clock.h"
 #include "base/escape.h"
 #include "pipeline.h"
 
@@ -114,7 +115,7 @@ API unsigned stacksnap_options_timeout_ms(const struct stacksnap_options *option
 	int64_t all_ns =
 		values->again_ns ? 2 * values->timeout_ns + values->again_ns : values->timeout_ns;
 
-	return all_ns / 1000000 < UINT_MAX ? (unsigned)(all_ns / 1000000) : UINT_MAX;
+	return all_ns / SNAP_NS_PER_MS < UINT_MAX ? (unsigned)(all_ns / SNAP_NS_PER_MS) : UINT_MAX;
 }
 
 API void stacksnap_options_set_progress(struct stacksnap_options *options,

@@ -10,6 +10,7 @@
 #include "api/options.h"
 
 #include "api/setters.h"
+#include "base/clock.h"
 #include "containers/containers.h"
 #include "model/snapshot.h"
 #include "model/wait/alert.h"
@@ -21,8 +22,6 @@
 
 enum { MAX_TEXT = 4096 }; /* bytes of a value: a path, a list */
 
-static const int64_t NS_PER_MS = 1000000;
-
 /* ---- defaults ---- */
 
 void snap_options_init(struct snap_options *options)
@@ -32,13 +31,13 @@ void snap_options_init(struct snap_options *options)
 		.find_containers = snap_containers_find,
 		.max_stack = 1 << 20,
 		.max_snapshot = 128u << 20,
-		.stop_timeout_ns = 1000 * NS_PER_MS,
-		.timeout_ns = (1000 + SNAP_TIMEOUT_EXTRA_MS) * NS_PER_MS,
+		.stop_timeout_ns = 1000 * SNAP_NS_PER_MS,
+		.timeout_ns = (1000 + SNAP_TIMEOUT_EXTRA_MS) * SNAP_NS_PER_MS,
 		.runtimes = SNAP_RUNTIME_ALL,
-		.runtime_budget_ns = 30 * NS_PER_MS,
+		.runtime_budget_ns = 30 * SNAP_NS_PER_MS,
 		.runtime_memory = 64 << 20,
 		.hz = 99,
-		.record_ns = 30000 * NS_PER_MS,
+		.record_ns = 30000 * SNAP_NS_PER_MS,
 		.max_memory = 256u << 20,
 		.max_stopped = 30000,
 		.task_millihertz = 1000,

@@ -2,6 +2,7 @@
 /* Strict parsing of values: see parse.h. Knows no time zone but those that are written out. */
 #include "api/parse.h"
 
+#include "base/clock.h"
 #include "model/snapshot.h"
 #include "model/wait/alert.h"
 
@@ -116,14 +117,13 @@ struct stacksnap_error *snap_parse_choice(const struct snap_choice *choices, con
 
 /* ---- durations and moments ---- */
 
-static const int64_t NS_PER_S = 1000000000;
 /* More than any recording lasts, and far from where nanoseconds overflow. */
 static const uint64_t MAX_SECONDS = 10ull * 366 * 86400;
 
 /* The digits behind a point, nine at most, as nanoseconds of a second. */
 static bool parse_fraction(const char *text, size_t length, int64_t *ns_ret)
 {
-	int64_t ns = 0, unit = NS_PER_S / 10;
+	int64_t ns = 0, unit = SNAP_NS_PER_S / 10;
 
 	if (length == 0 || length > 9)
 		return false;
@@ -180,13 +180,13 @@ bool snap_parse_duration(const char *text, size_t length, int64_t *ret)
 		used += 1 + digits;
 	}
 	unit = unit_ns(text + used, length - used);
-	if (unit == 0 || number > MAX_SECONDS * (uint64_t)NS_PER_S / (uint64_t)unit)
+	if (unit == 0 || number > MAX_SECONDS * (uint64_t)SNAP_NS_PER_S / (uint64_t)unit)
 		return false;
 	/* The fraction is of one unit; an hour's, in nanoseconds of a second, fits 42 bits. */
-	if (unit < NS_PER_S)
-		*ret = (int64_t)number * unit + fraction / (NS_PER_S / unit);
+	if (unit < SNAP_NS_PER_S)
+		*ret = (int64_t)number * unit + fraction / (SNAP_NS_PER_S / unit);
 	else
-		*ret = (int64_t)number * unit + fraction * (unit / NS_PER_S);
+		*ret = (int64_t)number * unit + fraction * (unit / SNAP_NS_PER_S);
 	return true;
 }
 
@@ -274,7 +274,7 @@ static bool parse_date(const char *text, int64_t *ret)
 		return false;
 	*ret = (days_since_epoch(year, month, day) * 86400 + hour * 3600 + minute * 60 + second -
 		offset) *
-		       NS_PER_S +
+		       SNAP_NS_PER_S +
 	       fraction;
 	return true;
 }

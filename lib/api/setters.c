@@ -3,6 +3,7 @@
 #include "api/setters.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "model/wait/alert.h"
 
 #include <limits.h>
@@ -15,7 +16,6 @@ enum {
 	MAX_HZ = 10000,
 };
 
-static const int64_t NS_PER_MS = 1000000;
 static const uint64_t MAX_STACK = 1ull << 30;
 static const uint64_t LEAST_RUNTIME_MEMORY = 1 << 16, MAX_RUNTIME_MEMORY = 1ull << 31;
 static const uint64_t LEAST_MEMORY = 16ull << 20, MAX_MEMORY = 64ull << 30;
@@ -372,11 +372,12 @@ struct stacksnap_error *snap_set_milliseconds(struct snap_options *options,
 
 	if (!snap_parse_number(value, strlen(value), 1, setting->value, &number))
 		return snap_parse_number_error(value, "number of milliseconds", 1, setting->value);
-	*(int64_t *)((char *)options + setting->offset) = (int64_t)number * NS_PER_MS;
+	*(int64_t *)((char *)options + setting->offset) = number * SNAP_NS_PER_MS;
 	if (setting->offset == offsetof(struct snap_options, timeout_ns))
 		options->timeout_given = true;
 	if (!options->timeout_given)
-		options->timeout_ns = options->stop_timeout_ns + SNAP_TIMEOUT_EXTRA_MS * NS_PER_MS;
+		options->timeout_ns =
+			options->stop_timeout_ns + SNAP_TIMEOUT_EXTRA_MS * SNAP_NS_PER_MS;
 	return NULL;
 }
 

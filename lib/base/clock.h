@@ -6,13 +6,17 @@
 #include <stdint.h>
 #include <time.h>
 
+/* In nanoseconds; of 64 bits, so that no product overflows. */
+#define SNAP_NS_PER_MS INT64_C(1000000)
+#define SNAP_NS_PER_S INT64_C(1000000000)
+
 /* What a clock says (clock_gettime(2)), in nanoseconds; 0: there is no such clock any more. */
 static inline int64_t snap_clock_ns(clockid_t id)
 {
 	struct timespec now = { 0 };
 
 	clock_gettime(id, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return now.tv_sec * SNAP_NS_PER_S + now.tv_nsec;
 }
 
 #endif

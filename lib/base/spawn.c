@@ -138,7 +138,7 @@ struct stacksnap_error *snap_spawn(unsigned flags, const char *name, void (*run)
 
 bool snap_spawn_has_ended(int pidfd, int timeout_ms)
 {
-	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + timeout_ms * 1000000ll;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + timeout_ms * SNAP_NS_PER_MS;
 	struct pollfd poll_fd = { .fd = pidfd, .events = POLLIN };
 
 	for (;;) {

@@ -3,6 +3,7 @@
 #include "capture/collect.h"
 
 #include "base/bsearch.h"
+#include "base/clock.h"
 #include "discover/discover.h"
 #include "proc/procfs.h"
 #include "stop/plan/execute.h"
@@ -85,11 +86,11 @@ static void explain_trouble(const struct snap_options *options, struct snap_capt
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
 					 "process %d does not respond: its threads could not be "
 					 "read within %lld ms (see --stop-timeout)",
-					 pid, (long long)options->stop_timeout_ns / 1000000);
+					 pid, (long long)options->stop_timeout_ns / SNAP_NS_PER_MS);
 	} else if (traced->timed_out || (stop->killed && traced->stop_begin_ns)) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_STOP_TIMEOUT,
 					 "%d did not stop within %lld ms (see --stop-timeout)", pid,
-					 (long long)options->stop_timeout_ns / 1000000);
+					 (long long)options->stop_timeout_ns / SNAP_NS_PER_MS);
 	} else if (stop->killed && !traced->vanished) {
 		/* Not even the list of its threads need be whole. */
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_INTERNAL,
@@ -316,7 +317,7 @@ struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
 		snap_capture_warn(capture, "stacks_late", 0, 0,
 				  "stacks of %zu processes were not copied within %lld ms (see "
 				  "--stop-timeout)",
-				  uncopied, (long long)options->stop_timeout_ns / 1000000);
+				  uncopied, (long long)options->stop_timeout_ns / SNAP_NS_PER_MS);
 	if (stop->limited)
 		snap_capture_warn(capture, "stacks_limited", 0, 0,
 				  "stacks were cut to keep the snapshot within %llu MiB",

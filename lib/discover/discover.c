@@ -14,9 +14,8 @@
 #include <sys/utsname.h>
 
 enum {
-	LIVE_OTHERS = 64,    /* descriptors left to the program, or a quarter of all */
-	LIVE_MOST = 1 << 16, /* at any limit */
-	NS_PER_MS = 1000000,
+	LIVE_OTHERS = 64,         /* descriptors left to the program, or a quarter of all */
+	LIVE_MOST = 1 << 16,      /* at any limit */
 	ASK_NS = 1000000000,      /* the cost of processes that do not respond, at most */
 	ASK_AGAIN_NS = 400000000, /* the same while others are seized */
 	FIND_PARTS = 3,
@@ -86,7 +85,7 @@ static int64_t boot_time_ns(void)
 	int64_t after = snap_clock_ns(CLOCK_BOOTTIME);
 	int64_t boot = now - before - (after - before) / 2;
 
-	return (boot + NS_PER_MS / 2) / NS_PER_MS * NS_PER_MS;
+	return (boot + SNAP_NS_PER_MS / 2) / SNAP_NS_PER_MS * SNAP_NS_PER_MS;
 }
 
 struct stacksnap_error *snap_discovery_host(struct snap_capture *capture,

@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 
 enum {
-	NS_PER_S = 1000000000,
 	LIVE_EACH = 4,
 	FEW = 8,         /* processes that are read together at least */
 	LEAST_READ = 64, /* processes that are read even after the time is over */
@@ -28,7 +27,7 @@ static int take_stat(struct snap_discovery *run, struct snap_process *process,
 		     const struct snap_stat *stat)
 {
 	const struct snap_host *host = &run->capture->host;
-	uint64_t tick_ns = (uint64_t)(NS_PER_S / host->ticks_per_second), since_boot;
+	uint64_t tick_ns = (uint64_t)(SNAP_NS_PER_S / host->ticks_per_second), since_boot;
 	size_t length;
 
 	if (stat->start_ticks != process->start_ticks)

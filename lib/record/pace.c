@@ -2,21 +2,23 @@
 /* Pace: see pace.h. Seconds and the rest apart, so that no product overflows in centuries. */
 #include "record/pace.h"
 
-enum { SECOND = 1000000000 };
+#include "base/clock.h"
 
 int64_t snap_pace_time(const struct snap_pace *pace, uint64_t slot)
 {
 	uint64_t seconds = slot / pace->hz, rest = slot % pace->hz;
 
 	/* Rounded up, so that the moment lies in its slot. */
-	return (int64_t)(seconds * SECOND + (rest * SECOND + pace->hz - 1) / pace->hz);
+	return (int64_t)(seconds * SNAP_NS_PER_S +
+			 (rest * SNAP_NS_PER_S + pace->hz - 1) / pace->hz);
 }
 
 uint64_t snap_pace_slot(const struct snap_pace *pace, int64_t elapsed_ns)
 {
 	uint64_t elapsed = elapsed_ns > 0 ? (uint64_t)elapsed_ns : 0;
 
-	return elapsed / SECOND * pace->hz + elapsed % SECOND * pace->hz / SECOND;
+	return elapsed / SNAP_NS_PER_S * pace->hz +
+	       elapsed % SNAP_NS_PER_S * pace->hz / SNAP_NS_PER_S;
 }
 
 static void skip(struct snap_pace *pace, uint64_t slot)

@@ -23,12 +23,11 @@
 #include <string.h>
 
 enum {
-	SECOND = 1000000000,
-	NAP = SECOND / 10,        /* the longest sleep: a request to stop is seen so late */
-	LEAST_RING = SECOND,      /* what a ring keeps, however short memory is */
-	PLAN_SHARE = 8,           /* of a period one part, for plans of memory … */
-	MOST_PLAN = SECOND / 500, /* … and at most so long */
-	UPKEEP_EVERY = SECOND,    /* writing to the file, and forgetting what a ring has lost */
+	NAP = SNAP_NS_PER_S / 10,        /* the longest sleep: a request to stop is seen so late */
+	LEAST_RING = SNAP_NS_PER_S,      /* what a ring keeps, however short memory is */
+	PLAN_SHARE = 8,                  /* of a period one part, for plans of memory … */
+	MOST_PLAN = SNAP_NS_PER_S / 500, /* … and at most so long */
+	UPKEEP_EVERY = SNAP_NS_PER_S, /* writing to the file, and forgetting what a ring has lost */
 };
 
 struct snap_recorder {
@@ -57,7 +56,7 @@ struct snap_recorder {
 	struct snap_losses losses;
 };
 
-static const int64_t NAMING_NS = 60ll * SECOND;
+static const int64_t NAMING_NS = 60 * SNAP_NS_PER_S;
 
 /* What the discovery had to say is said of the recording. */
 static void copy_warnings(const struct snap_capture *from, struct snap_capture *to)
@@ -78,8 +77,8 @@ static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
 	const struct snap_capture *found = snap_sampler_capture(recorder->sampler);
 	struct stacksnap_error *err;
 
-	err = snap_log_create(&found->host, snap_clock_ns(CLOCK_REALTIME), SECOND / options->hz,
-			      options->cpu_only, &recorder->log);
+	err = snap_log_create(&found->host, snap_clock_ns(CLOCK_REALTIME),
+			      SNAP_NS_PER_S / options->hz, options->cpu_only, &recorder->log);
 	if (err)
 		return err;
 	snap_log_set_limit(recorder->log, options->max_memory);
@@ -309,7 +308,7 @@ static enum snap_recording_end wait_for_tick(struct snap_recorder *recorder)
 		if (until > now + NAP)
 			until = now + NAP;
 		until += recorder->start_ns;
-		when = (struct timespec){ until / SECOND, until % SECOND };
+		when = (struct timespec){ until / SNAP_NS_PER_S, until % SNAP_NS_PER_S };
 		/* A signal wakes us: perhaps it said stop. */
 		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
 	}
@@ -347,7 +346,8 @@ static void count_time(struct snap_recorder *recorder)
 	stats->ticks_left_out = recorder->missed.left_out + recorder->pace.missed.left_out;
 	stats->stacks = recorder->log->stack_count;
 	if (stats->duration_ns > 0)
-		stats->hz_reached = (double)stats->ticks * SECOND / (double)stats->duration_ns;
+		stats->hz_reached =
+			(double)stats->ticks * SNAP_NS_PER_S / (double)stats->duration_ns;
 	/* The first tick is at time 0: after a short run there is one more than the time is long.
 	 */
 	if (stats->hz_reached > stats->hz_asked)

@@ -5,6 +5,7 @@
  */
 #include "render/alert.h"
 
+#include "base/clock.h"
 #include "base/escape.h"
 #include "render/json/document.h"
 #include "render/json/waits.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SHOWN_TIDS = 5, NS_PER_S = 1000000000 };
+enum { SHOWN_TIDS = 5 };
 
 /* ---- text ---- */
 
@@ -31,7 +32,7 @@ static void add_escaped(struct snap_buffer *text, const struct snap_options *opt
 
 static void add_time(struct snap_buffer *text, int64_t time_ns)
 {
-	time_t seconds = (time_t)(time_ns / NS_PER_S);
+	time_t seconds = (time_t)(time_ns / SNAP_NS_PER_S);
 	struct tm parts;
 
 	if (gmtime_r(&seconds, &parts))
@@ -42,7 +43,7 @@ static void add_time(struct snap_buffer *text, int64_t time_ns)
 
 static void add_duration(struct snap_buffer *text, int64_t ns)
 {
-	int64_t seconds = ns / NS_PER_S;
+	int64_t seconds = ns / SNAP_NS_PER_S;
 
 	if (seconds < 60)
 		snap_buffer_printf(text, "%" PRId64 " s", seconds);
@@ -149,7 +150,7 @@ static void add_what(struct snap_buffer *text, const struct snap_options *option
 	}
 	add_wait(text, options, alert->wait);
 	add_place(text, options, alert);
-	if (alert->since_ns >= NS_PER_S) {
+	if (alert->since_ns >= SNAP_NS_PER_S) {
 		snap_buffer_add_text(text, ", for ");
 		add_duration(text, alert->since_ns);
 	}

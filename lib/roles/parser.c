@@ -60,7 +60,7 @@ static unsigned cpu_seconds(int64_t deadline_ns)
 {
 	int64_t left = deadline_ns - snap_clock_ns(CLOCK_MONOTONIC);
 
-	if (deadline_ns == 0 || left > MOST_CPU_S * 1000000000ll)
+	if (deadline_ns == 0 || left > MOST_CPU_S * SNAP_NS_PER_S)
 		return MOST_CPU_S;
 	return left < 0 ? 1 : (unsigned)(left / 1000000000) + 1;
 }

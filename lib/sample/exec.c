@@ -6,6 +6,8 @@
  */
 #include "sample/internal.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <poll.h>
 
@@ -131,7 +133,7 @@ static bool may_spend(const struct snap_sampler *sampler, const struct snap_rene
 
 static void spend(struct snap_renewal *renewal, int64_t begin, int64_t now, int64_t share)
 {
-	const int64_t saved = SAVED_MS * (int64_t)SNAP_NS_PER_MS;
+	const int64_t saved = SAVED_MS * SNAP_NS_PER_MS;
 
 	if (renewal->paid_ns < begin - saved)
 		renewal->paid_ns = begin - saved;

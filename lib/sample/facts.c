@@ -5,6 +5,8 @@
  */
 #include "sample/internal.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,11 +88,11 @@ struct stacksnap_error *snap_sampler_process_hold(struct snap_sampler *sampler,
 						  struct snap_sampler_process *process,
 						  const char *what)
 {
-	const int64_t longest = LONGEST_HELD_S * 1000000000ll;
+	const int64_t longest = LONGEST_HELD_S * SNAP_NS_PER_S;
 	char text[128];
 
-	process->held_ns = process->held_ns ? HELD_TIMES * process->held_ns
-					    : FIRST_HELD_MS * (int64_t)SNAP_NS_PER_MS;
+	process->held_ns =
+		process->held_ns ? HELD_TIMES * process->held_ns : FIRST_HELD_MS * SNAP_NS_PER_MS;
 	if (process->held_ns > longest)
 		process->held_ns = longest;
 	process->held_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + process->held_ns;
@@ -265,8 +267,8 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 	if (error == -ESTALE)
 		snap_sampler_process_lose(sampler, process);
 	*changed_ret = mapping.changed;
-	process->map_after_ns = snap_sampler_after(
-		sampler, begin, MAP_LEAST_MS * (int64_t)SNAP_NS_PER_MS, MAP_SHARE);
+	process->map_after_ns =
+		snap_sampler_after(sampler, begin, MAP_LEAST_MS * SNAP_NS_PER_MS, MAP_SHARE);
 	return NULL;
 }
 

@@ -19,7 +19,6 @@
 
 enum {
 	SNAP_GUARD_TEXT = 50,
-	SNAP_NS_PER_MS = 1000000,
 	SNAP_SAMPLER_BELIEVED = 3, /* refusals of a process, one after the other */
 	SNAP_SAMPLER_SPACE_LISTS = 1 << 12,
 };

@@ -4,6 +4,7 @@
  * Where it was when it was last shown is remembered as hashes, so that one that ran and waits where
  * it waited before, with the same bytes on its stack, is not shown again.
  */
+#include "base/clock.h"
 #include "base/table.h"
 #include "sample/internal.h"
 
@@ -138,8 +139,8 @@ static void set_after_stop(struct snap_sampler *sampler, struct snap_sampler_thr
 
 	thread->moved_after_ns = thread->still_after_ns = 0;
 	if (settles) {
-		thread->moved_after_ns = sampler->now_ns + SELDOM_MS * (int64_t)SNAP_NS_PER_MS;
-		thread->still_after_ns = sampler->now_ns + STILL_MS * (int64_t)SNAP_NS_PER_MS;
+		thread->moved_after_ns = sampler->now_ns + SELDOM_MS * SNAP_NS_PER_MS;
+		thread->still_after_ns = sampler->now_ns + STILL_MS * SNAP_NS_PER_MS;
 	}
 	snap_sampler_thread_set(sampler, thread,
 				settles ? SNAP_SAMPLER_THREAD_SETTLED : SNAP_SAMPLER_THREAD_MOVING);
@@ -309,7 +310,7 @@ static struct stacksnap_error *look_at_running(struct snap_sampler *sampler,
 
 	seen->sight = SNAP_SIGHT_RUNNING;
 	if (decide(sampler, thread, seen) != SNAP_LOOK_RETRY) {
-		if (sampler->now_ns - thread->read_ns > READ_AGAIN_MS * (int64_t)SNAP_NS_PER_MS)
+		if (sampler->now_ns - thread->read_ns > READ_AGAIN_MS * SNAP_NS_PER_MS)
 			err = snap_sampler_thread_read(sampler, thread);
 		if (err || snap_sampler_thread_gone(sampler, thread))
 			return err;
@@ -413,7 +414,7 @@ static struct stacksnap_error *look_at_unreadable(struct snap_sampler *sampler,
 
 		if (err || gone)
 			return err;
-		thread->seldom_after_ns = sampler->now_ns + SELDOM_MS * (int64_t)SNAP_NS_PER_MS;
+		thread->seldom_after_ns = sampler->now_ns + SELDOM_MS * SNAP_NS_PER_MS;
 	}
 	return act_on_thread(sampler, thread, seen, NULL);
 }

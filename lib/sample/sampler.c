@@ -7,6 +7,7 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/workers.h"
 #include "stop/tracer.h"
 
@@ -64,8 +65,7 @@ static void warn_no_guard(struct snap_sampler *sampler)
 /* What the first look spends on each of asking and reading processes. */
 static int64_t facts_ns(const struct snap_options *options)
 {
-	const int64_t least = LEAST_FACTS_MS * (int64_t)SNAP_NS_PER_MS,
-		      most = FIRST_MS * (int64_t)SNAP_NS_PER_MS;
+	const int64_t least = LEAST_FACTS_MS * SNAP_NS_PER_MS, most = FIRST_MS * SNAP_NS_PER_MS;
 	int64_t part = options->timeout_ns / FACTS_PART;
 
 	if (!options->timeout_ns || part > most)
@@ -344,7 +344,7 @@ static void give_time(struct snap_sampler *sampler)
 	if (options->no_stop)
 		sampler->fresh_until_ns = sampler->until_ns;
 	else if (sampler->ticks == 1)
-		sampler->fresh_until_ns = now + FIRST_MS * (int64_t)SNAP_NS_PER_MS;
+		sampler->fresh_until_ns = now + FIRST_MS * SNAP_NS_PER_MS;
 	else
 		sampler->fresh_until_ns = now + 1000000000 / (options->hz ? options->hz : 1) / 2;
 }

@@ -3,6 +3,7 @@
  * Threads that must be stopped: those that run, and those whose place needs more registers than
  * procfs tells. They are gathered, handed to the tracer (stop/single.h) and shown.
  */
+#include "base/clock.h"
 #include "base/table.h"
 #include "model/wait/call.h"
 #include "sample/internal.h"
@@ -29,8 +30,8 @@ enum {
 
 static int64_t stop_timeout_ns(const struct snap_options *options)
 {
-	const int64_t least = LEAST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS;
-	const int64_t most = MOST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS;
+	const int64_t least = LEAST_PATIENCE_MS * SNAP_NS_PER_MS;
+	const int64_t most = MOST_PATIENCE_MS * SNAP_NS_PER_MS;
 	int64_t period = 1000000000ll / (options->hz ? options->hz : 1);
 
 	if (options->no_stop)
@@ -123,13 +124,12 @@ static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 static struct stacksnap_error *take_timeout(struct snap_sampler *sampler,
 					    struct snap_sampler_thread *thread)
 {
-	const int64_t longest = LONGEST_SKIP_MS * (int64_t)SNAP_NS_PER_MS;
+	const int64_t longest = LONGEST_SKIP_MS * SNAP_NS_PER_MS;
 
 	if (++thread->late < PATIENT_TRIES)
 		return snap_sampler_miss(sampler, thread);
 	thread->late = PATIENT_TRIES;
-	thread->skip_ns =
-		thread->skip_ns ? 2 * thread->skip_ns : FIRST_SKIP_MS * (int64_t)SNAP_NS_PER_MS;
+	thread->skip_ns = thread->skip_ns ? 2 * thread->skip_ns : FIRST_SKIP_MS * SNAP_NS_PER_MS;
 	if (thread->skip_ns > longest)
 		thread->skip_ns = longest;
 	thread->skip_until_ns = sampler->now_ns + thread->skip_ns;
@@ -164,7 +164,7 @@ static struct stacksnap_error *take_refusal(struct snap_sampler *sampler,
 	if (!is_believed && !sampler->options->no_stop)
 		return snap_sampler_miss(sampler, thread);
 	/* Those of its threads that are blocked can still be read. */
-	process->trace_after_ns = sampler->now_ns + TRACED_MS * (int64_t)SNAP_NS_PER_MS;
+	process->trace_after_ns = sampler->now_ns + TRACED_MS * SNAP_NS_PER_MS;
 	if (process->facts.trouble == SNAP_TROUBLE_NONE)
 		err = snap_sampler_process_explain(sampler, process, os_errno);
 	return err ? err : snap_sampler_miss(sampler, thread);

@@ -7,6 +7,7 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <string.h>
@@ -55,7 +56,7 @@ void snap_sampler_thread_set_letter(struct snap_sampler *sampler,
 int snap_sampler_read_stat(const struct snap_sampler *sampler, struct snap_sampler_process *process,
 			   pid_t tid, struct snap_stat *ret)
 {
-	const int64_t longest = LONGEST_SILENCE_S * 1000000000ll;
+	const int64_t longest = LONGEST_SILENCE_S * SNAP_NS_PER_S;
 	int error;
 
 	if (snap_clock_ns(CLOCK_MONOTONIC) < process->silent_until_ns)
@@ -106,8 +107,8 @@ struct stacksnap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 	/* One that is called otherwise all the time, with each job, is not told of each time. */
 	if (strcmp(thread->name, stat.name) == 0 || sampler->now_ns < thread->rename_after_ns)
 		return NULL;
-	if (sampler->now_ns - thread->born_ns > RENAME_MS * (int64_t)SNAP_NS_PER_MS)
-		thread->rename_after_ns = sampler->now_ns + RENAME_MS * (int64_t)SNAP_NS_PER_MS;
+	if (sampler->now_ns - thread->born_ns > RENAME_MS * SNAP_NS_PER_MS)
+		thread->rename_after_ns = sampler->now_ns + RENAME_MS * SNAP_NS_PER_MS;
 	memcpy(thread->name, stat.name, sizeof(thread->name));
 	return sink->renamed(sink->context, &thread->shown);
 }

@@ -135,10 +135,10 @@ static int64_t deadline_of(const struct snap_options *options, const struct snap
 	int64_t end = __atomic_load_n(&stop->end_ns, __ATOMIC_ACQUIRE);
 
 	int64_t until = begin ? begin + options->stop_timeout_ns : start + options->timeout_ns;
-	int64_t latest = stop->until_ns + (begin ? LATE_MS * 1000000ll : 0);
+	int64_t latest = stop->until_ns + (begin ? LATE_MS * SNAP_NS_PER_MS : 0);
 
 	if (end)
-		return end + PATIENCE_MS * 1000000ll;
+		return end + PATIENCE_MS * SNAP_NS_PER_MS;
 	return stop->until_ns && latest < until ? latest : until;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "analyze/wait/futex.h"
 #include "base/bsearch.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 
@@ -15,7 +16,6 @@ enum {
 	OWNER_INCONSISTENT = 0x7fffffff,    /* PTHREAD_MUTEX_INCONSISTENT of glibc */
 	OWNER_NOT_RECOVERABLE = 0x7ffffffe, /* PTHREAD_MUTEX_NOTRECOVERABLE */
 	MOST_ANCESTORS = 64,
-	NS_PER_S = 1000000000,
 };
 
 /* A process's shared mapping of a file. */
@@ -126,7 +126,7 @@ static bool is_too_young(const struct snap_futex *futex, const struct snap_waite
 	if (owner == futex->waiter || futex->can_be_overtaken || blocked_ns < 0 ||
 	    blocked_ns > now_ns || !thread->start_ticks || ticks <= 0)
 		return false;
-	tick_ns = NS_PER_S / ticks;
+	tick_ns = SNAP_NS_PER_S / ticks;
 	if (tick_ns == 0 || thread->start_ticks > (uint64_t)(now_ns / tick_ns))
 		return false;
 	return (int64_t)thread->start_ticks * tick_ns > now_ns - blocked_ns + tick_ns;

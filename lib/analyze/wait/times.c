@@ -2,10 +2,11 @@
 /* Timeouts: the latest time at which a call returns: see waiter.h. Knows clocks, and no objects. */
 #include "analyze/wait/waiter.h"
 
+#include "base/clock.h"
+
 #include <time.h>
 
 enum {
-	SECOND_NS = 1000000000,
 	FUTEX_OPERATION = 0x7f,
 	FUTEX_REALTIME = 0x100,
 	OPERATION_WAIT = 0,
@@ -17,7 +18,7 @@ enum {
 };
 
 /* From there on the kernel waits for ever: KTIME_SEC_MAX (linux/ktime.h). */
-static const int64_t most_seconds = INT64_MAX / SECOND_NS;
+static const int64_t most_seconds = INT64_MAX / SNAP_NS_PER_S;
 
 enum form {
 	FORM_NONE,
@@ -123,11 +124,11 @@ static int64_t read_time(const struct snap_waiter *waiter, const struct timeout 
 	int64_t words[2], unit = timeout->form == FORM_TIMEVAL ? 1000 : 1;
 
 	if (!snap_wait_read(waiter, timeout->argument, words, sizeof(words)) || words[0] < 0 ||
-	    words[1] < 0 || words[1] >= SECOND_NS / unit)
+	    words[1] < 0 || words[1] >= SNAP_NS_PER_S / unit)
 		return -1;
 	if (words[0] >= most_seconds)
 		return INT64_MAX;
-	return words[0] * SECOND_NS + words[1] * unit;
+	return words[0] * SNAP_NS_PER_S + words[1] * unit;
 }
 
 /* -1: the clock was not read. */

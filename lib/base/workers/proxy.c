@@ -3,6 +3,7 @@
  * The proxy: a process that makes workers for a caller whose memory will grow. It wishes for one at
  * a time. Knows nothing of what they do.
  */
+#include "base/clock.h"
 #include "base/workers/internal.h"
 
 #include "base/cleanup.h"
@@ -47,7 +48,7 @@ static void run_maker(void *context)
 		while (snap_futex_load(&shared->wish) == answered)
 			snap_futex_sleep(&shared->wish, answered, 0);
 		if (shared->slot == SNAP_WORKERS_MOST) {
-			reap_workers(SNAP_WORKERS_END_MS * 1000000ll);
+			reap_workers(SNAP_WORKERS_END_MS * SNAP_NS_PER_MS);
 			return;
 		}
 		reap_workers(0);
@@ -62,7 +63,7 @@ static void run_maker(void *context)
 int snap_worker_make_by_proxy(struct snap_workers *pool, size_t index)
 {
 	struct snap_workers_shared *shared = pool->shared;
-	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + MAKER_PATIENCE_MS * 1000000ll;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + MAKER_PATIENCE_MS * SNAP_NS_PER_MS;
 	uint32_t wish = shared->wish + 1;
 	int pidfd;
 	pid_t pid;

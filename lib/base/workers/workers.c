@@ -3,6 +3,7 @@
  * Workers, seen from their maker: see workers.h. Who is given a list, who is late with it, and who
  * goes on then.
  */
+#include "base/clock.h"
 #include "base/page.h"
 #include "base/workers/internal.h"
 
@@ -452,7 +453,7 @@ int snap_workers_init(struct snap_workers *pool, size_t area_bytes, int kept_fd,
 
 void snap_workers_deinit(struct snap_workers *pool)
 {
-	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + SNAP_WORKERS_END_MS * 1000000ll;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + SNAP_WORKERS_END_MS * SNAP_NS_PER_MS;
 
 	if (!pool->shared)
 		return;

@@ -2,6 +2,8 @@
 /* The words of alerts, and when each is told: see alert.h. */
 #include "model/wait/alert.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 static const struct {
@@ -37,7 +39,7 @@ struct snap_watch_rules snap_watch_default_rules(void)
 		rules.of[kind] = (struct snap_watch_rule){
 			.on = true,
 			.least = kinds[kind].least,
-			.for_ns = kinds[kind].for_s * 1000000000,
+			.for_ns = kinds[kind].for_s * SNAP_NS_PER_S,
 		};
 	return rules;
 }

@@ -2,6 +2,7 @@
 /* See parts.h. Decimals are made of digits: printf's %f would follow the locale. */
 #include "model/wait/parts.h"
 
+#include "base/clock.h"
 #include "base/escape.h"
 
 #include <inttypes.h>
@@ -9,8 +10,6 @@
 #include <string.h>
 
 enum { LONGEST_NAME = 64, PARTIES_SHOWN = 3, FIRST_REALTIME = 34, LAST_SIGNAL = 64 };
-
-static const int64_t MS = 1000000, SECOND = 1000000000;
 
 void snap_wait_add_name(struct snap_buffer *text, const char *name)
 {
@@ -55,13 +54,13 @@ void snap_wait_add_size(struct snap_buffer *text, int64_t bytes)
 
 static void add_duration(struct snap_buffer *text, int64_t ns)
 {
-	int64_t seconds = ns / SECOND, minutes = seconds / 60, hours = minutes / 60;
+	int64_t seconds = ns / SNAP_NS_PER_S, minutes = seconds / 60, hours = minutes / 60;
 
 	if (seconds == 0)
-		snap_buffer_printf(text, "%" PRId64 " ms", ns / MS);
+		snap_buffer_printf(text, "%" PRId64 " ms", ns / SNAP_NS_PER_MS);
 	else if (minutes == 0)
 		snap_buffer_printf(text, "%" PRId64 ".%d s", seconds,
-				   (int)(ns % SECOND / (SECOND / 10)));
+				   (int)(ns % SNAP_NS_PER_S / (SNAP_NS_PER_S / 10)));
 	else if (hours == 0)
 		snap_buffer_printf(text, "%" PRId64 " min", minutes);
 	else if (hours < 24)

@@ -5,14 +5,13 @@
  */
 #include "model/wait/parts.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 enum { FEW_POLLED = 4 }; /* descriptors that are told one by one */
-
-static const int64_t SECOND = 1000000000;
 
 static bool is_variant(const struct snap_wait *wait, const char *variant)
 {
@@ -719,7 +718,7 @@ static void add_times(struct snap_buffer *text, const struct snap_wait *wait,
 	} else if (all && wait->timed) {
 		snap_buffer_add_text(text, ", with a timeout");
 	}
-	if (all && !waits_word(wait) && times->most_since_ns > SECOND) {
+	if (all && !waits_word(wait) && times->most_since_ns > SNAP_NS_PER_S) {
 		snap_buffer_add_text(text, ", for ");
 		snap_wait_add_duration(text, times->least_since_ns, times->most_since_ns);
 	}
@@ -733,7 +732,7 @@ char *snap_wait_line_of(const struct snap_wait *wait, const struct snap_wait_tim
 
 	if (word) {
 		snap_buffer_add_text(&text, "waits ");
-		if (all && times->most_since_ns > SECOND) {
+		if (all && times->most_since_ns > SNAP_NS_PER_S) {
 			snap_wait_add_duration(&text, times->least_since_ns, times->most_since_ns);
 			snap_buffer_add_byte(&text, ' ');
 		}

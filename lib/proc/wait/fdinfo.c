@@ -3,9 +3,8 @@
 #include "proc/wait/fdinfo.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "proc/cursor.h"
-
-static const int64_t SECOND_NS = 1000000000;
 
 static bool is_text(const char *text, size_t length, const char *wanted)
 {
@@ -118,14 +117,14 @@ static void take_time(struct snap_cursor *cursor, struct snap_fdinfo *info)
 	uint64_t seconds, nanoseconds;
 
 	if (!snap_take_char(cursor, '(') ||
-	    !snap_take_limited(cursor, (uint64_t)(INT64_MAX / SECOND_NS) - 1, &seconds) ||
+	    !snap_take_limited(cursor, (uint64_t)(INT64_MAX / SNAP_NS_PER_S) - 1, &seconds) ||
 	    !snap_take_char(cursor, ','))
 		return;
 	snap_skip_blanks(cursor);
-	if (!snap_take_limited(cursor, (uint64_t)SECOND_NS - 1, &nanoseconds) ||
+	if (!snap_take_limited(cursor, (uint64_t)SNAP_NS_PER_S - 1, &nanoseconds) ||
 	    !(seconds | nanoseconds))
 		return;
-	info->remaining_ns = (int64_t)seconds * SECOND_NS + (int64_t)nanoseconds;
+	info->remaining_ns = seconds * SNAP_NS_PER_S + (int64_t)nanoseconds;
 }
 
 static void take_pid(struct snap_cursor *cursor, struct snap_fdinfo *info)

@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 enum {
-	SECOND = 1000000000,
 	SHARE = 100,          /* of the time one part */
 	FORK_NS = 2000000,    /* what a child costs beside what it does */
 	LEAST_NS = 100000000, /* between two looks */
@@ -441,7 +440,7 @@ static struct stacksnap_error *finish_look(struct snap_end_looks *looks)
 	bool has_ended = snap_spawn_has_ended(looks->look->pidfd, 0);
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), took = now - looks->look->begin_ns;
 
-	if (!has_ended && took < (int64_t)PATIENCE_SECONDS * SECOND)
+	if (!has_ended && took < PATIENCE_SECONDS * SNAP_NS_PER_S)
 		return NULL;
 	if (has_ended) {
 		err = take_found(looks);

@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-	SECOND = 1000000000,
 	SHARE = 50,              /* of a period one part */
 	LEAST_SHARE_NS = 20000,  /* one hand-over, however short the period is */
 	MOST_OWED_PERIODS = 100, /* of what one late answer has cost */
@@ -62,7 +61,9 @@ static uint64_t ticks_of(const struct snap_hold_watch *holders, int64_t seconds)
 {
 	int64_t period = holders->log->period_ns;
 
-	return period > 0 && period < seconds * SECOND ? (uint64_t)(seconds * SECOND / period) : 1;
+	return period > 0 && period < seconds * SNAP_NS_PER_S
+		       ? (uint64_t)(seconds * SNAP_NS_PER_S / period)
+		       : 1;
 }
 
 /* ---- which there are ---- */

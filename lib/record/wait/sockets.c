@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 enum {
-	SECOND = 1000000000,
 	SHARE = 100, /* of the time one part */
 	MOST_NAMESPACES = 64,
 	MEMORY = 96 << 20,    /* bytes of address space */
@@ -317,11 +316,11 @@ static struct stacksnap_error *finish_look(struct snap_socket_looks *looks, int 
 	bool has_ended = snap_spawn_has_ended(looks->look->pidfd, timeout_ms);
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), cost = now - looks->look->begin_ns;
 
-	if (!has_ended && cost < (int64_t)PATIENCE_SECONDS * SECOND)
+	if (!has_ended && cost < PATIENCE_SECONDS * SNAP_NS_PER_S)
 		return NULL;
 	if (has_ended)
 		err = take_found(looks);
-	looks->next_ns = now + (cost * SHARE > SECOND ? cost * SHARE : SECOND);
+	looks->next_ns = now + (cost * SHARE > SNAP_NS_PER_S ? cost * SHARE : SNAP_NS_PER_S);
 	end_look(looks);
 	return err;
 }

@@ -3,22 +3,22 @@
  */
 #include "render/view/when.h"
 
+#include "base/clock.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-enum { SECOND = 1000000000 };
-
 void snap_when(int64_t ns, char separator, int decimals, char out[SNAP_WHEN_SIZE])
 {
-	int64_t fraction = ns % SECOND;
-	time_t seconds = (time_t)(ns / SECOND);
+	int64_t fraction = ns % SNAP_NS_PER_S;
+	time_t seconds = (time_t)(ns / SNAP_NS_PER_S);
 	char digits[16];
 	struct tm tm;
 
 	if (fraction < 0) {
-		fraction += SECOND;
+		fraction += SNAP_NS_PER_S;
 		seconds--;
 	}
 	if (!gmtime_r(&seconds, &tm))
@@ -31,7 +31,8 @@ void snap_when(int64_t ns, char separator, int decimals, char out[SNAP_WHEN_SIZE
 
 void snap_when_uptime(int64_t ns, char out[SNAP_WHEN_SIZE])
 {
-	int64_t seconds = ns > 0 ? ns / SECOND : 0, minutes = seconds / 60, hours = minutes / 60;
+	int64_t seconds = ns > 0 ? ns / SNAP_NS_PER_S : 0, minutes = seconds / 60,
+		hours = minutes / 60;
 
 	if (minutes == 0)
 		snprintf(out, SNAP_WHEN_SIZE, "%" PRId64 "s", seconds);

@@ -293,7 +293,7 @@ static void lose_worker(void *context)
 static struct stacksnap_error *gave_up(const struct snap_options *options)
 {
 	return snap_error_format(SNAP_ERROR_TIMEOUT, "gave up after %lld ms (--timeout)",
-				 options ? (long long)(options->timeout_ns / 1000000) : 0ll);
+				 options ? (long long)(options->timeout_ns / SNAP_NS_PER_MS) : 0ll);
 }
 
 static struct stacksnap_error *spawn_collector(struct snap_collector *collector)
@@ -348,7 +348,7 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
  */
 static struct stacksnap_error *await_capture(struct snap_collector *collector)
 {
-	int64_t deadline_ns = collector->deadline_ns, tick_ns = TICK_MS * 1000000ll;
+	int64_t deadline_ns = collector->deadline_ns, tick_ns = TICK_MS * SNAP_NS_PER_MS;
 	unsigned held = 0, losses = 0;
 
 	for (;;) {

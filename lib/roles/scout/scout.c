@@ -20,7 +20,6 @@ enum {
 	MOST_LOSSES = 3,   /* lost parsers; then no more plans are made */
 	MOST_LATE = 2,     /* of a process: reads of memory that took too long */
 	SHARE_OF_TIME = 4, /* of the whole run, for all processes */
-	NS_PER_MS = 1000000,
 };
 
 /*
@@ -191,7 +190,7 @@ static struct stacksnap_error *hear(struct snap_scout *scout, struct snap_scout_
 static struct stacksnap_error *hear_until(struct snap_scout *scout, int64_t until_ns,
 					  struct snap_scout_answer *answer, bool *done_ret)
 {
-	const int64_t tick_ns = TICK_MS * (int64_t)NS_PER_MS;
+	const int64_t tick_ns = TICK_MS * SNAP_NS_PER_MS;
 	struct pollfd channel = { .fd = scout->role.channel, .events = POLLIN };
 	int64_t now;
 

@@ -17,12 +17,11 @@
 #include <sys/syscall.h>
 
 enum {
-	SPARE_FRAMES = 64, /* see unwind.c */
-	SECOND = 1000000000,
+	SPARE_FRAMES = 64,          /* see unwind.c */
 	KEPT_STACK = 1 << 20,       /* bytes that stay when it is trimmed */
 	FIRST_LOOK_NS = 1000000,    /* the first check that the parser lives … */
 	LOOK_NS = 20000000,         /* … and the later ones, with the clock and the cancel flag */
-	THINK_NS = SECOND,          /* processor time for one stack, if none was late before */
+	THINK_NS = SNAP_NS_PER_S,   /* processor time for one stack, if none was late before */
 	MOST_HALVINGS = 4,          /* of THINK_NS … */
 	MOST_HALVINGS_OF_WAIT = 3,  /* … and of the wait: a busy machine delays every process */
 	UNASKED_NS = 50000000,      /* … and from one answer to the next call */
@@ -32,13 +31,13 @@ enum {
 };
 
 /* Beyond the time of files: on a machine that is busy with other work. */
-static const int64_t MOST_WAIT_NS = 3ll * SECOND;
+static const int64_t MOST_WAIT_NS = 3 * SNAP_NS_PER_S;
 /* For the files of one stack, if none is downloaded. */
-static const int64_t MOST_FILES_NS = 10ll * SECOND;
+static const int64_t MOST_FILES_NS = 10 * SNAP_NS_PER_S;
 /*
  * A parser ends by itself after twice this time without a call; a parser that ends sooner is lost.
  */
-static const int64_t LEAST_IDLE_NS = 5ll * SECOND;
+static const int64_t LEAST_IDLE_NS = 5 * SNAP_NS_PER_S;
 
 /* ---- the exchange ---- */
 

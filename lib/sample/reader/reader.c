@@ -15,7 +15,6 @@
 enum {
 	MOST_ASLEEP_MS = 100, /* of any patience, by a process's will */
 	LIST_PATIENCE = 5,    /* times that of one thread, for a list */
-	MS = 1000000,
 };
 
 /* Of one thread, of a list, and of threads whose calls are known. */
@@ -99,9 +98,9 @@ static struct snap_reading_area *begin_call(struct snap_reader *reader,
 static int call_worker(struct snap_reader *reader, struct snap_reading_area *area,
 		       void (*run)(void *area, uint32_t item), int64_t patience_ms)
 {
-	struct snap_work work = { .run = run, .patience_ns = patience_ms * MS };
+	struct snap_work work = { .run = run, .patience_ns = patience_ms * SNAP_NS_PER_MS };
 
-	work.asleep_ns = snap_workers_patience(&reader->pool, MOST_ASLEEP_MS * MS);
+	work.asleep_ns = snap_workers_patience(&reader->pool, MOST_ASLEEP_MS * SNAP_NS_PER_MS);
 	if (area && (run == snap_reading_list || run == snap_reading_callers)) {
 		work.signs = &area->list_sign_ns;
 		work.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + LIST_PATIENCE * work.patience_ns;

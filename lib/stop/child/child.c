@@ -46,7 +46,7 @@ static void reap_for_exec(struct snap_tracer *tracer)
 static bool is_seize_late(struct snap_tracer *tracer)
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
-	int64_t patience_ns = snap_tracer_patience(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll) /
+	int64_t patience_ns = snap_tracer_patience(tracer, SNAP_STOP_PATIENCE_MS * SNAP_NS_PER_MS) /
 			      (1 + tracer->seizes_given_up);
 
 	if (!tracer->seizing_since_ns)

@@ -134,8 +134,9 @@ void snap_tracer_scout(struct snap_tracer *tracer)
 	}
 	if (tracer->plan_bytes > PLANS_BYTES)
 		tracer->plan_bytes = PLANS_BYTES;
-	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll,
-			      snap_clock_ns(CLOCK_MONOTONIC) + SNAP_STOP_PATIENCE_MS * 1000000ll);
+	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * SNAP_NS_PER_MS,
+			      snap_clock_ns(CLOCK_MONOTONIC) +
+				      SNAP_STOP_PATIENCE_MS * SNAP_NS_PER_MS);
 }
 
 /* ---- in the pause ---- */

@@ -370,7 +370,8 @@ static void read_lists(struct snap_tracer *tracer)
 		list_threads(tracer, i);
 		tracer->maps_wanted[i] = !traced->look_only && !traced->vanished && !traced->error;
 	}
-	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll, first_maps_until(tracer));
+	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * SNAP_NS_PER_MS,
+			      first_maps_until(tracer));
 	snap_tracer_scout(tracer);
 }
 
@@ -404,8 +405,8 @@ static void read_of_threads(struct snap_tracer *tracer, void (*run)(void *list, 
 		.run = run,
 		.context = list,
 		.marks = snap_region_alloc(&tracer->lists, most),
-		.patience_ns = SNAP_STOP_PATIENCE_MS * 1000000ll,
-		.asleep_ns = snap_tracer_patience(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll),
+		.patience_ns = SNAP_STOP_PATIENCE_MS * SNAP_NS_PER_MS,
+		.asleep_ns = snap_tracer_patience(tracer, SNAP_STOP_PATIENCE_MS * SNAP_NS_PER_MS),
 		.until_ns = maps_until(tracer),
 		.signs = signs,
 	};
