@@ -6,7 +6,7 @@
 #include "base/arena.h"
 
 #include "base/buffer.h"
-#include "base/page.h"
+#include "base/bytes.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #ifndef SNAP_BASE_SHARED_MEMORY_H
 #define SNAP_BASE_SHARED_MEMORY_H
 
+#include "base/bytes.h"
 #include "base/error.h"
-#include "base/page.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -185,4 +185,18 @@ struct snap_pointer_entry *snap_pointer_table_get(struct snap_pointer_table *tab
 struct snap_pointer_entry *snap_pointer_table_find(const struct snap_pointer_table *table,
 						   const void *key);
 
+/* ---- texts that come again ---- */
+
+/*
+ * One place among a few for each text, by its hash. A place remembers the text that came last, so a
+ * text that another one has displaced is not found. Two passes over the same texts in the same order
+ * find the same ones: a copy of a list takes no more than the list did.
+ */
+enum { SNAP_RECENT_PLACES = 1024 };
+
+static inline size_t snap_recent_place(const char *text, size_t length)
+{
+	return snap_hash_bytes(text, length, 0) % SNAP_RECENT_PLACES;
+}
+
 #endif

@@ -7,7 +7,7 @@
  */
 #include "core/notes.h"
 
-#include "base/page.h"
+#include "base/bytes.h"
 
 #include <string.h>
 

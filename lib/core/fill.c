@@ -6,8 +6,8 @@
  * Reads numbers of the capture and bytes at places, and follows none of the bytes but by a plan.
  */
 #include "base/buffer.h"
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "core/core.h"
 #include "model/arch/registers.h"
 #include "model/wait/call.h"

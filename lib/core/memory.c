@@ -4,7 +4,7 @@
  * and nowhere else. A file may be sparse, and larger than all memory.
  */
 #include "base/bsearch.h"
-#include "base/page.h"
+#include "base/bytes.h"
 #include "core/notes.h"
 
 #include <errno.h>

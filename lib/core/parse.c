@@ -6,7 +6,7 @@
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"
-#include "base/page.h"
+#include "base/bytes.h"
 #include "core/notes.h"
 
 #include <elf.h>

@@ -6,9 +6,9 @@
 #include "proc/address_space.h"
 
 #include "base/bsearch.h"
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
-#include "base/recent.h"
+#include "base/table.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  */
 #include "roles/parser.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "base/shared_memory.h"
 #include "roles/sandbox/sandbox.h"
 

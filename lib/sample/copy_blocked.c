@@ -7,7 +7,7 @@
  */
 #include "sample/copy_blocked.h"
 
-#include "base/page.h"
+#include "base/bytes.h"
 #include "model/arch/registers.h"
 #include "stop/own_stack.h"
 

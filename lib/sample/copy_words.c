@@ -2,8 +2,8 @@
 /* Memory beside the stack of a blocked thread: see copy_words.h. */
 #include "sample/copy_words.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
-#include "base/page.h"
 
 #include <errno.h>
 #include <string.h>

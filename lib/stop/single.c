@@ -6,8 +6,8 @@
  */
 #include "stop/child/single.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "base/spawn.h"
 #include "proc/procfs.h"
 

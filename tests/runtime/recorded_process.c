@@ -2,8 +2,8 @@
 /* A recorded image as the process that it was made of, for scouts and plans: see recorded.h. */
 #include "recorded.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "model/arch/registers.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
  */
 #include "analyze/elf/internal.h"
 
-#include "base/page.h"
+#include "base/bytes.h"
 
 #include <errno.h>
 #include <libelf.h>

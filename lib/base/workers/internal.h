@@ -10,7 +10,7 @@
 #ifndef SNAP_BASE_WORKERS_INTERNAL_H
 #define SNAP_BASE_WORKERS_INTERNAL_H
 
-#include "base/page.h"
+#include "base/bytes.h"
 #include "base/workers.h"
 
 #include "base/clock.h"

@@ -3,8 +3,8 @@
  * Workers, seen from their maker: see workers.h. Who is given a list, who is late with it, and who
  * goes on then.
  */
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "base/workers/internal.h"
 
 #include "base/cleanup.h"

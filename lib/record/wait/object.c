@@ -5,7 +5,7 @@
  */
 #include "record/wait/object.h"
 
-#include "base/page.h"
+#include "base/bytes.h"
 #include "model/wait/call.h"
 
 #include <fcntl.h>

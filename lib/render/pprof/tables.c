@@ -21,7 +21,7 @@
  */
 #include "render/pprof/tables.h"
 #include "base/buffer.h"
-#include "base/page.h"
+#include "base/bytes.h"
 
 #include <string.h>
 

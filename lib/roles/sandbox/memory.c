@@ -5,7 +5,7 @@
  */
 #include "roles/sandbox/sandbox.h"
 
-#include "base/page.h"
+#include "base/bytes.h"
 #include "proc/procfs.h"
 
 #include <sys/mman.h>

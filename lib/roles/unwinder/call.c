@@ -4,8 +4,8 @@
  * waits no longer than it must. See unwinder.h; unwinder.c decides which process to blame for a
  * lost parser, answer.c and take_tasks.c check the answers.
  */
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "base/shared_memory.h"
 #include "roles/unwinder/internal.h"
 

@@ -2,7 +2,7 @@
 /* What explains a wait, of one thread: see beside.h. */
 #include "sample/reader/beside.h"
 
-#include "base/page.h"
+#include "base/bytes.h"
 #include "base/table.h"
 #include "model/wait/call.h"
 #include "proc/wait/fdinfo.h"

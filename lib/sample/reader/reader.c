@@ -2,8 +2,8 @@
 /* The reader, seen from its caller: see reader.h. */
 #include "sample/reader/area.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "base/workers.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  * processes that look as if they had a runtime. In the pause, once all stacks are copied, a worker
  * executes the plans, one process after the other. Other processes cost nothing here.
  */
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "stop/child/internal.h"
 #include "stop/plan/of_thread.h"
 

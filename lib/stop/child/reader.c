@@ -5,8 +5,8 @@
  */
 #include "stop/child/reader.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "stop/describe.h"
 #include "stop/plan/candidate.h"
 #include "stop/words.h"

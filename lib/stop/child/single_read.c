@@ -4,7 +4,7 @@
  * to the end of its mapping. It writes only to the current slot, as the child may have given it up
  * by now. Knows no phases.
  */
-#include "base/page.h"
+#include "base/bytes.h"
 #include "model/arch/registers.h"
 #include "stop/child/single.h"
 #include "stop/own_stack.h"

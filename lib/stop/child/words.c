@@ -7,7 +7,7 @@
  * A want never crosses a page, so one unreadable page costs only its own words.
  */
 #include "stop/words.h"
-#include "base/page.h"
+#include "base/bytes.h"
 #include "stop/child/internal.h"
 
 #include "model/wait/call.h"

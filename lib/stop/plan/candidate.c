@@ -2,7 +2,7 @@
 /* A first look for managed runtimes: see candidate.h. */
 #include "stop/plan/candidate.h"
 
-#include "base/page.h"
+#include "base/bytes.h"
 #include "base/text.h"
 #include "model/options.h"
 

@@ -5,8 +5,8 @@
  */
 #include "stop/plan/execute.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "base/text.h"
 #include "stop/plan/internal.h"
 

@@ -12,7 +12,7 @@
 #ifndef SNAP_STOP_PLAN_EXECUTE_H
 #define SNAP_STOP_PLAN_EXECUTE_H
 
-#include "base/page.h"
+#include "base/bytes.h"
 #include "base/shared_memory.h"
 #include "model/capture.h"
 #include "model/memory_image.h"

@@ -4,8 +4,8 @@
  * and many pieces in one call. A call ends at the first page that cannot be read. Requests that
  * begin on that page are given up; the rest is requested again.
  */
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/page.h"
 #include "stop/plan/internal.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * in memory that was laid out before. An adversary who makes addresses collide only causes some to
  * be read twice: no search is longer than a few slots.
  */
-#include "base/page.h"
+#include "base/bytes.h"
 #include "base/table.h"
 #include "stop/plan/internal.h"
 

@@ -5,7 +5,7 @@
  */
 #include "store/capture/model.h"
 
-#include "base/recent.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "store/capture/waits.h"
 

@@ -2,7 +2,7 @@
 /* Searches memory piece by piece, and the segments and symbols of a file. Knows nothing of Go. */
 #include "analyze/runtime/go/internal.h"
 
-#include "base/page.h"
+#include "base/bytes.h"
 
 #include <elf.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "analyze/runtime/python/asyncio.h"
 #include "analyze/runtime/symbol.h"
 
-#include "base/page.h"
+#include "base/bytes.h"
 #include "base/text.h"
 
 enum {
