@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "capture/collect.h"
 #include "capture/nostop.h"
-#include "capture/pace.h"
+#include "capture/stop_backoff.h"
 #include "capture/wait/resolve.h"
 #include "discover/discover.h"
 #include "sample/copy_blocked.h"
@@ -98,7 +98,7 @@ struct retry {
 	bool again;     /* the rest is left to the next one */
 };
 
-static bool may_retry(const struct retry *retry, const struct snap_pace *pace)
+static bool may_retry(const struct retry *retry, const struct snap_stop_backoff *pace)
 {
 	unsigned most = retry->lost      ? LOST_TRIES
 			: retry->held    ? HELD_TRIES
@@ -159,7 +159,7 @@ struct tree {
 	struct snap_capture *capture;
 	size_t root; /* in capture->processes */
 	struct roots *roots;
-	struct snap_pace *pace;
+	struct snap_stop_backoff *pace;
 	const struct snap_stop_hook *hook; /* or NULL */
 	struct snap_shared_memory *memory;
 	bool any;         /* a stop was begun */
@@ -273,7 +273,7 @@ static struct stacksnap_error *look_again(struct tree *tree, const struct snap_s
 	err = snap_discover_again(tree->options, tree->capture, grown_ret);
 	lost_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
 	if (lost_ns > LONG_LOOK_NS)
-		snap_pace_lose(tree->pace, lost_ns);
+		snap_stop_backoff_lose(tree->pace, lost_ns);
 	return err;
 }
 
@@ -370,10 +370,11 @@ static struct stacksnap_error *run_stop(struct tree *tree, struct snap_stop **re
 		return err;
 	if (!stop)
 		return snap_error_no_memory();
-	stop->patience = snap_pace_patience(tree->pace, tree->capture->processes[tree->root].uid);
+	stop->patience =
+		snap_stop_backoff_patience(tree->pace, tree->capture->processes[tree->root].uid);
 	stop->until_ns = tree->pace->no_stop_ns;
 	stop->prepare_until_ns =
-		snap_pace_prepare_until_ns(tree->pace, snap_clock_ns(CLOCK_MONOTONIC));
+		snap_stop_backoff_prepare_until_ns(tree->pace, snap_clock_ns(CLOCK_MONOTONIC));
 	tree->roots->taken[tree->root] = tree->any = true;
 	tree->looked = tree->root;
 	tree->checked = 0;
@@ -396,11 +397,12 @@ static void note_stalls(const struct tree *tree, const struct snap_stop *stop, i
 
 		if (!traced->stalled && !traced->held && !traced->maps_cut)
 			continue;
-		snap_pace_blame(tree->pace, tree->capture->processes[traced->index].uid, ns);
+		snap_stop_backoff_blame(tree->pace, tree->capture->processes[traced->index].uid,
+					ns);
 		stalled = true;
 	}
 	if (stalled)
-		snap_pace_lose(tree->pace, ns);
+		snap_stop_backoff_lose(tree->pace, ns);
 }
 
 /* The letter of a process's leader now; 0: it is not known, or there is none. */
@@ -460,7 +462,7 @@ static bool is_to_wait(const struct tree *tree)
 		if (tree->roots->roots[i] == tree->root &&
 		    capture->processes[i].trouble == SNAP_TROUBLE_NOT_RESPONDING)
 			return true;
-	return snap_pace_is_last(tree->pace, capture->processes[tree->root].uid);
+	return snap_stop_backoff_is_last(tree->pace, capture->processes[tree->root].uid);
 }
 
 /* The first tree is begun in any case: that some of it is shown is better than nothing. */
@@ -534,7 +536,7 @@ static struct stacksnap_error *check_guard(void)
 
 static struct stacksnap_error *take_capture(const struct snap_options *options,
 					    const struct snap_stop_hook *hook,
-					    struct snap_pace *pace, struct retry *retry,
+					    struct snap_stop_backoff *pace, struct retry *retry,
 					    struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
@@ -559,7 +561,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	capture->shared_fd = memory->fd;
 	tree.capture = capture;
 	tree.memory = memory;
-	snap_pace_again(pace);
+	snap_stop_backoff_again(pace);
 	err = stop_trees(&tree, retry);
 	if (err)
 		return err;
@@ -597,10 +599,10 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_capture *capture;
 	struct stacksnap_error *err;
-	struct snap_pace pace;
+	struct snap_stop_backoff pace;
 	struct retry retry = { .tries = 0 };
 
-	snap_pace_begin(&pace, begin, options->timeout_ns);
+	snap_stop_backoff_begin(&pace, begin, options->timeout_ns);
 	do {
 		if (retry.tries)
 			snap_capture_destroy(capture);

@@ -405,7 +405,7 @@ static unsigned find_runtimes(const struct filling *filling)
 		.pieces = filling->process->pieces,
 		.piece_count = filling->process->piece_count,
 	};
-	const struct snap_candidate candidate = {
+	const struct snap_runtime_candidate candidate = {
 		.space = &space,
 		.wanted = filling->options->runtimes,
 		.buffer = filling->buffer,

@@ -97,13 +97,13 @@ bool snap_files_is_foreign(const struct snap_process *process)
  * What lies beside another user's program is believed only if that user or root put it there, and
  * never through a symbolic link: we must not read for him what he cannot.
  */
-static bool is_guarded(const struct snap_candidate *place, const struct snap_process *process)
+static bool is_guarded(const struct snap_file_candidate *place, const struct snap_process *process)
 {
 	return place->kind == SNAP_CANDIDATE_NEAR && snap_files_is_foreign(process);
 }
 
 /* Chosen by the target: a path of its own, or what it has mapped. */
-static bool is_targets(const struct snap_candidate *place)
+static bool is_targets(const struct snap_file_candidate *place)
 {
 	return place->kind != SNAP_CANDIDATE_HOST;
 }
@@ -160,7 +160,7 @@ static struct stacksnap_error *silent(void)
 }
 
 struct stacksnap_error *snap_files_open_name(const struct snap_files *files,
-					     const struct snap_candidate *place,
+					     const struct snap_file_candidate *place,
 					     const struct snap_process *process, bool follow,
 					     int *ret)
 {
@@ -168,12 +168,12 @@ struct stacksnap_error *snap_files_open_name(const struct snap_files *files,
 	bool is_path = place->kind == SNAP_CANDIDATE_ROOT || place->kind == SNAP_CANDIDATE_NEAR;
 
 	if (!is_path || !process || !watch->begin_process)
-		return snap_candidate_open(place, follow, ret);
-	if (snap_candidate_open_known(place, follow, ret))
+		return snap_file_candidate_open(place, follow, ret);
+	if (snap_file_candidate_open_known(place, follow, ret))
 		return NULL;
 	if (!watch->begin_process(watch->context, process->pid))
 		return silent();
-	return snap_candidate_open(place, follow, ret);
+	return snap_file_candidate_open(place, follow, ret);
 }
 
 struct stacksnap_error *snap_files_open_contents(const struct snap_files *files, int path_fd,
@@ -191,7 +191,8 @@ struct stacksnap_error *snap_files_open_contents(const struct snap_files *files,
 /* ---- what may be opened ---- */
 
 /* Of a place that a target named: why it is not opened, NULL: it may be. */
-static const char *objection(const struct snap_files *files, const struct snap_candidate *place,
+static const char *objection(const struct snap_files *files,
+			     const struct snap_file_candidate *place,
 			     const struct snap_file_request *request, int path_fd, bool is_ours)
 {
 	const struct snap_process *process = request->process;
@@ -215,7 +216,7 @@ static const char *objection(const struct snap_files *files, const struct snap_c
 
 /* Opens a place with the rights that this thread has. */
 static struct stacksnap_error *open_place(const struct snap_files *files,
-					  const struct snap_candidate *place,
+					  const struct snap_file_candidate *place,
 					  const struct snap_file_request *request, int path_fd,
 					  bool is_ours, int *fd_ret)
 {
@@ -237,7 +238,7 @@ static struct stacksnap_error *open_place(const struct snap_files *files,
  * whether he could read it has to be looked up. What a process has mapped, which is no matter of
  * names, may then be opened by all rights that we have.
  */
-static bool take_rights(struct snap_files *files, const struct snap_candidate *place,
+static bool take_rights(struct snap_files *files, const struct snap_file_candidate *place,
 			const struct snap_process *process)
 {
 	struct snap_credentials who;
@@ -260,7 +261,7 @@ static bool take_rights(struct snap_files *files, const struct snap_candidate *p
  */
 static struct stacksnap_error *try_file(struct snap_files *files,
 					const struct snap_file_request *request,
-					const struct snap_candidate *place, unsigned *count,
+					const struct snap_file_candidate *place, unsigned *count,
 					int *fd_ret)
 {
 	_cleanup_fd_ int path_fd = -1;
@@ -279,7 +280,7 @@ static struct stacksnap_error *try_file(struct snap_files *files,
 
 static struct stacksnap_error *try_place(struct snap_files *files,
 					 const struct snap_file_request *request,
-					 const struct snap_candidate *place, unsigned *count,
+					 const struct snap_file_candidate *place, unsigned *count,
 					 int *fd_ret)
 {
 	struct stacksnap_error *err;
@@ -317,13 +318,13 @@ static struct stacksnap_error *find(void *context, const struct snap_file_reques
 				    int *fd_ret)
 {
 	struct snap_files *files = context;
-	struct snap_candidate place;
+	struct snap_file_candidate place;
 	unsigned count = 0;
 
 	if (request->kind == SNAP_FILE_PERF_MAP)
 		return request->attempt == 0 ? find_perf_map(files, request->process, fd_ret)
 					     : snap_error_not_found();
-	for (size_t i = 0; snap_candidate_get(files, request, i, &place); i++) {
+	for (size_t i = 0; snap_file_candidate_get(files, request, i, &place); i++) {
 		struct stacksnap_error *err = try_place(files, request, &place, &count, fd_ret);
 
 		if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND ||

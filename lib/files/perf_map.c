@@ -49,7 +49,7 @@ static struct stacksnap_error *open_live(const struct snap_files *files,
 					 const struct snap_live *live, int *fd_ret)
 {
 	_cleanup_fd_ int fd = -1;
-	struct snap_candidate place = { .kind = SNAP_CANDIDATE_ROOT, .fd = live->root_fd };
+	struct snap_file_candidate place = { .kind = SNAP_CANDIDATE_ROOT, .fd = live->root_fd };
 	struct stacksnap_error *err;
 
 	if (live->root_fd < 0)

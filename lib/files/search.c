@@ -22,11 +22,11 @@ struct list {
 	const struct snap_file_request *request;
 	const struct snap_live *live;
 	size_t wanted, count;
-	struct snap_candidate *place;
+	struct snap_file_candidate *place;
 	bool found;
 };
 
-static bool next(struct list *list, enum snap_candidate_kind kind)
+static bool next(struct list *list, enum snap_file_candidate_kind kind)
 {
 	if (list->found || list->count++ != list->wanted)
 		return false;
@@ -38,11 +38,11 @@ static bool next(struct list *list, enum snap_candidate_kind kind)
 	return true;
 }
 
-static void add_path(struct list *list, enum snap_candidate_kind kind, int fd, const char *format,
-		     ...) _printf_(4, 5);
+static void add_path(struct list *list, enum snap_file_candidate_kind kind, int fd,
+		     const char *format, ...) _printf_(4, 5);
 
-static void add_path(struct list *list, enum snap_candidate_kind kind, int fd, const char *format,
-		     ...)
+static void add_path(struct list *list, enum snap_file_candidate_kind kind, int fd,
+		     const char *format, ...)
 {
 	va_list arguments;
 	int length;
@@ -263,8 +263,9 @@ static void add_alt(struct list *list)
 	add_both(list, path);
 }
 
-bool snap_candidate_get(const struct snap_files *files, const struct snap_file_request *request,
-			size_t index, struct snap_candidate *ret)
+bool snap_file_candidate_get(const struct snap_files *files,
+			     const struct snap_file_request *request, size_t index,
+			     struct snap_file_candidate *ret)
 {
 	struct list list = { .files = files, .request = request, .wanted = index, .place = ret };
 	bool download = false;
@@ -355,7 +356,7 @@ static int open_below(int root, const char *path, bool follow)
 	return fd;
 }
 
-bool snap_candidate_open_known(const struct snap_candidate *place, bool follow, int *ret)
+bool snap_file_candidate_open_known(const struct snap_file_candidate *place, bool follow, int *ret)
 {
 	int fd;
 
@@ -369,8 +370,8 @@ bool snap_candidate_open_known(const struct snap_candidate *place, bool follow, 
 	return true;
 }
 
-struct stacksnap_error *snap_candidate_open(const struct snap_candidate *place, bool follow,
-					    int *ret)
+struct stacksnap_error *snap_file_candidate_open(const struct snap_file_candidate *place,
+						 bool follow, int *ret)
 {
 	int fd = -1;
 

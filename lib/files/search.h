@@ -14,7 +14,7 @@
 
 #include <limits.h>
 
-enum snap_candidate_kind {
+enum snap_file_candidate_kind {
 	SNAP_CANDIDATE_HOST,     /* a path on this host */
 	SNAP_CANDIDATE_ROOT,     /* a path below root_fd: symbolic links stay inside */
 	SNAP_CANDIDATE_NEAR,     /* the same, in a directory that belongs to the target */
@@ -24,8 +24,8 @@ enum snap_candidate_kind {
 	SNAP_CANDIDATE_DOWNLOAD, /* by debuginfod */
 };
 
-struct snap_candidate {
-	enum snap_candidate_kind kind;
+struct snap_file_candidate {
+	enum snap_file_candidate_kind kind;
 	int fd; /* directory for ROOT, NEAR, ENTRY; borrowed */
 	const struct snap_embedded *embedded;
 	char path[PATH_MAX];
@@ -47,18 +47,20 @@ struct snap_files {
 };
 
 /* Candidate number `index` of the request; false: there is none. */
-bool snap_candidate_get(const struct snap_files *files, const struct snap_file_request *request,
-			size_t index, struct snap_candidate *ret);
+bool snap_file_candidate_get(const struct snap_files *files,
+			     const struct snap_file_request *request, size_t index,
+			     struct snap_file_candidate *ret);
 
 /*
  * Opens the candidate as a mere name (O_PATH), with the rights that this thread has; not for BYTES
  * and DOWNLOAD. NOT_FOUND: nothing there.
  */
-struct stacksnap_error *snap_candidate_open(const struct snap_candidate *candidate, bool follow,
-					    int *ret) _must_check_;
+struct stacksnap_error *snap_file_candidate_open(const struct snap_file_candidate *candidate,
+						 bool follow, int *ret) _must_check_;
 
 /* The same without a question to a file system: with what the kernel has cached. False: it has not. */
-bool snap_candidate_open_known(const struct snap_candidate *candidate, bool follow, int *ret);
+bool snap_file_candidate_open_known(const struct snap_file_candidate *candidate, bool follow,
+				    int *ret);
 
 /* The process's own entry for the file of a mapping, below files_fd or proc_fd. */
 void snap_mapping_entry(const struct snap_map *map, char out[SNAP_ENTRY_SIZE]);
@@ -84,7 +86,7 @@ bool snap_files_is_foreign(const struct snap_process *process);
  * objects. NOT_FOUND: no file, or the watcher objects, which the error says.
  */
 struct stacksnap_error *snap_files_open_name(const struct snap_files *files,
-					     const struct snap_candidate *place,
+					     const struct snap_file_candidate *place,
 					     const struct snap_process *process, bool follow,
 					     int *ret) _must_check_;
 struct stacksnap_error *snap_files_open_contents(const struct snap_files *files, int path_fd,

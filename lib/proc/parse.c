@@ -3,14 +3,14 @@
 #include "proc/parse.h"
 
 #include "base/cleanup.h"
-#include "proc/cursor.h"
+#include "proc/text_cursor.h"
 
 #include <limits.h>
 #include <string.h>
 
 pid_t snap_parse_pid(const char *text, size_t length)
 {
-	struct snap_cursor cursor = { text, text + length };
+	struct snap_text_cursor cursor = { text, text + length };
 	uint64_t value;
 
 	if (!snap_take_limited(&cursor, INT_MAX, &value) || cursor.at != cursor.end)
@@ -75,7 +75,7 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 {
 	enum { FIRST_NUMBER = 4, LAST_NEEDED = 22, LAST_WANTED = 39 };
 	const char *last = memrchr(text, ')', length);
-	struct snap_cursor cursor = { text, text + length };
+	struct snap_text_cursor cursor = { text, text + length };
 	struct snap_stat stat = { .exit_signal = -1, .cpu = -1 };
 	uint64_t value;
 	unsigned field;
@@ -118,7 +118,7 @@ void snap_status_init(struct snap_status *status)
 					.sgid = unknown };
 }
 
-static unsigned one_number(struct snap_cursor *cursor, unsigned limit, unsigned otherwise)
+static unsigned one_number(struct snap_text_cursor *cursor, unsigned limit, unsigned otherwise)
 {
 	uint64_t value;
 	bool good = snap_take_limited(cursor, limit, &value);
@@ -127,7 +127,7 @@ static unsigned one_number(struct snap_cursor *cursor, unsigned limit, unsigned 
 	return good ? (unsigned)value : otherwise;
 }
 
-static void three_ids(struct snap_cursor *cursor, unsigned *real, unsigned *effective,
+static void three_ids(struct snap_text_cursor *cursor, unsigned *real, unsigned *effective,
 		      unsigned *saved)
 {
 	*real = one_number(cursor, UINT_MAX, UINT_MAX);
@@ -135,7 +135,7 @@ static void three_ids(struct snap_cursor *cursor, unsigned *real, unsigned *effe
 	*saved = one_number(cursor, UINT_MAX, UINT_MAX);
 }
 
-static void all_groups(struct snap_cursor *cursor, struct snap_status *status)
+static void all_groups(struct snap_text_cursor *cursor, struct snap_status *status)
 {
 	while (cursor->at < cursor->end && status->group_count < SNAP_MAX_GROUPS) {
 		unsigned group = one_number(cursor, UINT_MAX, UINT_MAX);
@@ -146,7 +146,7 @@ static void all_groups(struct snap_cursor *cursor, struct snap_status *status)
 	}
 }
 
-static void all_pids(struct snap_cursor *cursor, struct snap_status *status)
+static void all_pids(struct snap_text_cursor *cursor, struct snap_status *status)
 {
 	while (cursor->at < cursor->end) {
 		unsigned pid = one_number(cursor, INT_MAX, 0);
@@ -158,7 +158,7 @@ static void all_pids(struct snap_cursor *cursor, struct snap_status *status)
 	}
 }
 
-static void take_state(struct snap_cursor *cursor, struct snap_status *status)
+static void take_state(struct snap_text_cursor *cursor, struct snap_status *status)
 {
 	snap_skip_blanks(cursor);
 	if (cursor->at < cursor->end)
@@ -167,7 +167,7 @@ static void take_state(struct snap_cursor *cursor, struct snap_status *status)
 
 void snap_parse_status_line(const char *line, size_t length, struct snap_status *status)
 {
-	struct snap_cursor cursor = { line, line + length };
+	struct snap_text_cursor cursor = { line, line + length };
 
 	if (snap_take_key(&cursor, "Pid:"))
 		status->pid = (pid_t)one_number(&cursor, INT_MAX, 0);
@@ -205,7 +205,7 @@ void snap_parse_status_line(const char *line, size_t length, struct snap_status 
 
 bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3])
 {
-	struct snap_cursor cursor = { text, text + length };
+	struct snap_text_cursor cursor = { text, text + length };
 
 	for (size_t i = 0; i < 3; i++) {
 		snap_skip_blanks(&cursor);
@@ -215,7 +215,7 @@ bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3])
 	return true;
 }
 
-static bool take_exec_start(struct snap_cursor *cursor, uint64_t *ret)
+static bool take_exec_start(struct snap_text_cursor *cursor, uint64_t *ret)
 {
 	uint64_t milliseconds, rest;
 	const char *dot;
@@ -242,7 +242,7 @@ bool snap_parse_exec_start(const char *text, size_t length, uint64_t *ret)
 
 	for (const char *line = text; line < end;) {
 		const char *stop = memchr(line, '\n', (size_t)(end - line));
-		struct snap_cursor cursor = { line, stop ? stop : end };
+		struct snap_text_cursor cursor = { line, stop ? stop : end };
 
 		if ((size_t)(cursor.end - line) > sizeof(name) &&
 		    memcmp(line, name, sizeof(name) - 1) == 0) {
@@ -255,7 +255,7 @@ bool snap_parse_exec_start(const char *text, size_t length, uint64_t *ret)
 	return false;
 }
 
-static bool take_hex(struct snap_cursor *cursor, uint64_t *ret)
+static bool take_hex(struct snap_text_cursor *cursor, uint64_t *ret)
 {
 	snap_skip_blanks(cursor);
 	return snap_take_char(cursor, '0') && snap_take_char(cursor, 'x') &&
@@ -266,7 +266,7 @@ static bool take_hex(struct snap_cursor *cursor, uint64_t *ret)
 bool snap_parse_syscall(const char *text, size_t length, struct snap_syscall_line *ret)
 {
 	static const char running[] = "running";
-	struct snap_cursor cursor = { text, text + length };
+	struct snap_text_cursor cursor = { text, text + length };
 	struct snap_syscall_line place = { .number = -1 };
 	uint64_t number;
 
@@ -303,7 +303,7 @@ bool snap_cut_deleted(const char *path, size_t *length)
 	return true;
 }
 
-static bool take_permission(struct snap_cursor *cursor, char letter, char otherwise, bool *ret)
+static bool take_permission(struct snap_text_cursor *cursor, char letter, char otherwise, bool *ret)
 {
 	*ret = snap_take_char(cursor, letter);
 	return *ret || snap_take_char(cursor, otherwise);
@@ -312,7 +312,7 @@ static bool take_permission(struct snap_cursor *cursor, char letter, char otherw
 bool snap_parse_map(const char *line, size_t length, struct snap_map *ret, const char **path_ret,
 		    size_t *path_length_ret)
 {
-	struct snap_cursor cursor = { line, line + length };
+	struct snap_text_cursor cursor = { line, line + length };
 	struct snap_map map = { 0 };
 	size_t path_length;
 

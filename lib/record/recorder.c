@@ -12,7 +12,7 @@
 #include "record/log_sink.h"
 #include "record/losses.h"
 #include "record/memory_limit.h"
-#include "record/pace.h"
+#include "record/tick_pacer.h"
 #include "record/until.h"
 #include "roles/naming.h"
 #include "sample/check_targets.h"
@@ -45,7 +45,7 @@ struct snap_recorder {
 	int64_t start_ns;        /* CLOCK_MONOTONIC of the log's time 0 */
 	/* of this run */
 	struct snap_priority priority; /* of the caller's thread, when it is not raised */
-	struct snap_pace pace;
+	struct snap_tick_pacer pace;
 	int64_t first_look_ns;     /* how long the first tick took, before time 0 */
 	int64_t run_ns;            /* since start_ns: when it began */
 	int64_t before_ns;         /* how long those before it took */
@@ -291,7 +291,7 @@ static bool is_told_to_stop(struct snap_recorder *recorder)
 static enum snap_recording_end wait_for_tick(struct snap_recorder *recorder)
 {
 	const struct snap_options *options = recorder->options;
-	int64_t due = recorder->run_ns + snap_pace_due(&recorder->pace), end = INT64_MAX;
+	int64_t due = recorder->run_ns + snap_tick_pacer_due(&recorder->pace), end = INT64_MAX;
 
 	if (options->record_ns)
 		end = recorder->run_ns + options->record_ns;
@@ -378,7 +378,7 @@ static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 
 	snap_log_unwinder_tidy(recorder->unwinder);
 	recorder->log_sink.tick++;
-	snap_pace_take(&recorder->pace, now - recorder->run_ns);
+	snap_tick_pacer_take(&recorder->pace, now - recorder->run_ns);
 	err = snap_log_begin_tick(recorder->log, now);
 	if (err)
 		return err;
@@ -391,7 +391,7 @@ static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 	snap_log_end_tick(recorder->log, err ? 0 : seen->stopped_ns);
 	if (err)
 		return err;
-	snap_pace_leave_out(&recorder->pace, snap_log_ticks_to_leave_out(recorder->log));
+	snap_tick_pacer_leave_out(&recorder->pace, snap_log_ticks_to_leave_out(recorder->log));
 	count_tick(recorder, seen);
 	count_time(recorder);
 	return NULL;
@@ -516,7 +516,7 @@ record(struct snap_recorder *recorder,
 	for (;;) {
 		struct snap_recorder_status status;
 
-		snap_pace_done(&recorder->pace, now_ns(recorder) - recorder->run_ns);
+		snap_tick_pacer_done(&recorder->pace, now_ns(recorder) - recorder->run_ns);
 		log->end = wait_for_tick(recorder);
 		if (log->end != SNAP_END_UNFINISHED)
 			return NULL;
@@ -550,7 +550,7 @@ static void begin_run(struct snap_recorder *recorder)
 		recorder->log->capture->time_ns = recorder->log->time_ns;
 	}
 	recorder->run_ns = now_ns(recorder);
-	recorder->pace = (struct snap_pace){ .hz = recorder->options->hz };
+	recorder->pace = (struct snap_tick_pacer){ .hz = recorder->options->hz };
 	recorder->next_flush_ns = 0;
 	recorder->is_running = true;
 	recorder->log->end = SNAP_END_UNFINISHED;
@@ -563,7 +563,7 @@ static void end_run(struct snap_recorder *recorder)
 	/* We wake a moment after the end, at which another tick would have been due. */
 	if (recorder->log->end == SNAP_END_TIME && passed > recorder->options->record_ns)
 		passed = recorder->options->record_ns;
-	snap_pace_finish(&recorder->pace, passed);
+	snap_tick_pacer_finish(&recorder->pace, passed);
 	count_time(recorder);
 	recorder->before_ns = recorder->log->stats.duration_ns;
 	recorder->missed = (struct snap_missed){ recorder->log->stats.ticks_missed,

@@ -451,8 +451,8 @@ static struct stacksnap_error *check_spinning(const struct snap_conditions *cond
 }
 
 static struct stacksnap_error *see_pool(const struct snap_conditions *conditions,
-					const struct snap_pool *pool, enum snap_alert_kind kind,
-					int64_t holds_ns)
+					const struct snap_thread_pool *pool,
+					enum snap_alert_kind kind, int64_t holds_ns)
 {
 	const struct snap_sighting sighting = {
 		.key = snap_hash_text(pool->pattern, (uint64_t)pool->pid),
@@ -479,14 +479,14 @@ static struct stacksnap_error *check_pools(const struct snap_conditions *conditi
 	struct stacksnap_error *err = NULL;
 
 	for (size_t i = 0; i < pools->count && !err; i++) {
-		const struct snap_pool *pool = &pools->pools[i];
+		const struct snap_thread_pool *pool = &pools->pools[i];
 
 		if (pool->round != pools->round)
 			continue;
 		if (pool->away_ns)
 			err = see_pool(conditions, pool, SNAP_ALERT_POOL,
 				       conditions->glance->now_ns - pool->away_ns);
-		if (!err && snap_pool_grows(pool, percent))
+		if (!err && snap_thread_pool_grows(pool, percent))
 			err = see_pool(conditions, pool, SNAP_ALERT_GROWTH, 0);
 	}
 	return err;

@@ -26,7 +26,7 @@ void snap_pools_deinit(struct snap_pools *pools)
 	*pools = (struct snap_pools){ .pools = NULL };
 }
 
-void snap_pool_pattern(const char *name, char *out)
+void snap_thread_pool_pattern(const char *name, char *out)
 {
 	size_t length = 0;
 
@@ -53,7 +53,7 @@ static struct stacksnap_error *forget_pools(struct snap_pools *pools)
 	pools->count = kept;
 	snap_hash_table_clear(&pools->table);
 	for (size_t i = 0; i < kept; i++) {
-		const struct snap_pool *pool = &pools->pools[i];
+		const struct snap_thread_pool *pool = &pools->pools[i];
 
 		if (!snap_hash_table_add(&pools->table,
 					 snap_hash_text(pool->pattern, (uint64_t)pool->pid), i))
@@ -63,20 +63,21 @@ static struct stacksnap_error *forget_pools(struct snap_pools *pools)
 }
 
 /* NULL in *ret: there are too many. */
-static struct stacksnap_error *
-find_pool(struct snap_pools *pools, const struct snap_glance_thread *thread, struct snap_pool **ret)
+static struct stacksnap_error *find_pool(struct snap_pools *pools,
+					 const struct snap_glance_thread *thread,
+					 struct snap_thread_pool **ret)
 {
 	const struct snap_glance_process *process = thread->process;
 	char pattern[SNAP_MAX_COMM];
 	struct snap_probe probe;
 	uint64_t hash;
 
-	snap_pool_pattern(thread->shown->name, pattern);
+	snap_thread_pool_pattern(thread->shown->name, pattern);
 	hash = snap_hash_text(pattern, (uint64_t)process->pid);
 	probe = snap_hash_table_probe(&pools->table, hash);
 	*ret = NULL;
 	while (snap_probe_next(&probe)) {
-		struct snap_pool *pool = &pools->pools[probe.number];
+		struct snap_thread_pool *pool = &pools->pools[probe.number];
 
 		if (pool->pid == process->pid && pool->start_ticks == process->start_ticks &&
 		    strcmp(pool->pattern, pattern) == 0) {
@@ -90,7 +91,8 @@ find_pool(struct snap_pools *pools, const struct snap_glance_thread *thread, str
 	    !snap_hash_table_add(&pools->table, hash, pools->count))
 		return snap_error_no_memory();
 	*ret = &pools->pools[pools->count++];
-	**ret = (struct snap_pool){ .pid = process->pid, .start_ticks = process->start_ticks };
+	**ret = (struct snap_thread_pool){ .pid = process->pid,
+					   .start_ticks = process->start_ticks };
 	memcpy((*ret)->pattern, pattern, sizeof(pattern));
 	return NULL;
 }
@@ -101,26 +103,26 @@ static bool is_same_place(const struct snap_glance_place *a, const struct snap_g
 }
 
 /* The place where they were seen most often; NULL: none often enough. */
-static const struct snap_glance_place *usual_place(const struct snap_pool *pool)
+static const struct snap_glance_place *usual_place(const struct snap_thread_pool *pool)
 {
 	size_t best = 0;
 
-	for (size_t i = 1; i < SNAP_POOL_PLACES; i++)
+	for (size_t i = 1; i < SNAP_THREAD_POOL_PLACES; i++)
 		if (pool->places[i].seen > pool->places[best].seen)
 			best = i;
 	return pool->places[best].seen >= LEAST_SEEN ? &pool->places[best].place : NULL;
 }
 
 /* A new place takes that of the least usual one, once that was outlived by it. */
-static void note_place(struct snap_pool *pool, const struct snap_glance_place *place)
+static void note_place(struct snap_thread_pool *pool, const struct snap_glance_place *place)
 {
 	size_t least = 0;
 
-	for (size_t i = 0; i < SNAP_POOL_PLACES; i++) {
+	for (size_t i = 0; i < SNAP_THREAD_POOL_PLACES; i++) {
 		if (pool->places[i].seen && is_same_place(&pool->places[i].place, place)) {
 			pool->places[i].seen++;
 			if (pool->places[i].seen > OFTEN)
-				for (size_t k = 0; k < SNAP_POOL_PLACES; k++)
+				for (size_t k = 0; k < SNAP_THREAD_POOL_PLACES; k++)
 					pool->places[k].seen /= 2;
 			return;
 		}
@@ -135,17 +137,17 @@ static void note_place(struct snap_pool *pool, const struct snap_glance_place *p
 	pool->places[least].seen = 1;
 }
 
-static void add_number(struct snap_pool *pool)
+static void add_number(struct snap_thread_pool *pool)
 {
-	if (pool->number_count == SNAP_POOL_LOOKS) {
+	if (pool->number_count == SNAP_THREAD_POOL_LOOKS) {
 		memmove(pool->numbers, pool->numbers + 1,
-			(SNAP_POOL_LOOKS - 1) * sizeof(*pool->numbers));
+			(SNAP_THREAD_POOL_LOOKS - 1) * sizeof(*pool->numbers));
 		pool->number_count--;
 	}
 	pool->numbers[pool->number_count++] = (uint32_t)pool->threads;
 }
 
-static void add_thread(struct snap_pools *pools, struct snap_pool *pool,
+static void add_thread(struct snap_pools *pools, struct snap_thread_pool *pool,
 		       const struct snap_glance_thread *thread)
 {
 	const struct snap_glance_place *usual = usual_place(pool);
@@ -156,7 +158,7 @@ static void add_thread(struct snap_pools *pools, struct snap_pool *pool,
 	}
 	pool->process = thread->process;
 	pool->threads++;
-	if (pool->tid_count < SNAP_POOL_TIDS)
+	if (pool->tid_count < SNAP_THREAD_POOL_TIDS)
 		pool->tids[pool->tid_count++] = thread->shown->tid;
 	if (!thread->is_blocked)
 		return;
@@ -168,7 +170,7 @@ static void add_thread(struct snap_pools *pools, struct snap_pool *pool,
 static void finish_look(struct snap_pools *pools, const struct snap_glance *glance)
 {
 	for (size_t i = 0; i < pools->count; i++) {
-		struct snap_pool *pool = &pools->pools[i];
+		struct snap_thread_pool *pool = &pools->pools[i];
 
 		if (pool->round != pools->round)
 			continue;
@@ -188,7 +190,7 @@ struct stacksnap_error *snap_pools_look(struct snap_pools *pools, const struct s
 	err = forget_pools(pools);
 	for (size_t i = 0; i < glance->thread_count && !err; i++) {
 		const struct snap_glance_thread *thread = &glance->threads[i];
-		struct snap_pool *pool;
+		struct snap_thread_pool *pool;
 
 		if (!thread->shown || !thread->process)
 			continue;
@@ -201,13 +203,13 @@ struct stacksnap_error *snap_pools_look(struct snap_pools *pools, const struct s
 	return err;
 }
 
-bool snap_pool_grows(const struct snap_pool *pool, unsigned percent)
+bool snap_thread_pool_grows(const struct snap_thread_pool *pool, unsigned percent)
 {
-	uint64_t first = pool->numbers[0], last = pool->numbers[SNAP_POOL_LOOKS - 1];
+	uint64_t first = pool->numbers[0], last = pool->numbers[SNAP_THREAD_POOL_LOOKS - 1];
 
-	if (pool->number_count < SNAP_POOL_LOOKS)
+	if (pool->number_count < SNAP_THREAD_POOL_LOOKS)
 		return false;
-	for (size_t i = 1; i < SNAP_POOL_LOOKS; i++)
+	for (size_t i = 1; i < SNAP_THREAD_POOL_LOOKS; i++)
 		if (pool->numbers[i] <= pool->numbers[i - 1])
 			return false;
 	return last * 100 >= first * (100 + percent);

@@ -10,12 +10,12 @@
 #include "watch/glance.h"
 
 enum {
-	SNAP_POOL_PLACES = 8,
-	SNAP_POOL_LOOKS = 11, /* numbers that are kept: ten steps */
-	SNAP_POOL_TIDS = 64,
+	SNAP_THREAD_POOL_PLACES = 8,
+	SNAP_THREAD_POOL_LOOKS = 11, /* numbers that are kept: ten steps */
+	SNAP_THREAD_POOL_TIDS = 64,
 };
 
-struct snap_pool {
+struct snap_thread_pool {
 	pid_t pid;
 	uint64_t start_ticks;
 	const struct snap_glance_process *process;
@@ -24,19 +24,19 @@ struct snap_pool {
 	struct {
 		struct snap_glance_place place;
 		uint64_t seen;
-	} places[SNAP_POOL_PLACES];
+	} places[SNAP_THREAD_POOL_PLACES];
 	uint64_t round;  /* of the last look that had it */
 	size_t threads;  /* in it */
 	size_t waiting;  /* of them at the usual place */
 	int64_t away_ns; /* since when none is; 0: some is, or the place is not known */
-	uint32_t numbers[SNAP_POOL_LOOKS]; /* of threads, the oldest first */
+	uint32_t numbers[SNAP_THREAD_POOL_LOOKS]; /* of threads, the oldest first */
 	size_t number_count;
-	pid_t tids[SNAP_POOL_TIDS];
+	pid_t tids[SNAP_THREAD_POOL_TIDS];
 	size_t tid_count;
 };
 
 struct snap_pools {
-	struct snap_pool *pools;
+	struct snap_thread_pool *pools;
 	size_t count, capacity;
 	struct snap_hash_table table;
 	uint64_t round;
@@ -47,9 +47,9 @@ void snap_pools_deinit(struct snap_pools *pools);
 struct stacksnap_error *snap_pools_look(struct snap_pools *pools,
 					const struct snap_glance *glance) _must_check_;
 /* Whether there were more of them in each look than in the one before, `percent` more in all. */
-bool snap_pool_grows(const struct snap_pool *pool, unsigned percent);
+bool snap_thread_pool_grows(const struct snap_thread_pool *pool, unsigned percent);
 
 /* A name with its numbers as '*'; `out`: SNAP_MAX_COMM bytes. */
-void snap_pool_pattern(const char *name, char *out);
+void snap_thread_pool_pattern(const char *name, char *out);
 
 #endif

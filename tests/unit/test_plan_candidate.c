@@ -29,7 +29,7 @@ static size_t read_data(void *context _unused_, uint8_t *bytes, const struct iov
 static unsigned look(const struct snap_space *space, unsigned wanted)
 {
 	uint8_t buffer[PAGE];
-	const struct snap_candidate candidate = {
+	const struct snap_runtime_candidate candidate = {
 		.space = space,
 		.wanted = wanted,
 		.buffer = buffer,

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "proc/cursor.h"
+#include "proc/text_cursor.h"
 
 static bool is_text(const char *text, size_t length, const char *wanted)
 {
@@ -14,7 +14,7 @@ static bool is_text(const char *text, size_t length, const char *wanted)
 /* "pipe:[" before a number and "]". */
 static bool take_bracket(const char *text, size_t length, const char *prefix, uint64_t *inode_ret)
 {
-	struct snap_cursor cursor = { text, text + length };
+	struct snap_text_cursor cursor = { text, text + length };
 
 	return snap_take_key(&cursor, prefix) && snap_take_number(&cursor, 10, inode_ret) &&
 	       snap_take_char(&cursor, ']') && cursor.at == cursor.end;
@@ -64,7 +64,7 @@ enum snap_descriptor_kind snap_parse_descriptor_link(const char *text, size_t le
 
 bool snap_parse_namespace(const char *text, size_t length, uint64_t *inode_ret)
 {
-	struct snap_cursor cursor = { text, text + length };
+	struct snap_text_cursor cursor = { text, text + length };
 
 	while (cursor.at < cursor.end && *cursor.at >= 'a' && *cursor.at <= 'z')
 		cursor.at++;
@@ -89,7 +89,7 @@ static void count_watch(struct snap_fdinfo *info)
 }
 
 /* "tfd:        7 events:       1f data:                7  pos:0 ino:40e sdev:10" */
-static void take_watch(struct snap_cursor *cursor, struct snap_fdinfo *info)
+static void take_watch(struct snap_text_cursor *cursor, struct snap_fdinfo *info)
 {
 	static const char ino[] = " ino:";
 	struct snap_epoll_watch watch = { .inode = 0 };
@@ -112,7 +112,7 @@ static void take_watch(struct snap_cursor *cursor, struct snap_fdinfo *info)
 }
 
 /* "(3, 200000000)": seconds and nanoseconds; (0, 0) is a timer that is not armed. */
-static void take_time(struct snap_cursor *cursor, struct snap_fdinfo *info)
+static void take_time(struct snap_text_cursor *cursor, struct snap_fdinfo *info)
 {
 	uint64_t seconds, nanoseconds;
 
@@ -127,7 +127,7 @@ static void take_time(struct snap_cursor *cursor, struct snap_fdinfo *info)
 	info->remaining_ns = seconds * SNAP_NS_PER_S + (int64_t)nanoseconds;
 }
 
-static void take_pid(struct snap_cursor *cursor, struct snap_fdinfo *info)
+static void take_pid(struct snap_text_cursor *cursor, struct snap_fdinfo *info)
 {
 	int64_t pid;
 
@@ -136,7 +136,7 @@ static void take_pid(struct snap_cursor *cursor, struct snap_fdinfo *info)
 }
 
 /* Both run on for ever, as numbers of 32 bits. */
-static void take_queue(struct snap_cursor *cursor, uint64_t *end, struct snap_fdinfo *info)
+static void take_queue(struct snap_text_cursor *cursor, uint64_t *end, struct snap_fdinfo *info)
 {
 	if (snap_take_limited(cursor, UINT32_MAX, end))
 		info->count = (uint32_t)(info->queue_tail - info->queue_head);
@@ -144,7 +144,7 @@ static void take_queue(struct snap_cursor *cursor, uint64_t *end, struct snap_fd
 
 void snap_parse_fdinfo_line(const char *line, size_t length, struct snap_fdinfo *info)
 {
-	struct snap_cursor cursor = { line, line + length };
+	struct snap_text_cursor cursor = { line, line + length };
 	uint64_t value;
 
 	if (snap_take_key(&cursor, "tfd:"))
@@ -179,7 +179,7 @@ void snap_parse_fdinfo_line(const char *line, size_t length, struct snap_fdinfo 
 bool snap_parse_mount(const char *line, size_t length, uint64_t *mount_ret, uint32_t *major_ret,
 		      uint32_t *minor_ret)
 {
-	struct snap_cursor cursor = { line, line + length };
+	struct snap_text_cursor cursor = { line, line + length };
 	uint64_t mount, parent, major_number, minor_number;
 
 	/* The device is decimal here, and hexadecimal elsewhere. */

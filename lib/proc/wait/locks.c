@@ -3,9 +3,9 @@
 #include "proc/wait/locks.h"
 
 #include "base/cleanup.h"
-#include "proc/cursor.h"
+#include "proc/text_cursor.h"
 
-static bool take_kind(struct snap_cursor *cursor, struct snap_file_lock *lock)
+static bool take_kind(struct snap_text_cursor *cursor, struct snap_file_lock *lock)
 {
 	static const struct {
 		const char *word;
@@ -26,14 +26,14 @@ static bool take_kind(struct snap_cursor *cursor, struct snap_file_lock *lock)
 }
 
 /* ADVISORY, MANDATORY, ACTIVE, BREAKING: whatever it is. */
-static void skip_word(struct snap_cursor *cursor)
+static void skip_word(struct snap_text_cursor *cursor)
 {
 	while (cursor->at < cursor->end && *cursor->at != ' ')
 		cursor->at++;
 	snap_skip_blanks(cursor);
 }
 
-static bool take_access(struct snap_cursor *cursor, struct snap_file_lock *lock)
+static bool take_access(struct snap_text_cursor *cursor, struct snap_file_lock *lock)
 {
 	lock->write = snap_take_key(cursor, "WRITE ");
 	return lock->write || snap_take_key(cursor, "READ ") || snap_take_key(cursor, "RW ") ||
@@ -41,7 +41,7 @@ static bool take_access(struct snap_cursor *cursor, struct snap_file_lock *lock)
 }
 
 /* "0 EOF" or "100 119": the last byte as well. */
-static bool take_range(struct snap_cursor *cursor, struct snap_file_lock *lock)
+static bool take_range(struct snap_text_cursor *cursor, struct snap_file_lock *lock)
 {
 	int64_t start, end;
 
@@ -59,7 +59,7 @@ static bool take_range(struct snap_cursor *cursor, struct snap_file_lock *lock)
 }
 
 /* "FLOCK  ADVISORY  WRITE 713 00:13:4711 0 EOF" */
-static bool take_lock(struct snap_cursor *cursor, struct snap_file_lock *lock)
+static bool take_lock(struct snap_text_cursor *cursor, struct snap_file_lock *lock)
 {
 	int64_t pid;
 
@@ -77,7 +77,7 @@ static bool take_lock(struct snap_cursor *cursor, struct snap_file_lock *lock)
 
 bool snap_parse_file_lock(const char *line, size_t length, struct snap_file_lock *ret)
 {
-	struct snap_cursor cursor = { line, line + length };
+	struct snap_text_cursor cursor = { line, line + length };
 	struct snap_file_lock lock = { .inode = 0 };
 	uint64_t number;
 
@@ -94,7 +94,7 @@ bool snap_parse_file_lock(const char *line, size_t length, struct snap_file_lock
 
 bool snap_parse_held_lock(const char *line, size_t length, struct snap_file_lock *ret)
 {
-	struct snap_cursor cursor = { line, line + length };
+	struct snap_text_cursor cursor = { line, line + length };
 	struct snap_file_lock lock;
 
 	if (!snap_take_key(&cursor, "lock:") ||

@@ -2,7 +2,7 @@
 /* Lines of tables of sockets: see net.h; written by net/ipv4/tcp_ipv4.c, net/unix/af_unix.c … */
 #include "proc/wait/net.h"
 
-#include "proc/cursor.h"
+#include "proc/text_cursor.h"
 
 enum {
 	STATE_ESTABLISHED = 1, /* of net/tcp_states.h */
@@ -11,19 +11,20 @@ enum {
 	ACCEPTS = 1 << 16, /* __SO_ACCEPTCON of linux/net.h */
 };
 
-static bool take_hex(struct snap_cursor *cursor, uint64_t limit, uint64_t *ret)
+static bool take_hex(struct snap_text_cursor *cursor, uint64_t limit, uint64_t *ret)
 {
 	return snap_take_number(cursor, 16, ret) && *ret <= limit;
 }
 
 /* "0100007F:BF45": words of 32 bits as they lie in memory, and the port. */
-static bool take_address(struct snap_cursor *cursor, size_t words, struct snap_socket_address *ret)
+static bool take_address(struct snap_text_cursor *cursor, size_t words,
+			 struct snap_socket_address *ret)
 {
 	enum { DIGITS = 8 };
 	uint64_t value;
 
 	for (size_t i = 0; i < words; i++) {
-		struct snap_cursor word = { cursor->at, cursor->at + DIGITS };
+		struct snap_text_cursor word = { cursor->at, cursor->at + DIGITS };
 		uint32_t bytes;
 
 		if (cursor->end - cursor->at < DIGITS || !take_hex(&word, UINT32_MAX, &value) ||
@@ -41,7 +42,7 @@ static bool take_address(struct snap_cursor *cursor, size_t words, struct snap_s
 }
 
 /* Two numbers with a colon between them, and the blanks behind. */
-static bool take_pair(struct snap_cursor *cursor, uint64_t *first, uint64_t *second)
+static bool take_pair(struct snap_text_cursor *cursor, uint64_t *first, uint64_t *second)
 {
 	bool good = snap_take_number(cursor, 16, first) && snap_take_char(cursor, ':') &&
 		    snap_take_number(cursor, 16, second);
@@ -50,7 +51,7 @@ static bool take_pair(struct snap_cursor *cursor, uint64_t *first, uint64_t *sec
 	return good;
 }
 
-static bool take_plain(struct snap_cursor *cursor, int base, uint64_t *ret)
+static bool take_plain(struct snap_text_cursor *cursor, int base, uint64_t *ret)
 {
 	bool good = snap_take_number(cursor, base, ret);
 
@@ -62,7 +63,7 @@ static bool take_plain(struct snap_cursor *cursor, int base, uint64_t *ret)
 bool snap_parse_inet_socket(const char *line, size_t length, enum snap_socket_family family,
 			    struct snap_socket *ret)
 {
-	struct snap_cursor cursor = { line, line + length };
+	struct snap_text_cursor cursor = { line, line + length };
 	struct snap_socket socket = { .family = family };
 	bool is_six = family == SNAP_SOCKET_TCP6 || family == SNAP_SOCKET_UDP6;
 	size_t words = is_six ? 4 : 1;
@@ -90,7 +91,7 @@ bool snap_parse_inet_socket(const char *line, size_t length, enum snap_socket_fa
 bool snap_parse_unix_socket(const char *line, size_t length, struct snap_socket *ret)
 {
 	enum { CONNECTED = 3 }; /* SS_CONNECTED of linux/net.h */
-	struct snap_cursor cursor = { line, line + length };
+	struct snap_text_cursor cursor = { line, line + length };
 	struct snap_socket socket = { .family = SNAP_SOCKET_UNIX };
 	uint64_t number, flags = 0, type = 0, state = 0;
 

@@ -2,12 +2,12 @@
 /* Lines of System V tables: see queues.h; written by ipc/msg.c and ipc/sem.c of Linux. */
 #include "proc/wait/queues.h"
 
-#include "proc/cursor.h"
+#include "proc/text_cursor.h"
 
 /* Numbers with blanks between them. */
 static bool take_fields(const char *line, size_t length, int64_t *ret, size_t count)
 {
-	struct snap_cursor cursor = { line, line + length };
+	struct snap_text_cursor cursor = { line, line + length };
 
 	for (size_t i = 0; i < count; i++) {
 		snap_skip_blanks(&cursor);

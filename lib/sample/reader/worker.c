@@ -324,7 +324,7 @@ void snap_reading_plan(void *memory, uint32_t item _unused_)
 
 static void find_runtimes(struct snap_reading_area *area, const struct snap_space_reader *reader)
 {
-	const struct snap_candidate candidate = {
+	const struct snap_runtime_candidate candidate = {
 		.space = &area->about.space,
 		.wanted = area->wanted,
 		.buffer = (uint8_t *)reader->buffer,

@@ -62,7 +62,7 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 		tracer->count * (LIST_BYTES_A_THREAD + plan_bytes) + SPARE_BYTES + words.list_bytes;
 	struct snap_ready_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
 	struct snap_work work = {
-		.run = snap_reader_get_ready,
+		.run = snap_stop_reader_get_ready,
 		.context = list,
 		.count = 1,
 		.marks = snap_region_alloc(&tracer->lists, 1),
@@ -506,7 +506,9 @@ static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 	uint32_t processes = tracer->stop->process_count, wants = 0, most_items, items;
 	struct snap_words words = careful ? (struct snap_words){ .want_count = 0 } : tracer->words;
 	struct snap_copy_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
-	struct snap_work work = { .run = snap_reader_copy, .context = list, .here = tracer->first };
+	struct snap_work work = { .run = snap_stop_reader_copy,
+				  .context = list,
+				  .here = tracer->first };
 
 	memset(tracer->places, 0, 2 * (size_t)processes * sizeof(*tracer->places));
 	for (uint32_t i = 0; i < tracer->count; i++) {
@@ -606,7 +608,7 @@ static void call_hook(struct snap_tracer *tracer)
 bool snap_tracer_lay_out_copies(struct snap_tracer *tracer)
 {
 	struct snap_region *scratch = &tracer->scratch;
-	struct snap_reader *reader = snap_region_alloc(scratch, sizeof(*reader));
+	struct snap_stop_reader *reader = snap_region_alloc(scratch, sizeof(*reader));
 
 	tracer->reader = reader;
 	tracer->needs = snap_region_new_array(scratch, SNAP_MAX_THREADS, struct snap_need);
@@ -616,7 +618,7 @@ bool snap_tracer_lay_out_copies(struct snap_tracer *tracer)
 	tracer->reference_pcs = snap_region_new_array(scratch, MOST_REFERENCE_PCS, uint64_t);
 	if (!reader)
 		return false;
-	*reader = (struct snap_reader){
+	*reader = (struct snap_stop_reader){
 		.options = tracer->options,
 		.procfs = tracer->procfs,
 		.memory = tracer->memory,
@@ -624,7 +626,7 @@ bool snap_tracer_lay_out_copies(struct snap_tracer *tracer)
 		.pool = snap_region_alloc(&tracer->memory->records, sizeof(*reader->pool)),
 		.maps = snap_region_new_array(scratch, SNAP_MAX_MAPS, struct snap_map),
 		.buffer = snap_region_alloc(scratch, SNAP_DESCRIBE_BYTES),
-		.vectors = snap_region_new_array(scratch, SNAP_READER_VECTORS, struct iovec),
+		.vectors = snap_region_new_array(scratch, SNAP_STOP_READER_VECTORS, struct iovec),
 		.work = snap_region_alloc(scratch, sizeof(*reader->work)),
 	};
 	return tracer->needs && tracer->places && tracer->maps_wanted && tracer->maps_read_again &&

@@ -56,7 +56,7 @@ struct snap_tracer {
 	struct snap_stop *stop;
 	const struct snap_procfs *procfs;
 	struct snap_workers pool;
-	struct snap_reader *reader;
+	struct snap_stop_reader *reader;
 	struct snap_region scratch, lists; /* our own; shared with workers */
 	struct snap_tracee *tracees;
 	uint32_t count, capacity;

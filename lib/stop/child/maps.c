@@ -98,7 +98,7 @@ void snap_tracer_read_maps(struct snap_tracer *tracer, int64_t patience_ns, int6
 	uint32_t count = count_wanted(tracer);
 	struct snap_maps_list *list = count ? list_wanted(tracer, count) : NULL;
 	struct snap_work work = {
-		.run = snap_reader_read_maps,
+		.run = snap_stop_reader_read_maps,
 		.context = list,
 		.count = count,
 		.marks = snap_region_alloc(&tracer->lists, count),

@@ -193,7 +193,7 @@ static struct snap_plan_list *make_list(struct snap_tracer *tracer, uint32_t pro
 			.plan = traced->plan,
 			.maps = traced->maps,
 			.map_count = traced->map_count,
-			.budget = snap_reader_plan_budget(tracer->options),
+			.budget = snap_stop_reader_plan_budget(tracer->options),
 		},
 		.room = tracer->memory->stacks,
 	};
@@ -235,7 +235,7 @@ static void execute_plan(struct snap_tracer *tracer, uint32_t process, const str
 	struct snap_plan_list *list = make_list(tracer, process, share);
 	int64_t end_ns = share->until_ns + GRACE_NS, asleep_ns = end_ns - share->now_ns;
 	struct snap_work work = {
-		.run = snap_reader_execute_plan,
+		.run = snap_stop_reader_execute_plan,
 		.context = list,
 		.count = 1,
 		.marks = snap_region_alloc(&tracer->lists, 1),

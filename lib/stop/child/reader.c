@@ -63,7 +63,7 @@ static void note_reached(struct snap_maps_item *item, enum snap_reached reached)
 }
 
 /* Reads by a thread: the maps, then the pieces. */
-static int read_by(const struct snap_reader *reader, struct snap_maps_item *item, int tasks_fd,
+static int read_by(const struct snap_stop_reader *reader, struct snap_maps_item *item, int tasks_fd,
 		   pid_t tid, int64_t *sign)
 {
 	_cleanup_fd_ int fd = snap_procfs_task_open_file(tasks_fd, tid, "maps");
@@ -91,7 +91,7 @@ static int read_by(const struct snap_reader *reader, struct snap_maps_item *item
 }
 
 /* The stack pointer of a thread that waits in the kernel, 0: it runs, or it cannot be read. */
-static uint64_t sample_stack_pointer(const struct snap_reader *reader, int tasks_fd, pid_t tid)
+static uint64_t sample_stack_pointer(const struct snap_stop_reader *reader, int tasks_fd, pid_t tid)
 {
 	char *text = reader->buffer;
 	ssize_t length = snap_procfs_task_read(tasks_fd, tid, "syscall", text, SAMPLE_TEXT);
@@ -110,7 +110,7 @@ static uint64_t sample_stack_pointer(const struct snap_reader *reader, int tasks
 static void measure_stacks(const struct snap_maps_list *list, struct snap_maps_item *item,
 			   int tasks_fd, int64_t *sign)
 {
-	const struct snap_reader *reader = list->reader;
+	const struct snap_stop_reader *reader = list->reader;
 	const struct snap_traced *traced = &reader->stop->processes[item->process];
 	const struct snap_space *space = &item->space;
 	uint64_t most = reader->options->max_stack;
@@ -129,13 +129,13 @@ static void measure_stacks(const struct snap_maps_list *list, struct snap_maps_i
 }
 
 /* The managed runtimes that the process may have: a hint, which costs very little. */
-static unsigned find_runtimes(const struct snap_reader *reader, const struct snap_maps_item *item,
-			      int64_t *sign)
+static unsigned find_runtimes(const struct snap_stop_reader *reader,
+			      const struct snap_maps_item *item, int64_t *sign)
 {
 	const struct snap_options *options = reader->options;
 	struct memory memory = { reader->stop->processes[item->process].pid, sign, 0 };
 	const unsigned not_needed = options->explain == SNAP_EXPLAIN_NO ? SNAP_RUNTIME_JAVA : 0;
-	const struct snap_candidate candidate = {
+	const struct snap_runtime_candidate candidate = {
 		.space = &item->space,
 		.wanted = options->runtimes & ~not_needed,
 		.buffer = (uint8_t *)reader->buffer,
@@ -148,7 +148,7 @@ static unsigned find_runtimes(const struct snap_reader *reader, const struct sna
 }
 
 /* The directory of the threads of a process; a negative errno. */
-static int open_tasks(const struct snap_reader *reader, const struct snap_traced *traced)
+static int open_tasks(const struct snap_stop_reader *reader, const struct snap_traced *traced)
 {
 	_cleanup_fd_ int fd = snap_procfs_open_process(reader->procfs, traced->pid);
 
@@ -156,7 +156,7 @@ static int open_tasks(const struct snap_reader *reader, const struct snap_traced
 }
 
 /* -ESRCH: the pid belongs to another process by now. */
-static int check_identity(const struct snap_reader *reader, const struct snap_traced *traced)
+static int check_identity(const struct snap_stop_reader *reader, const struct snap_traced *traced)
 {
 	struct snap_stat stat;
 	int error = snap_procfs_task_stat(reader->procfs->root_fd, traced->pid, &stat);
@@ -166,10 +166,10 @@ static int check_identity(const struct snap_reader *reader, const struct snap_tr
 	return error;
 }
 
-void snap_reader_read_maps(void *context, uint32_t index)
+void snap_stop_reader_read_maps(void *context, uint32_t index)
 {
 	const struct snap_maps_list *list = context;
-	const struct snap_reader *reader = list->reader;
+	const struct snap_stop_reader *reader = list->reader;
 	struct snap_maps_item *item = &list->items[index];
 	const struct snap_traced *traced = &reader->stop->processes[item->process];
 	_cleanup_fd_ int tasks_fd = open_tasks(reader, traced);
@@ -211,7 +211,7 @@ static void copy_batch(const struct snap_copy_list *list, struct snap_copy_item 
 	size_t at = 0, copied;
 	ssize_t got;
 
-	for (; count < left && count < SNAP_READER_VECTORS; count++) {
+	for (; count < left && count < SNAP_STOP_READER_VECTORS; count++) {
 		if (count && local.iov_len + wants[count].size > BATCH_BYTES)
 			break;
 		remote[count] = (struct iovec){ (void *)(uintptr_t)wants[count].address,
@@ -230,7 +230,7 @@ static void copy_batch(const struct snap_copy_list *list, struct snap_copy_item 
 static void copy_carefully(const struct snap_copy_list *list, struct snap_copy_item *item,
 			   int64_t *sign)
 {
-	const struct snap_reader *reader = list->reader;
+	const struct snap_stop_reader *reader = list->reader;
 	_cleanup_fd_ int tasks_fd = open_tasks(reader, &reader->stop->processes[item->process]);
 	_cleanup_fd_ int mem_fd =
 		tasks_fd < 0 ? -1 : snap_procfs_task_open_file(tasks_fd, item->tid, "mem");
@@ -259,7 +259,7 @@ static bool is_held(const struct snap_copy_list *list, const struct snap_copy_it
 	return false;
 }
 
-void snap_reader_copy(void *context, uint32_t index)
+void snap_stop_reader_copy(void *context, uint32_t index)
 {
 	const struct snap_copy_list *list = context;
 	struct snap_copy_item *item = &list->items[index];
@@ -276,7 +276,7 @@ void snap_reader_copy(void *context, uint32_t index)
 	__atomic_store_n(&item->ended, 1, __ATOMIC_RELEASE);
 }
 
-struct snap_plan_budget snap_reader_plan_budget(const struct snap_options *options)
+struct snap_plan_budget snap_stop_reader_plan_budget(const struct snap_options *options)
 {
 	uint64_t times = options->runtime_memory / USUAL_MEMORY;
 	uint64_t records = SNAP_PLAN_RECORDS * (times ? times : 1);
@@ -288,9 +288,9 @@ struct snap_plan_budget snap_reader_plan_budget(const struct snap_options *optio
 }
 
 /* Memory of this worker alone; a plan touches only what it needs. */
-static bool make_work(const struct snap_reader *reader)
+static bool make_work(const struct snap_stop_reader *reader)
 {
-	struct snap_plan_budget budget = snap_reader_plan_budget(reader->options);
+	struct snap_plan_budget budget = snap_stop_reader_plan_budget(reader->options);
 	size_t size = snap_plan_work_bytes(&budget);
 	void *memory;
 
@@ -305,15 +305,16 @@ static bool make_work(const struct snap_reader *reader)
 }
 
 /* Each process has page tables of its own, so the worker makes its memory present itself. */
-void snap_reader_get_ready(void *context, uint32_t index _unused_)
+void snap_stop_reader_get_ready(void *context, uint32_t index _unused_)
 {
 	struct snap_ready_list *list = context;
 
 	snap_region_prefault(&list->stacks, snap_region_room(&list->stacks));
 	snap_region_prefault(&list->lists, snap_region_room(&list->lists));
-	memset(list->reader->vectors, 0, SNAP_READER_VECTORS * sizeof(struct iovec));
+	memset(list->reader->vectors, 0, SNAP_STOP_READER_VECTORS * sizeof(struct iovec));
 	if (list->plan_bytes && make_work(list->reader)) {
-		struct snap_plan_budget budget = snap_reader_plan_budget(list->reader->options);
+		struct snap_plan_budget budget =
+			snap_stop_reader_plan_budget(list->reader->options);
 
 		snap_plan_get_ready(*list->reader->work, &budget, list->plan_bytes);
 	}
@@ -321,10 +322,10 @@ void snap_reader_get_ready(void *context, uint32_t index _unused_)
 
 /* ---- kernel stacks ---- */
 
-void snap_reader_read_kernel_stacks(void *context, uint32_t index)
+void snap_stop_reader_read_kernel_stacks(void *context, uint32_t index)
 {
 	const struct snap_kernel_list *list = context;
-	const struct snap_reader *reader = list->reader;
+	const struct snap_stop_reader *reader = list->reader;
 	struct snap_traced *traced = &reader->stop->processes[list->processes[index]];
 	_cleanup_fd_ int tasks_fd = open_tasks(reader, traced);
 	struct snap_describer describer = { .options = reader->options,
@@ -343,7 +344,8 @@ void snap_reader_read_kernel_stacks(void *context, uint32_t index)
 }
 
 /* The call of a thread that did not stop, from the kernel; the thread may be in none. */
-static void read_call(const struct snap_reader *reader, int tasks_fd, struct snap_thread *thread)
+static void read_call(const struct snap_stop_reader *reader, int tasks_fd,
+		      struct snap_thread *thread)
 {
 	char *text = reader->buffer;
 	ssize_t length = snap_procfs_task_read(tasks_fd, thread->tid, "syscall", text, SAMPLE_TEXT);
@@ -353,7 +355,7 @@ static void read_call(const struct snap_reader *reader, int tasks_fd, struct sna
 		thread->call = snap_word_call(&line, 0);
 }
 
-void snap_reader_read_calls(void *context, uint32_t index)
+void snap_stop_reader_read_calls(void *context, uint32_t index)
 {
 	const struct snap_kernel_list *list = context;
 	struct snap_traced *traced = &list->reader->stop->processes[list->processes[index]];
@@ -425,10 +427,10 @@ static bool has_heap(const struct snap_memory_plan *plan)
  * The plan is for this process, whose threads are stopped, so its pid cannot have been used again.
  * The plan was checked when it came, and is checked again.
  */
-void snap_reader_execute_plan(void *context, uint32_t index _unused_)
+void snap_stop_reader_execute_plan(void *context, uint32_t index _unused_)
 {
 	struct snap_plan_list *list = context;
-	const struct snap_reader *reader = list->reader;
+	const struct snap_stop_reader *reader = list->reader;
 	struct snap_plan_task task = list->task;
 	struct process_memory process = { .memory = { list->tid, &list->sign, list->last_sign_ns },
 					  .pagemap_fd = -1 };

@@ -16,13 +16,13 @@
 #include "stop/plan/execute.h"
 #include "stop/tracer.h"
 
-enum { SNAP_READER_VECTORS = 1024 /* UIO_MAXIOV */ };
+enum { SNAP_STOP_READER_VECTORS = 1024 /* UIO_MAXIOV */ };
 
 /*
  * Shared by all lists. It is made before the first worker; each worker has its own copy of the
  * buffers.
  */
-struct snap_reader {
+struct snap_stop_reader {
 	const struct snap_options *options;
 	const struct snap_procfs *procfs;
 	struct snap_shared_memory *memory;
@@ -30,7 +30,7 @@ struct snap_reader {
 	struct snap_space_pool *pool; /* shared by all workers; NULL: there was no room for one */
 	struct snap_map *maps;        /* SNAP_MAX_MAPS */
 	char *buffer;                 /* SNAP_DESCRIBE_BYTES */
-	struct iovec *vectors;        /* SNAP_READER_VECTORS */
+	struct iovec *vectors;        /* SNAP_STOP_READER_VECTORS */
 	struct snap_region *work;     /* for plans; made by each worker that needs it */
 };
 
@@ -57,7 +57,7 @@ struct snap_maps_item {
 };
 
 struct snap_maps_list {
-	const struct snap_reader *reader;
+	const struct snap_stop_reader *reader;
 	struct snap_maps_item *items;
 	int64_t *signs;
 	uint32_t sample_step; /* every so many threads a stack is measured; 0: none */
@@ -87,7 +87,7 @@ struct snap_copy_item {
 };
 
 struct snap_copy_list {
-	const struct snap_reader *reader;
+	const struct snap_stop_reader *reader;
 	struct snap_copy_item *items;
 	struct snap_want *wants;
 	int64_t *signs;
@@ -100,14 +100,14 @@ struct snap_copy_list {
 
 /* Memory to make present, as a worker will write to it. */
 struct snap_ready_list {
-	const struct snap_reader *reader;
+	const struct snap_stop_reader *reader;
 	struct snap_region stacks, lists;
 	uint64_t plan_bytes; /* also the worker's own, for a plan that copies so much; 0: none */
 };
 
 /* The memory of a managed runtime. */
 struct snap_plan_list {
-	const struct snap_reader *reader;
+	const struct snap_stop_reader *reader;
 	uint32_t process;
 	pid_t tid; /* a stopped thread of it */
 	struct snap_plan_task task;
@@ -120,21 +120,21 @@ struct snap_plan_list {
 
 /* Kernel stacks or calls of processes; the results go into the threads. */
 struct snap_kernel_list {
-	const struct snap_reader *reader;
+	const struct snap_stop_reader *reader;
 	const uint32_t *processes;
 	int64_t *signs;
 	bool slow_alone; /* only of threads that did not stop; calls are read of these only */
 };
 
 /* For struct snap_work: `context` is the list. */
-void snap_reader_read_maps(void *list, uint32_t item);
-void snap_reader_copy(void *list, uint32_t item);
-void snap_reader_get_ready(void *list, uint32_t item);
-void snap_reader_read_kernel_stacks(void *list, uint32_t item);
-void snap_reader_read_calls(void *list, uint32_t item);
-void snap_reader_execute_plan(void *list, uint32_t item);
+void snap_stop_reader_read_maps(void *list, uint32_t item);
+void snap_stop_reader_copy(void *list, uint32_t item);
+void snap_stop_reader_get_ready(void *list, uint32_t item);
+void snap_stop_reader_read_kernel_stacks(void *list, uint32_t item);
+void snap_stop_reader_read_calls(void *list, uint32_t item);
+void snap_stop_reader_execute_plan(void *list, uint32_t item);
 
 /* The budget of a plan, without its time. */
-struct snap_plan_budget snap_reader_plan_budget(const struct snap_options *options);
+struct snap_plan_budget snap_stop_reader_plan_budget(const struct snap_options *options);
 
 #endif

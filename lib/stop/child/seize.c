@@ -432,9 +432,9 @@ void snap_tracer_read_slow(struct snap_tracer *tracer)
 	for (uint32_t i = 0; i < tracer->count && !any; i++)
 		any = tracer->tracees[i].phase == SNAP_TRACEE_SLOW;
 	if (tracer->options->kernel_stacks)
-		read_of_threads(tracer, snap_reader_read_kernel_stacks, 0, true);
+		read_of_threads(tracer, snap_stop_reader_read_kernel_stacks, 0, true);
 	if (any && tracer->options->explain != SNAP_EXPLAIN_NO)
-		read_of_threads(tracer, snap_reader_read_calls, 0, true);
+		read_of_threads(tracer, snap_stop_reader_read_calls, 0, true);
 }
 
 static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
@@ -462,7 +462,8 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 	stop->help.stack_bytes = stack_bytes;
 	describe_processes(tracer);
 	if (tracer->options->kernel_stacks)
-		read_of_threads(tracer, snap_reader_read_kernel_stacks, tracer->prepared, false);
+		read_of_threads(tracer, snap_stop_reader_read_kernel_stacks, tracer->prepared,
+				false);
 	tracer->prepared = stop->process_count;
 	snap_tracer_reserve_copies(tracer, stack_bytes);
 	snap_tracer_set_ticks(SEIZE_TICK_US);

@@ -69,7 +69,8 @@ static bool is_system_library(const char *path)
 	       (snap_begins_with(path, "/lib") || snap_begins_with(path, "/usr/lib"));
 }
 
-static bool has_go_mapping(const struct snap_candidate *candidate, const struct snap_map *map)
+static bool has_go_mapping(const struct snap_runtime_candidate *candidate,
+			   const struct snap_map *map)
 {
 	uint64_t size = map->end - map->start;
 
@@ -89,7 +90,7 @@ static bool has_go_mapping(const struct snap_candidate *candidate, const struct 
  * Checks the first writable mapping of each program, and of each library outside the system's
  * folders.
  */
-static bool has_go_data(const struct snap_candidate *candidate)
+static bool has_go_data(const struct snap_runtime_candidate *candidate)
 {
 	const struct snap_space *space = candidate->space;
 	const struct snap_map *last = NULL;
@@ -111,7 +112,7 @@ static bool has_go_data(const struct snap_candidate *candidate)
 	return false;
 }
 
-static bool may_be_go(const struct snap_candidate *candidate)
+static bool may_be_go(const struct snap_runtime_candidate *candidate)
 {
 	const struct snap_space *space = candidate->space;
 
@@ -123,7 +124,7 @@ static bool may_be_go(const struct snap_candidate *candidate)
 	return has_go_data(candidate);
 }
 
-unsigned snap_plan_candidates(const struct snap_candidate *candidate)
+unsigned snap_plan_candidates(const struct snap_runtime_candidate *candidate)
 {
 	const struct snap_space *space = candidate->space;
 	const char *last = NULL;

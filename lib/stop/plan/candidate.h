@@ -9,7 +9,7 @@
 
 #include "proc/address_space.h"
 
-struct snap_candidate {
+struct snap_runtime_candidate {
 	const struct snap_space *space; /* with its pieces */
 	unsigned wanted;                /* bits of enum snap_runtime_kind */
 	uint8_t *buffer;
@@ -20,6 +20,6 @@ struct snap_candidate {
 };
 
 /* Bits of enum snap_runtime_kind. */
-unsigned snap_plan_candidates(const struct snap_candidate *candidate);
+unsigned snap_plan_candidates(const struct snap_runtime_candidate *candidate);
 
 #endif

@@ -106,7 +106,7 @@ static void take_list(struct snap_plan_run *run, const struct snap_plan_view *vi
 		run->full = true;
 		return;
 	}
-	run->lists[run->list_count++] = (struct snap_plan_list){
+	run->lists[run->list_count++] = (struct snap_plan_chain){
 		.next = target->address,
 		.head = target->head,
 		.owner = view->address,
@@ -204,7 +204,7 @@ static void make_walk(struct snap_plan_run *run)
 		size_t count = run->list_count, kept = 0;
 
 		for (size_t i = 0; i < count && !snap_plan_is_over(run); i++) {
-			struct snap_plan_list *list = &run->lists[kept];
+			struct snap_plan_chain *list = &run->lists[kept];
 
 			*list = run->lists[i];
 			if (!list->next || !list->left || list->next == list->head ||

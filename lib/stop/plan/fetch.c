@@ -168,7 +168,7 @@ static uint64_t end_of(const struct snap_plan_request *request)
  */
 static bool goes_on_nearby(const struct snap_plan_run *run, const struct snap_plan_request *request)
 {
-	const struct snap_plan_list *list = &run->lists[request->list];
+	const struct snap_plan_chain *list = &run->lists[request->list];
 
 	if (run->step->op != SNAP_PLAN_WALK || !list->last)
 		return false;

@@ -34,7 +34,7 @@ struct snap_plan_request {
 enum { SNAP_PLAN_WANTED = UINT32_MAX };
 
 /* A list that is being followed. */
-struct snap_plan_list {
+struct snap_plan_chain {
 	uint64_t next;
 	uint64_t head, owner; /* where it ends: the field that points to it, and its record */
 	uint64_t last;        /* its last record so far; 0: none */
@@ -61,7 +61,7 @@ struct snap_plan_run {
 	size_t record_count, most_records;
 	struct snap_plan_request *requests, *spare; /* SNAP_PLAN_REQUESTS each */
 	size_t request_count;
-	struct snap_plan_list *lists;
+	struct snap_plan_chain *lists;
 	size_t list_count;
 	/* Addresses that a table has, with the number of the table: open addressing. */
 	uint64_t *seen;

@@ -8,8 +8,8 @@
  * last; and when a share of the time is over, no more trees are begun. Knows no stop and no process
  * except by the numbers that it gets.
  */
-#ifndef SNAP_CAPTURE_PACE_H
-#define SNAP_CAPTURE_PACE_H
+#ifndef SNAP_CAPTURE_STOP_BACKOFF_H
+#define SNAP_CAPTURE_STOP_BACKOFF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,13 +17,13 @@
 #include <sys/types.h>
 
 enum {
-	SNAP_PACE_USERS = 64,
+	SNAP_STOP_BACKOFF_USERS = 64,
 	/* Percent of patience that are always left, and to those who come last. */
-	SNAP_PACE_LEAST = 10,
-	SNAP_PACE_LEAST_OF_ALL = 5,
+	SNAP_STOP_BACKOFF_LEAST = 10,
+	SNAP_STOP_BACKOFF_LEAST_OF_ALL = 5,
 };
 
-struct snap_pace {
+struct snap_stop_backoff {
 	/* CLOCK_MONOTONIC: from when on nothing is done twice, no tree begun, no stop goes on. */
 	int64_t no_retry_ns, no_tree_ns, no_stop_ns;
 	/* Until when the first trees may be read before their stops, and how long later ones. */
@@ -32,23 +32,23 @@ struct snap_pace {
 	struct {
 		uid_t uid;
 		int64_t lost_ns;
-	} users[SNAP_PACE_USERS];
+	} users[SNAP_STOP_BACKOFF_USERS];
 	size_t user_count;
 };
 
 /* A capture that begins now, of a run that has so long for all. */
-void snap_pace_begin(struct snap_pace *pace, int64_t now_ns, int64_t timeout_ns);
+void snap_stop_backoff_begin(struct snap_stop_backoff *pace, int64_t now_ns, int64_t timeout_ns);
 /* Until when a tree that is begun now is read before its stop. */
-int64_t snap_pace_prepare_until_ns(const struct snap_pace *pace, int64_t now_ns);
+int64_t snap_stop_backoff_prepare_until_ns(const struct snap_stop_backoff *pace, int64_t now_ns);
 /* For another try: nothing was lost, the time goes on. */
-void snap_pace_again(struct snap_pace *pace);
+void snap_stop_backoff_again(struct snap_stop_backoff *pace);
 /* So much was lost over a tree. */
-void snap_pace_lose(struct snap_pace *pace, int64_t ns);
+void snap_stop_backoff_lose(struct snap_stop_backoff *pace, int64_t ns);
 /* Processes of this user, in this tree, were the cause; (uid_t)-1: the user is not known. */
-void snap_pace_blame(struct snap_pace *pace, uid_t uid, int64_t ns);
+void snap_stop_backoff_blame(struct snap_stop_backoff *pace, uid_t uid, int64_t ns);
 /* What is left of patience for a tree of this user, in percent. */
-uint32_t snap_pace_patience(const struct snap_pace *pace, uid_t uid);
+uint32_t snap_stop_backoff_patience(const struct snap_stop_backoff *pace, uid_t uid);
 /* Whether trees of this user have cost so much that all others come first. */
-bool snap_pace_is_last(const struct snap_pace *pace, uid_t uid);
+bool snap_stop_backoff_is_last(const struct snap_stop_backoff *pace, uid_t uid);
 
 #endif

@@ -5,8 +5,8 @@
  * Nothing relies on a terminating NUL or reads a locale. Each function takes what it names and goes
  * on behind it, or says false; then the cursor stands where it found that out. Knows no text.
  */
-#ifndef SNAP_PROC_CURSOR_H
-#define SNAP_PROC_CURSOR_H
+#ifndef SNAP_PROC_TEXT_CURSOR_H
+#define SNAP_PROC_TEXT_CURSOR_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -14,11 +14,11 @@
 #include <stdint.h>
 #include <string.h>
 
-struct snap_cursor {
+struct snap_text_cursor {
 	const char *at, *end;
 };
 
-static inline bool snap_take_char(struct snap_cursor *cursor, char c)
+static inline bool snap_take_char(struct snap_text_cursor *cursor, char c)
 {
 	if (cursor->at == cursor->end || *cursor->at != c)
 		return false;
@@ -26,7 +26,7 @@ static inline bool snap_take_char(struct snap_cursor *cursor, char c)
 	return true;
 }
 
-static inline void snap_skip_blanks(struct snap_cursor *cursor)
+static inline void snap_skip_blanks(struct snap_text_cursor *cursor)
 {
 	while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\t'))
 		cursor->at++;
@@ -45,7 +45,7 @@ static inline int snap_digit_value(char c)
 }
 
 /* At least one digit; a number that does not fit is refused. */
-static inline bool snap_take_number(struct snap_cursor *cursor, int base, uint64_t *ret)
+static inline bool snap_take_number(struct snap_text_cursor *cursor, int base, uint64_t *ret)
 {
 	const char *first = cursor->at;
 	uint64_t value = 0;
@@ -60,13 +60,13 @@ static inline bool snap_take_number(struct snap_cursor *cursor, int base, uint64
 	return cursor->at != first;
 }
 
-static inline bool snap_take_limited(struct snap_cursor *cursor, uint64_t limit, uint64_t *ret)
+static inline bool snap_take_limited(struct snap_text_cursor *cursor, uint64_t limit, uint64_t *ret)
 {
 	return snap_take_number(cursor, 10, ret) && *ret <= limit;
 }
 
 /* A decimal number that may have a sign. */
-static inline bool snap_take_signed(struct snap_cursor *cursor, int64_t *ret)
+static inline bool snap_take_signed(struct snap_text_cursor *cursor, int64_t *ret)
 {
 	bool negative = snap_take_char(cursor, '-');
 	uint64_t value;
@@ -78,7 +78,7 @@ static inline bool snap_take_signed(struct snap_cursor *cursor, int64_t *ret)
 }
 
 /* A word, and the blanks behind it; only whole or not at all. */
-static inline bool snap_take_key(struct snap_cursor *cursor, const char *key)
+static inline bool snap_take_key(struct snap_text_cursor *cursor, const char *key)
 {
 	size_t length = strlen(key);
 
@@ -90,7 +90,7 @@ static inline bool snap_take_key(struct snap_cursor *cursor, const char *key)
 }
 
 /* "08:01": major and minor in hexadecimal. */
-static inline bool snap_take_device(struct snap_cursor *cursor, uint32_t *major_ret,
+static inline bool snap_take_device(struct snap_text_cursor *cursor, uint32_t *major_ret,
 				    uint32_t *minor_ret)
 {
 	uint64_t major_number, minor_number;

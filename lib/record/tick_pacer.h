@@ -7,8 +7,8 @@
  * the tick before was not done yet when one was due; it was done, but the recorder did not run in
  * time; or the tick was left out by choice. All by numbers: knows no clock.
  */
-#ifndef SNAP_RECORD_PACE_H
-#define SNAP_RECORD_PACE_H
+#ifndef SNAP_RECORD_TICK_PACER_H
+#define SNAP_RECORD_TICK_PACER_H
 
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ struct snap_missed {
 	uint64_t late, left_out; /* not begun in time; by choice; the rest: not done yet */
 };
 
-struct snap_pace {
+struct snap_tick_pacer {
 	unsigned hz;
 	uint64_t next; /* the first slot that is neither taken nor missed */
 	uint64_t taken;
@@ -27,27 +27,27 @@ struct snap_pace {
 };
 
 /* When a slot begins, in nanoseconds since the start. */
-int64_t snap_pace_time(const struct snap_pace *pace, uint64_t slot);
+int64_t snap_tick_pacer_time(const struct snap_tick_pacer *pace, uint64_t slot);
 /* The slot in which a moment lies. */
-uint64_t snap_pace_slot(const struct snap_pace *pace, int64_t elapsed_ns);
+uint64_t snap_tick_pacer_slot(const struct snap_tick_pacer *pace, int64_t elapsed_ns);
 
 /* When the next tick is due; a moment in the past if it is late. */
-static inline int64_t snap_pace_due(const struct snap_pace *pace)
+static inline int64_t snap_tick_pacer_due(const struct snap_tick_pacer *pace)
 {
-	return snap_pace_time(pace, pace->next);
+	return snap_tick_pacer_time(pace, pace->next);
 }
 
 /* A tick begins, not before it is due. */
-void snap_pace_take(struct snap_pace *pace, int64_t elapsed_ns);
+void snap_tick_pacer_take(struct snap_tick_pacer *pace, int64_t elapsed_ns);
 /* The tick that began last is done. */
-static inline void snap_pace_done(struct snap_pace *pace, int64_t elapsed_ns)
+static inline void snap_tick_pacer_done(struct snap_tick_pacer *pace, int64_t elapsed_ns)
 {
 	pace->done_ns = elapsed_ns;
 }
 
 /* So many slots more are missed, by choice. */
-void snap_pace_leave_out(struct snap_pace *pace, uint64_t slots);
+void snap_tick_pacer_leave_out(struct snap_tick_pacer *pace, uint64_t slots);
 /* The run ends: slots that began before are missed. */
-void snap_pace_finish(struct snap_pace *pace, int64_t elapsed_ns);
+void snap_tick_pacer_finish(struct snap_tick_pacer *pace, int64_t elapsed_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Patience, and what is left of it: see pace.h. */
-#include "capture/pace.h"
+#include "capture/stop_backoff.h"
 
 enum {
 	HALF_NS = 200000000, /* lost, that halve the patience */
@@ -13,9 +13,9 @@ enum {
 	NO_STOP = 75,
 };
 
-void snap_pace_begin(struct snap_pace *pace, int64_t now_ns, int64_t timeout_ns)
+void snap_stop_backoff_begin(struct snap_stop_backoff *pace, int64_t now_ns, int64_t timeout_ns)
 {
-	*pace = (struct snap_pace){
+	*pace = (struct snap_stop_backoff){
 		.no_retry_ns = now_ns + timeout_ns * NO_RETRY / 100,
 		.prepared_ns = now_ns + timeout_ns * PREPARED / 100,
 		.prepare_ns = timeout_ns * PREPARE / 100,
@@ -24,25 +24,25 @@ void snap_pace_begin(struct snap_pace *pace, int64_t now_ns, int64_t timeout_ns)
 	};
 }
 
-int64_t snap_pace_prepare_until_ns(const struct snap_pace *pace, int64_t now_ns)
+int64_t snap_stop_backoff_prepare_until_ns(const struct snap_stop_backoff *pace, int64_t now_ns)
 {
 	int64_t least_ns = now_ns + pace->prepare_ns;
 
 	return pace->prepared_ns > least_ns ? pace->prepared_ns : least_ns;
 }
 
-void snap_pace_again(struct snap_pace *pace)
+void snap_stop_backoff_again(struct snap_stop_backoff *pace)
 {
 	pace->lost_ns = 0;
 	pace->user_count = 0;
 }
 
-void snap_pace_lose(struct snap_pace *pace, int64_t ns)
+void snap_stop_backoff_lose(struct snap_stop_backoff *pace, int64_t ns)
 {
 	pace->lost_ns += ns;
 }
 
-void snap_pace_blame(struct snap_pace *pace, uid_t uid, int64_t ns)
+void snap_stop_backoff_blame(struct snap_stop_backoff *pace, uid_t uid, int64_t ns)
 {
 	size_t i = 0;
 
@@ -50,7 +50,7 @@ void snap_pace_blame(struct snap_pace *pace, uid_t uid, int64_t ns)
 		return;
 	while (i < pace->user_count && pace->users[i].uid != uid)
 		i++;
-	if (i == SNAP_PACE_USERS)
+	if (i == SNAP_STOP_BACKOFF_USERS)
 		return;
 	if (i == pace->user_count) {
 		pace->users[pace->user_count].uid = uid;
@@ -59,9 +59,10 @@ void snap_pace_blame(struct snap_pace *pace, uid_t uid, int64_t ns)
 	pace->users[i].lost_ns += ns;
 }
 
-uint32_t snap_pace_patience(const struct snap_pace *pace, uid_t uid)
+uint32_t snap_stop_backoff_patience(const struct snap_stop_backoff *pace, uid_t uid)
 {
-	uint32_t least = snap_pace_is_last(pace, uid) ? SNAP_PACE_LEAST_OF_ALL : SNAP_PACE_LEAST;
+	uint32_t least = snap_stop_backoff_is_last(pace, uid) ? SNAP_STOP_BACKOFF_LEAST_OF_ALL
+							      : SNAP_STOP_BACKOFF_LEAST;
 	uint32_t percent = 100;
 
 	for (int64_t lost = pace->lost_ns; lost >= HALF_NS && percent > least; lost -= HALF_NS)
@@ -69,7 +70,7 @@ uint32_t snap_pace_patience(const struct snap_pace *pace, uid_t uid)
 	return percent > least ? percent : least;
 }
 
-bool snap_pace_is_last(const struct snap_pace *pace, uid_t uid)
+bool snap_stop_backoff_is_last(const struct snap_stop_backoff *pace, uid_t uid)
 {
 	for (size_t i = 0; i < pace->user_count; i++)
 		if (pace->users[i].uid == uid)

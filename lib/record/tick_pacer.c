@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Pace: see pace.h. Seconds and the rest apart, so that no product overflows in centuries. */
-#include "record/pace.h"
+#include "record/tick_pacer.h"
 
 #include "base/clock.h"
 
-int64_t snap_pace_time(const struct snap_pace *pace, uint64_t slot)
+int64_t snap_tick_pacer_time(const struct snap_tick_pacer *pace, uint64_t slot)
 {
 	uint64_t seconds = slot / pace->hz, rest = slot % pace->hz;
 
@@ -13,7 +13,7 @@ int64_t snap_pace_time(const struct snap_pace *pace, uint64_t slot)
 			 (rest * SNAP_NS_PER_S + pace->hz - 1) / pace->hz);
 }
 
-uint64_t snap_pace_slot(const struct snap_pace *pace, int64_t elapsed_ns)
+uint64_t snap_tick_pacer_slot(const struct snap_tick_pacer *pace, int64_t elapsed_ns)
 {
 	uint64_t elapsed = elapsed_ns > 0 ? (uint64_t)elapsed_ns : 0;
 
@@ -21,9 +21,9 @@ uint64_t snap_pace_slot(const struct snap_pace *pace, int64_t elapsed_ns)
 	       elapsed % SNAP_NS_PER_S * pace->hz / SNAP_NS_PER_S;
 }
 
-static void skip(struct snap_pace *pace, uint64_t slot)
+static void skip(struct snap_tick_pacer *pace, uint64_t slot)
 {
-	uint64_t free_from = snap_pace_slot(pace, pace->done_ns) + 1;
+	uint64_t free_from = snap_tick_pacer_slot(pace, pace->done_ns) + 1;
 
 	if (slot <= pace->next)
 		return;
@@ -35,15 +35,15 @@ static void skip(struct snap_pace *pace, uint64_t slot)
 	pace->next = slot;
 }
 
-void snap_pace_take(struct snap_pace *pace, int64_t elapsed_ns)
+void snap_tick_pacer_take(struct snap_tick_pacer *pace, int64_t elapsed_ns)
 {
-	skip(pace, snap_pace_slot(pace, elapsed_ns));
+	skip(pace, snap_tick_pacer_slot(pace, elapsed_ns));
 	pace->next++;
 	pace->taken++;
 	pace->ahead = 0;
 }
 
-void snap_pace_leave_out(struct snap_pace *pace, uint64_t slots)
+void snap_tick_pacer_leave_out(struct snap_tick_pacer *pace, uint64_t slots)
 {
 	pace->next += slots;
 	pace->missed.slots += slots;
@@ -51,10 +51,10 @@ void snap_pace_leave_out(struct snap_pace *pace, uint64_t slots)
 	pace->ahead += slots;
 }
 
-void snap_pace_finish(struct snap_pace *pace, int64_t elapsed_ns)
+void snap_tick_pacer_finish(struct snap_tick_pacer *pace, int64_t elapsed_ns)
 {
-	uint64_t slot = snap_pace_slot(pace, elapsed_ns);
-	uint64_t end = snap_pace_time(pace, slot) < elapsed_ns ? slot + 1 : slot;
+	uint64_t slot = snap_tick_pacer_slot(pace, elapsed_ns);
+	uint64_t end = snap_tick_pacer_time(pace, slot) < elapsed_ns ? slot + 1 : slot;
 
 	while (pace->ahead && pace->next > end) {
 		pace->ahead--;

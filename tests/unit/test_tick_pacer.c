@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The grid of ticks (record/pace.h) and conditions (record/until.h): numbers in, numbers out. */
-#include "record/pace.h"
+/* The grid of ticks (record/tick_pacer.h) and conditions (record/until.h): numbers in, numbers out. */
+#include "record/tick_pacer.h"
 #include "record/until.h"
 
 #include <setjmp.h>
@@ -17,82 +17,83 @@ static void test_every_slot_begins_within_itself(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
-		struct snap_pace pace = { .hz = rates[i] };
+		struct snap_tick_pacer pace = { .hz = rates[i] };
 		uint64_t slots[] = {
 			0,         1, 2, rates[i] - 1, rates[i], rates[i] + 1, 3600ull * rates[i],
 			UINT32_MAX
 		};
 
 		for (size_t k = 0; k < sizeof(slots) / sizeof(slots[0]); k++) {
-			int64_t begin = snap_pace_time(&pace, slots[k]);
+			int64_t begin = snap_tick_pacer_time(&pace, slots[k]);
 
-			assert_int_equal(snap_pace_slot(&pace, begin), slots[k]);
+			assert_int_equal(snap_tick_pacer_slot(&pace, begin), slots[k]);
 			if (begin > 0)
-				assert_int_equal(snap_pace_slot(&pace, begin - 1), slots[k] - 1);
+				assert_int_equal(snap_tick_pacer_slot(&pace, begin - 1),
+						 slots[k] - 1);
 		}
-		assert_int_equal(snap_pace_time(&pace, 10ull * rates[i]), 10 * SECOND);
+		assert_int_equal(snap_tick_pacer_time(&pace, 10ull * rates[i]), 10 * SECOND);
 	}
 }
 
 static void test_ticks_on_time_miss_nothing(void **state)
 {
-	struct snap_pace pace = { .hz = 99 };
+	struct snap_tick_pacer pace = { .hz = 99 };
 
 	(void)state;
 	for (int i = 0; i < 990; i++)
-		snap_pace_take(&pace, snap_pace_due(&pace) + 50000);
-	snap_pace_finish(&pace, 10 * SECOND);
+		snap_tick_pacer_take(&pace, snap_tick_pacer_due(&pace) + 50000);
+	snap_tick_pacer_finish(&pace, 10 * SECOND);
 	assert_int_equal(pace.taken, 990);
 	assert_int_equal(pace.missed.slots, 0);
 }
 
 static void test_ticks_may_be_left_out(void **state)
 {
-	struct snap_pace pace = { .hz = 100 };
+	struct snap_tick_pacer pace = { .hz = 100 };
 
 	(void)state;
-	snap_pace_take(&pace, 0);
-	snap_pace_leave_out(&pace, 3);
-	assert_int_equal(snap_pace_due(&pace), 40 * MS);
-	snap_pace_take(&pace, 41 * MS);
+	snap_tick_pacer_take(&pace, 0);
+	snap_tick_pacer_leave_out(&pace, 3);
+	assert_int_equal(snap_tick_pacer_due(&pace), 40 * MS);
+	snap_tick_pacer_take(&pace, 41 * MS);
 	assert_int_equal(pace.missed.slots, 3);
 	/* Those that would have come after the end are not missed. */
-	snap_pace_leave_out(&pace, 1000);
-	snap_pace_finish(&pace, 100 * MS);
+	snap_tick_pacer_leave_out(&pace, 1000);
+	snap_tick_pacer_finish(&pace, 100 * MS);
 	assert_int_equal(pace.taken + pace.missed.slots, 10);
 }
 
 static void test_late_ticks_are_left_out_and_counted(void **state)
 {
-	struct snap_pace pace = { .hz = 100 };
+	struct snap_tick_pacer pace = { .hz = 100 };
 
 	(void)state;
-	snap_pace_take(&pace, 0);
+	snap_tick_pacer_take(&pace, 0);
 	/* That one took 35 ms: slots 1 and 2 are over, slot 3 is not. */
-	assert_true(snap_pace_due(&pace) < 35 * MS);
-	snap_pace_take(&pace, 35 * MS);
+	assert_true(snap_tick_pacer_due(&pace) < 35 * MS);
+	snap_tick_pacer_take(&pace, 35 * MS);
 	assert_int_equal(pace.missed.slots, 2);
-	assert_int_equal(snap_pace_due(&pace), 40 * MS);
-	snap_pace_take(&pace, 40 * MS);
+	assert_int_equal(snap_tick_pacer_due(&pace), 40 * MS);
+	snap_tick_pacer_take(&pace, 40 * MS);
 	assert_int_equal(pace.missed.slots, 2);
-	snap_pace_finish(&pace, 100 * MS);
+	snap_tick_pacer_finish(&pace, 100 * MS);
 	assert_int_equal(pace.taken, 3);
 	assert_int_equal(pace.missed.slots, 7);
 }
 
 static void test_an_early_end_misses_only_what_had_begun(void **state)
 {
-	struct snap_pace pace = { .hz = 10 };
+	struct snap_tick_pacer pace = { .hz = 10 };
 
 	(void)state;
-	snap_pace_take(&pace, 0);
-	snap_pace_finish(&pace, 99 * MS);
+	snap_tick_pacer_take(&pace, 0);
+	snap_tick_pacer_finish(&pace, 99 * MS);
 	assert_int_equal(pace.missed.slots, 0);
-	snap_pace_finish(&pace, 100 * MS);
+	snap_tick_pacer_finish(&pace, 100 * MS);
 	assert_int_equal(pace.missed.slots, 0);
-	snap_pace_finish(&pace, 101 * MS);
+	snap_tick_pacer_finish(&pace, 101 * MS);
 	assert_int_equal(pace.missed.slots, 1);
-	snap_pace_finish(&pace, 101 * MS);
+	snap_tick_pacer_finish(&pace, 101 * MS);
 	assert_int_equal(pace.missed.slots, 1);
 }
 
@@ -196,27 +197,27 @@ static void test_processor_time_says_nothing_before_its_window_is_full(void **st
 /* Slots that began while the tick before was at work; slots that nobody began though he could; by choice. */
 static void test_why_they_were_missed(void **state _unused_)
 {
-	struct snap_pace pace = { .hz = 100 };
+	struct snap_tick_pacer pace = { .hz = 100 };
 
-	snap_pace_take(&pace, 0);
-	snap_pace_done(&pace, 35 * MS);
-	snap_pace_take(&pace, 61 * MS);
+	snap_tick_pacer_take(&pace, 0);
+	snap_tick_pacer_done(&pace, 35 * MS);
+	snap_tick_pacer_take(&pace, 61 * MS);
 	assert_int_equal(pace.missed.slots, 5);
 	assert_int_equal(pace.missed.late, 2);
-	snap_pace_done(&pace, 62 * MS);
-	snap_pace_take(&pace, 90 * MS);
+	snap_tick_pacer_done(&pace, 62 * MS);
+	snap_tick_pacer_take(&pace, 90 * MS);
 	assert_int_equal(pace.missed.slots, 7);
 	assert_int_equal(pace.missed.late, 4);
-	snap_pace_leave_out(&pace, 2);
-	snap_pace_done(&pace, 91 * MS);
-	snap_pace_take(&pace, 120 * MS);
+	snap_tick_pacer_leave_out(&pace, 2);
+	snap_tick_pacer_done(&pace, 91 * MS);
+	snap_tick_pacer_take(&pace, 120 * MS);
 	assert_int_equal(pace.missed.slots, 9);
 	assert_int_equal(pace.missed.late, 4);
 	assert_int_equal(pace.missed.left_out, 2);
 	/* It ends while what was left out has not come yet. */
-	snap_pace_leave_out(&pace, 5);
-	snap_pace_done(&pace, 121 * MS);
-	snap_pace_finish(&pace, 140 * MS);
+	snap_tick_pacer_leave_out(&pace, 5);
+	snap_tick_pacer_done(&pace, 121 * MS);
+	snap_tick_pacer_finish(&pace, 140 * MS);
 	assert_int_equal(pace.missed.left_out, 3);
 	assert_int_equal(pace.missed.late, 4);
 	assert_int_equal(pace.taken + pace.missed.slots, 14);
