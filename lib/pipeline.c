@@ -27,10 +27,10 @@
 #include "render/render.h"
 #include "roles/analysis.h"
 #include "roles/core/core.h"
+#include "roles/file_opener/file_opener.h"
 #include "roles/naming.h"
-#include "roles/opener/opener.h"
-#include "roles/scout/scout.h"
-#include "roles/unwinder/judge.h"
+#include "roles/runtime_probe/probe.h"
+#include "roles/unwinder/copy_check.h"
 #include "store/capture/file.h"
 #include "store/recording/file.h"
 
@@ -46,44 +46,44 @@ static int64_t deadline_of(const struct snap_options *options)
 
 /* The role that is asked where nothing is stopped. */
 struct asked {
-	struct snap_judge *judge;
-	struct snap_scout *scout;
+	struct snap_copy_check *check;
+	struct snap_runtime_probe *probe;
 };
 
 static void asked_deinit(struct asked *asked)
 {
-	snap_judge_destroy(asked->judge);
-	snap_scout_destroy(asked->scout);
+	snap_copy_check_destroy(asked->check);
+	snap_runtime_probe_destroy(asked->probe);
 }
 
-static bool ask_judge(void *context, const struct snap_capture *capture, size_t process,
-		      const struct snap_thread *copy)
+static bool check_copy(void *context, const struct snap_capture *capture, size_t process,
+		       const struct snap_thread *copy)
 {
 	const struct asked *asked = context;
 
-	return snap_judge_suffices(asked->judge, capture, process, copy);
+	return snap_copy_check_suffices(asked->check, capture, process, copy);
 }
 
-static struct stacksnap_error *ask_scout(void *context, const struct snap_options *options,
+static struct stacksnap_error *ask_probe(void *context, const struct snap_options *options,
 					 struct snap_capture *capture, size_t process,
 					 struct snap_memory_plan *plan, bool *found_ret)
 {
 	const struct asked *asked = context;
 
-	return snap_scout_plan(asked->scout, options, capture, process, plan, found_ret);
+	return snap_runtime_probe_plan(asked->probe, options, capture, process, plan, found_ret);
 }
 
 static struct stacksnap_error *capture_without_stop(const struct snap_options *options,
 						    struct snap_capture **ret)
 {
-	_cleanup_(asked_deinit) struct asked asked = { .judge = NULL };
-	struct snap_stop_hook hook = { .suffices = ask_judge, .context = &asked };
+	_cleanup_(asked_deinit) struct asked asked = { .check = NULL };
+	struct snap_stop_hook hook = { .suffices = check_copy, .context = &asked };
 	struct stacksnap_error *err;
 
-	err = snap_judge_create(options, &asked.judge);
+	err = snap_copy_check_create(options, &asked.check);
 	if (!err && options->runtimes) {
-		err = snap_scout_create(options, snap_runtimes, true, &asked.scout);
-		hook.scout = ask_scout;
+		err = snap_runtime_probe_create(options, snap_runtimes, true, &asked.probe);
+		hook.probe = ask_probe;
 	}
 	return err ? err : snap_capture_take(options, &hook, ret);
 }
@@ -91,16 +91,16 @@ static struct stacksnap_error *capture_without_stop(const struct snap_options *o
 static struct stacksnap_error *capture_with_runtimes(const struct snap_options *options,
 						     struct snap_capture **ret)
 {
-	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
-	struct snap_stop_hook hook = { .scout = snap_scout_plan };
+	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe = NULL;
+	struct snap_stop_hook hook = { .probe = snap_runtime_probe_plan };
 	struct stacksnap_error *err;
 
 	if (!options->runtimes)
 		return snap_capture_take(options, NULL, ret);
-	err = snap_scout_create(options, snap_runtimes, false, &scout);
+	err = snap_runtime_probe_create(options, snap_runtimes, false, &probe);
 	if (err)
 		return err;
-	hook.context = scout;
+	hook.context = probe;
 	return snap_capture_take(options, &hook, ret);
 }
 
@@ -148,15 +148,15 @@ static struct stacksnap_error *load_core(void *context, const struct snap_option
 					 struct snap_capture **ret)
 {
 	_cleanup_(snap_core_deinit) struct snap_core core = { .capture = NULL };
-	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
-	struct snap_stop_hook hook = { .scout = snap_scout_plan };
+	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe = NULL;
+	struct snap_stop_hook hook = { .probe = snap_runtime_probe_plan };
 	struct snap_core_memory memory;
 	const struct core_file *file = context;
 	struct stacksnap_error *err;
 
 	err = snap_core_read_in_sandbox(file->fd, options, deadline_of(options), &core);
 	if (!err)
-		err = snap_scout_create(options, snap_runtimes, false, &scout);
+		err = snap_runtime_probe_create(options, snap_runtimes, false, &probe);
 	if (err)
 		return err;
 	if (options->exe)
@@ -164,8 +164,8 @@ static struct stacksnap_error *load_core(void *context, const struct snap_option
 	if (err)
 		return err;
 	memory = snap_core_memory_of(&core, file->fd);
-	snap_scout_set_memory(scout, snap_core_memory_read, &memory);
-	hook.context = scout;
+	snap_runtime_probe_set_memory(probe, snap_core_memory_read, &memory);
+	hook.context = probe;
 	err = snap_core_fill(&core, &memory, options, &hook);
 	core.capture->time_ns = file->time_ns;
 	if (!err && file->cut)
@@ -357,7 +357,7 @@ struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_o
 						     struct snap_recording **ret)
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
-	_cleanup_(snap_opener_destroyp) struct snap_opener *opener = NULL;
+	_cleanup_(snap_file_opener_destroyp) struct snap_file_opener *opener = NULL;
 	const struct snap_naming_limits limits = { .patience_ns = options->timeout_ns };
 	struct snap_broker broker;
 	struct stacksnap_error *err;
@@ -366,12 +366,12 @@ struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_o
 	err = snap_log_read(fd, &log);
 	if (err)
 		return err;
-	err = snap_opener_create(NULL, &opener);
+	err = snap_file_opener_create(NULL, &opener);
 	if (err)
 		return err;
-	snap_opener_set_options(opener, options, 0);
-	snap_opener_set_capture(opener, log->capture);
-	broker = snap_opener_broker(opener);
+	snap_file_opener_set_options(opener, options, 0);
+	snap_file_opener_set_capture(opener, log->capture);
+	broker = snap_file_opener_broker(opener);
 	err = snap_naming_run(log, options, &broker, &limits);
 	if (err)
 		return err;

@@ -174,7 +174,7 @@ bool snap_frame_record_add(struct snap_raw_process *raw,
  * Small C libraries write the first function of a program or thread by hand and give it no unwind
  * information. Its name then says that the stack ends where it should.
  */
-void snap_stack_judge_end(struct snap_raw_stack *stack);
+void snap_stack_classify_end(struct snap_raw_stack *stack);
 
 /*
  * "libfoo.so+0x12a0: no unwind information": where and why a stack ended early. `path`: of the

@@ -115,7 +115,7 @@ static bool copy_head(struct snap_analysis *analysis)
 	return true;
 }
 
-void snap_stack_judge_end(struct snap_raw_stack *stack)
+void snap_stack_classify_end(struct snap_raw_stack *stack)
 {
 	const struct snap_frame *last;
 
@@ -176,7 +176,7 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 	if (!members || !facts || !shown)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->stack_count; i++) {
-		snap_stack_judge_end(&raw->stacks[i]);
+		snap_stack_classify_end(&raw->stacks[i]);
 		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
 		facts[i] = snap_filter_check_stack(analysis->options, raw->stacks[i].frames,
 						   raw->stacks[i].frame_count);

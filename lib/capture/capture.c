@@ -308,7 +308,7 @@ static struct stacksnap_error *look_for_new_processes(void *context, struct snap
 }
 
 /* Which memory of their runtimes is to be copied of processes that look as if they had one. */
-static struct stacksnap_error *scout_processes(void *context, struct snap_stop *stop)
+static struct stacksnap_error *probe_processes(void *context, struct snap_stop *stop)
 {
 	struct tree *tree = context;
 	struct stacksnap_error *err = NULL;
@@ -325,7 +325,7 @@ static struct stacksnap_error *scout_processes(void *context, struct snap_stop *
 		process->map_count = traced->map_count;
 		process->pieces = traced->pieces;
 		process->piece_count = traced->piece_count;
-		err = tree->hook->scout(tree->hook->context, tree->options, tree->capture,
+		err = tree->hook->probe(tree->hook->context, tree->options, tree->capture,
 					traced->index, &plan, &found);
 		if (err || !found || !snap_memory_plan_check(&plan))
 			continue;
@@ -360,7 +360,7 @@ static struct stacksnap_error *run_stop(struct tree *tree, struct snap_stop **re
 	struct snap_shared_memory *memory = tree->memory;
 	const struct snap_stop_again again = {
 		.look = look_for_new_processes,
-		.scout = hook && hook->scout && tree->options->runtimes ? scout_processes : NULL,
+		.probe = hook && hook->probe && tree->options->runtimes ? probe_processes : NULL,
 		.context = tree,
 	};
 	struct stacksnap_error *err = find_roots(tree->roots, tree->capture);

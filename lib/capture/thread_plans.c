@@ -36,11 +36,11 @@ struct stacksnap_error *snap_thread_plans_ask(struct snap_thread_plans *plans,
 	bool found = false;
 
 	process->plan = NULL;
-	if (!hook || !hook->scout || !process->runtimes)
+	if (!hook || !hook->probe || !process->runtimes)
 		return NULL;
 	if (!reserve(plans, index))
 		return snap_error_no_memory();
-	err = hook->scout(hook->context, plans->options, capture, index, &plan, &found);
+	err = hook->probe(hook->context, plans->options, capture, index, &plan, &found);
 	if (err || !found || !snap_memory_plan_check(&plan))
 		return err;
 	planned = &plans->processes[index];

@@ -13,7 +13,7 @@
 
 struct snap_thread_plans {
 	const struct snap_options *options;
-	const struct snap_stop_hook *hook; /* NULL: no scout is asked */
+	const struct snap_stop_hook *hook; /* NULL: no probe is asked */
 	/* By index of the process in the capture. */
 	struct snap_planned_process *processes;
 	size_t count, capacity;

@@ -470,10 +470,10 @@ static struct stacksnap_error *fill_runtimes(const struct filling *filling,
 	struct stacksnap_error *err;
 	bool found = false;
 
-	if (!hook || !hook->scout || !filling->options->runtimes ||
+	if (!hook || !hook->probe || !filling->options->runtimes ||
 	    filling->process->arch != SNAP_OWN_ARCH || !find_runtimes(filling))
 		return NULL;
-	err = hook->scout(hook->context, filling->options, filling->capture, 0, &plan, &found);
+	err = hook->probe(hook->context, filling->options, filling->capture, 0, &plan, &found);
 	if (err || !found || !snap_memory_plan_check(&plan))
 		return err;
 	return execute_plan(filling, &plan);

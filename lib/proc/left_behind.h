@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Processes of this tool that earlier runs have given up: they were killed, and sleep in a call
- * until a file system answers that does not (base/workers.h, roles/opener/opener.h). Their names
+ * until a file system answers that does not (base/workers.h, roles/file_opener/file_opener.h). Their names
  * begin alike; what follows says who they are, or what they wait for. Whoever has our uid may make
  * a process that looks like one. Knows nothing of why they wait.
  */

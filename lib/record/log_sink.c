@@ -19,8 +19,8 @@ void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *o
 	sink->looks =
 		(struct snap_task_looks){ .options = options, .log = log, .unwinder = unwinder };
 	snap_hold_watch_init(&sink->holders, log);
-	snap_socket_looks_init(&sink->sockets, log);
-	snap_end_looks_init(&sink->ends, log);
+	snap_socket_queries_init(&sink->sockets, log);
+	snap_peer_queries_init(&sink->ends, log);
 }
 
 void snap_log_sink_deinit(struct snap_log_sink *sink)
@@ -36,8 +36,8 @@ void snap_log_sink_deinit(struct snap_log_sink *sink)
 	}
 	snap_plans_deinit(&sink->plans);
 	snap_hold_watch_deinit(&sink->holders);
-	snap_socket_looks_deinit(&sink->sockets);
-	snap_end_looks_deinit(&sink->ends);
+	snap_socket_queries_deinit(&sink->sockets);
+	snap_peer_queries_deinit(&sink->ends);
 	snap_error_destroy(sink->failure);
 	free(sink->threads);
 }
@@ -61,7 +61,7 @@ void snap_log_sink_renumber(struct snap_log_sink *sink)
 			thread->number = snap_log_moved_thread(log, thread->number);
 	}
 	snap_hold_watch_renumber(&sink->holders);
-	snap_end_looks_renumber(&sink->ends);
+	snap_peer_queries_renumber(&sink->ends);
 	snap_log_unwinder_reset(sink->unwinder);
 }
 
@@ -385,7 +385,7 @@ static struct stacksnap_error *stand_with(struct snap_log_sink *sink,
 	struct stacksnap_error *err =
 		snap_hold_watch_stand(&sink->holders, &process->held, before, after, words);
 
-	return err ? err : snap_end_looks_stand(&sink->ends, before, after);
+	return err ? err : snap_peer_queries_stand(&sink->ends, before, after);
 }
 
 /* It stands otherwise from this tick on. `words` are those of its object; NULL: none are there. */
@@ -524,9 +524,9 @@ static struct stacksnap_error *find_object(struct snap_log_sink *sink,
 		return NULL;
 	if (taken->words.piece_count)
 		*words_ret = &taken->words;
-	err = snap_socket_looks_note(&sink->sockets, &process->sockets, thread->process,
-				     process->space, taken->descriptors,
-				     taken->object.descriptor_count);
+	err = snap_socket_queries_note(&sink->sockets, &process->sockets, thread->process,
+				       process->space, taken->descriptors,
+				       taken->object.descriptor_count);
 	return err ? err
 		   : snap_log_find_object(sink->log, &taken->object, *words_ret, &change->object);
 }
@@ -582,12 +582,12 @@ struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
 	if (sink->options->explain == SNAP_EXPLAIN_NO)
 		return NULL;
 	err = snap_hold_watch_read(&sink->holders, sampler);
-	return err ? err : snap_end_looks_work(&sink->ends);
+	return err ? err : snap_peer_queries_work(&sink->ends);
 }
 
 struct stacksnap_error *snap_log_sink_look_at_sockets(struct snap_log_sink *sink, bool is_last)
 {
-	return snap_socket_looks_work(&sink->sockets, is_last);
+	return snap_socket_queries_work(&sink->sockets, is_last);
 }
 
 /* ---- tasks ---- */

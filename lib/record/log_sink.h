@@ -54,8 +54,8 @@ struct snap_log_sink {
 	struct snap_plans plans;
 	struct snap_task_looks looks;
 	struct snap_hold_watch holders;
-	struct snap_socket_looks sockets;
-	struct snap_end_looks ends;
+	struct snap_socket_queries sockets;
+	struct snap_peer_queries ends;
 	struct snap_taken_object taken; /* of the current sample */
 	struct snap_log_sink_process *processes;
 	struct snap_log_sink_thread *threads;

@@ -2,13 +2,13 @@
 /* The unwinder of a log: see log_unwinder.h. */
 #include "record/log_unwinder.h"
 
-#include "roles/opener/opener.h"
+#include "roles/file_opener/file_opener.h"
 
 #include <string.h>
 
 struct snap_log_unwinder {
 	const struct snap_log *log;
-	struct snap_opener *opener;
+	struct snap_file_opener *opener;
 	struct snap_broker broker;
 	struct snap_remote_unwinder *remote;
 };
@@ -24,12 +24,12 @@ struct stacksnap_error *snap_log_unwinder_create(const struct snap_options *opti
 	if (!unwinder)
 		return snap_error_no_memory();
 	unwinder->log = log;
-	err = snap_opener_create(NULL, &unwinder->opener);
+	err = snap_file_opener_create(NULL, &unwinder->opener);
 	if (err)
 		return err;
-	snap_opener_set_options(unwinder->opener, options, 0);
-	snap_opener_set_capture(unwinder->opener, log->capture);
-	unwinder->broker = snap_opener_broker(unwinder->opener);
+	snap_file_opener_set_options(unwinder->opener, options, 0);
+	snap_file_opener_set_capture(unwinder->opener, log->capture);
+	unwinder->broker = snap_file_opener_broker(unwinder->opener);
 	err = snap_remote_unwinder_create(options, &unwinder->broker, &unwinder->remote);
 	if (err)
 		return err;
@@ -42,7 +42,7 @@ void snap_log_unwinder_destroy(struct snap_log_unwinder *unwinder)
 	if (!unwinder)
 		return;
 	snap_remote_unwinder_destroy(unwinder->remote);
-	snap_opener_destroy(unwinder->opener);
+	snap_file_opener_destroy(unwinder->opener);
 	free(unwinder);
 }
 

@@ -5,7 +5,7 @@
 #include "analyze/runtime/runtimes.h"
 #include "base/clock.h"
 #include "record/log_unwinder.h"
-#include "roles/scout/scout.h"
+#include "roles/runtime_probe/probe.h"
 
 enum { SHARE = 10 /* of the time one part in so many at most */ };
 
@@ -13,7 +13,7 @@ static const int64_t FIRST_WAIT_NS = 50000000;      /* a younger process may lea
 static const int64_t LONGEST_WAIT_NS = 60000000000; /* between two times for one process */
 static const int64_t FIRST_LOOK_NS = 500000000;     /* for all processes that are there then */
 static const int64_t ADVANCE_NS = 1000000000;       /* beyond its share */
-static const int64_t IDLE_NS = 5000000000;          /* then the scout is ended */
+static const int64_t IDLE_NS = 5000000000;          /* then the probe is ended */
 
 void snap_plans_init(struct snap_plans *plans, const struct snap_options *options,
 		     const struct snap_log *log)
@@ -23,7 +23,7 @@ void snap_plans_init(struct snap_plans *plans, const struct snap_options *option
 
 void snap_plans_deinit(struct snap_plans *plans)
 {
-	snap_scout_destroy(snap_take_ptr(plans->scout));
+	snap_runtime_probe_destroy(snap_take_ptr(plans->probe));
 }
 
 /* ---- those that wait ---- */
@@ -96,12 +96,12 @@ static bool begin_asking(struct snap_plans *plans, struct snap_planned *planned)
 {
 	struct stacksnap_error *err = NULL;
 
-	if (!plans->scout && !plans->failed)
-		err = snap_scout_create(plans->options, snap_runtimes, true, &plans->scout);
+	if (!plans->probe && !plans->failed)
+		err = snap_runtime_probe_create(plans->options, snap_runtimes, true, &plans->probe);
 	plans->failed |= err != NULL;
 	snap_error_destroy(err);
 	if (plans->failed || planned->space == UINT32_MAX ||
-	    !snap_scout_begin(plans->scout, plans->log->capture, planned->space, true))
+	    !snap_runtime_probe_begin(plans->probe, plans->log->capture, planned->space, true))
 		return false;
 	plans->asked = planned;
 	plans->asked_for_tasks = false;
@@ -115,7 +115,7 @@ static void ask_for_tasks(struct snap_plans *plans, struct snap_planned *planned
 
 	if (!plans->options->task_millihertz || plans->options->cpu_only ||
 	    !(planned->process->runtimes & with_tasks) ||
-	    !snap_scout_begin(plans->scout, plans->log->capture, planned->space, false))
+	    !snap_runtime_probe_begin(plans->probe, plans->log->capture, planned->space, false))
 		return;
 	plans->asked = planned;
 	plans->asked_for_tasks = true;
@@ -149,7 +149,7 @@ static struct stacksnap_error *await_answer(struct snap_plans *plans, int64_t un
 		struct snap_memory_plan plan = { .step_count = 0 };
 		bool found;
 
-		err = snap_scout_go_on(plans->scout, until_ns, &plan, &found, &answered);
+		err = snap_runtime_probe_go_on(plans->probe, until_ns, &plan, &found, &answered);
 		if (err)
 			plans->asked = NULL;
 		else if (answered)
@@ -165,7 +165,7 @@ void snap_plans_pause(struct snap_plans *plans)
 
 	if (!planned)
 		return;
-	snap_scout_leave(plans->scout);
+	snap_runtime_probe_leave(plans->probe);
 	plans->asked = NULL;
 	append_waiting(plans, planned);
 }
@@ -211,7 +211,7 @@ struct stacksnap_error *snap_plans_work(struct snap_plans *plans, int64_t until_
 	plans->has_begun = true;
 	if (!plans->asked && !plans->first) {
 		if (plans->idle_ns && begin > plans->idle_ns) {
-			snap_scout_leave(plans->scout);
+			snap_runtime_probe_leave(plans->probe);
 			plans->idle_ns = 0;
 		}
 		return NULL;

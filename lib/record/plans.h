@@ -3,7 +3,7 @@
  * Plans of a recording: which memory of managed runtimes is copied with each sample of a thread,
  * and which with a look at the tasks of a process that wait.
  *
- * A scout (roles/scout/scout.h) is asked about processes that look as if they had a runtime, one
+ * A probe (roles/runtime_probe/probe.h) is asked about processes that look as if they had a runtime, one
  * after the other, between the ticks and for little of the time: a process that has just started
  * and may end soon is not asked about, and a child with its parent's mappings has its parent's
  * plan. Until there is an answer a process has no plan. Knows nothing of what plans say.
@@ -15,7 +15,7 @@
 #include "sample/sampler.h"
 #include "store/log/log.h"
 
-struct snap_scout;
+struct snap_runtime_probe;
 
 /* What is known of a process of the sampler's, a part of the sink's entry. */
 struct snap_planned {
@@ -33,10 +33,11 @@ struct snap_planned {
 struct snap_plans {
 	const struct snap_options *options;
 	const struct snap_log *log;
-	struct snap_scout *scout; /* made when it is first needed; NULL: it is not, or cannot be */
+	struct snap_runtime_probe
+		*probe; /* made when it is first needed; NULL: it is not, or cannot be */
 	bool failed;
 	struct snap_planned *first, *last; /* those that wait */
-	struct snap_planned *asked;        /* the scout is asked about it; NULL: none */
+	struct snap_planned *asked;        /* the probe is asked about it; NULL: none */
 	bool asked_for_tasks;              /* for the second of its plans */
 	int64_t begin_ns;                  /* when the first process came */
 	int64_t spent_ns, idle_ns;

@@ -4,7 +4,7 @@
  * that answers checks the request, finds the file and hands over a read-only descriptor of a
  * regular file.
  *
- *     parser --request--> broker --request--> opener (roles/opener/opener.h)
+ *     parser --request--> broker --request--> opener (roles/file_opener/file_opener.h)
  *       ^                        <---word----   |
  *       +------------------descriptor-----------+
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * How blocked threads are copied by the reader: located many at once, copied one by one, and once
- * more if they ran meanwhile. What a copy is good for is not known here (look.c).
+ * more if they ran meanwhile. What a copy is good for is not known here (tick.c).
  */
 #include "sample/internal.h"
 
@@ -449,13 +449,13 @@ static bool prepare_question(struct snap_sampler *sampler, struct snap_sampler_t
 {
 	const struct snap_observation seen = { .sight = SNAP_SIGHT_MOVED,
 					       .is_worker = snap_sampler_thread_is_worker(thread) };
-	const struct snap_look_rules rules = snap_sampler_rules(sampler);
+	const struct snap_tick_rules rules = snap_sampler_rules(sampler);
 	int fd;
 
 	thread->listed = 0;
 	if (snap_sampler_thread_gone(sampler, thread) ||
-	    snap_look_decide(snap_sampler_thread_state(sampler, thread), &seen, &rules) !=
-		    SNAP_LOOK_COPY)
+	    snap_tick_decide(snap_sampler_thread_state(sampler, thread), &seen, &rules) !=
+		    SNAP_TICK_COPY)
 		return false;
 	snap_sampler_process_check(sampler, thread);
 	fd = sampler->guards[thread->guard].guard_fd;
@@ -472,7 +472,7 @@ static bool prepare_question(struct snap_sampler *sampler, struct snap_sampler_t
 	return true;
 }
 
-struct stacksnap_error *snap_sampler_look_ahead(struct snap_sampler *sampler,
+struct stacksnap_error *snap_sampler_read_ahead(struct snap_sampler *sampler,
 						struct snap_sampler_thread *const *threads,
 						size_t count)
 {

@@ -204,7 +204,7 @@ struct snap_observation {
 	bool time_is_up;
 };
 
-struct snap_look_rules {
+struct snap_tick_rules {
 	bool cpu_only;   /* --mode cpu: copies of running threads alone are wanted */
 	bool no_guard;   /* no counters tell that a thread stood still */
 	bool only_tick;  /* --no-stop: what is not had in this tick is not had at all */
@@ -212,23 +212,23 @@ struct snap_look_rules {
 	bool never_stop; /* --watch: what a stop alone could tell is not wanted */
 };
 
-enum snap_look_action {
-	SNAP_LOOK_KEEP,       /* what the sink has is right */
-	SNAP_LOOK_TELL,       /* the sink gets its state alone */
-	SNAP_LOOK_COPY,       /* try to copy it as it is blocked */
-	SNAP_LOOK_SHOW,       /* the copy is shown */
-	SNAP_LOOK_SHOW_AS_IS, /* the copy does not suffice, but there will be no better one */
-	SNAP_LOOK_STOP,       /* stopped alone and copied */
-	SNAP_LOOK_RETRY,      /* looked at once more in this tick */
-	SNAP_LOOK_MISS,       /* the sink gets the miss */
-	SNAP_LOOK_SKIP,       /* the sink gets nothing, though what it has may be wrong */
-	SNAP_LOOK_LEAVE_OUT,  /* missed, as its process has been stopped for too long already */
-	SNAP_LOOK_END,        /* the sink gets its end */
+enum snap_tick_action {
+	SNAP_TICK_KEEP,       /* what the sink has is right */
+	SNAP_TICK_TELL,       /* the sink gets its state alone */
+	SNAP_TICK_COPY,       /* try to copy it as it is blocked */
+	SNAP_TICK_SHOW,       /* the copy is shown */
+	SNAP_TICK_SHOW_AS_IS, /* the copy does not suffice, but there will be no better one */
+	SNAP_TICK_STOP,       /* stopped alone and copied */
+	SNAP_TICK_RETRY,      /* looked at once more in this tick */
+	SNAP_TICK_MISS,       /* the sink gets the miss */
+	SNAP_TICK_SKIP,       /* the sink gets nothing, though what it has may be wrong */
+	SNAP_TICK_LEAVE_OUT,  /* missed, as its process has been stopped for too long already */
+	SNAP_TICK_END,        /* the sink gets its end */
 };
 
-enum snap_look_action snap_look_decide(enum snap_sampler_thread_state state,
+enum snap_tick_action snap_tick_decide(enum snap_sampler_thread_state state,
 				       const struct snap_observation *seen,
-				       const struct snap_look_rules *rules);
+				       const struct snap_tick_rules *rules);
 
 /* What lies beside the current copy. */
 struct snap_kept_beside {
@@ -310,7 +310,7 @@ struct snap_sampler {
 		ran_ns;      /* the last one; the last tick that saw a thread that had run */
 	int64_t troubled_ns; /* processes without threads were looked at */
 	struct snap_sampler_tick tick;
-	bool may_retry;         /* see struct snap_look_rules */
+	bool may_retry;         /* see struct snap_tick_rules */
 	int64_t fresh_until_ns; /* later nothing new is begun in this look */
 };
 
@@ -358,9 +358,9 @@ static inline bool snap_sampler_thread_is_worker(const struct snap_sampler_threa
 	return thread->flags & (SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER | SNAP_PF_KTHREAD);
 }
 
-static inline struct snap_look_rules snap_sampler_rules(const struct snap_sampler *sampler)
+static inline struct snap_tick_rules snap_sampler_rules(const struct snap_sampler *sampler)
 {
-	return (struct snap_look_rules){
+	return (struct snap_tick_rules){
 		.cpu_only = sampler->options->cpu_only,
 		.no_guard = sampler->guard_kind == SNAP_GUARD_NONE,
 		.only_tick = sampler->options->no_stop,
@@ -537,13 +537,13 @@ void snap_sampler_show_beside(const struct snap_sampler *sampler,
 			      struct snap_sampler_thread *thread);
 void snap_sampler_drop_beside(struct snap_sampler_thread *thread);
 /* Locates several of them at once; what fails is done for each by itself. */
-struct stacksnap_error *snap_sampler_look_ahead(struct snap_sampler *sampler,
+struct stacksnap_error *snap_sampler_read_ahead(struct snap_sampler *sampler,
 						struct snap_sampler_thread *const *threads,
 						size_t count) _must_check_;
 
-/* look.c: a thread that has moved. */
-struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,
-					  struct snap_sampler_thread *thread) _must_check_;
+/* tick.c: a thread that has moved. */
+struct stacksnap_error *snap_sampler_tick_thread(struct snap_sampler *sampler,
+						 struct snap_sampler_thread *thread) _must_check_;
 /* A copy as the sink gets it: its thread, and its state. */
 void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
 				  struct snap_thread *copy);

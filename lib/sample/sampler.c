@@ -281,19 +281,19 @@ static bool is_done(const struct snap_sampler_guard *guard, bool only_tick)
 /* Has it moved? Then it is one of `moved`, for which there is room. */
 static void look_for_move(struct snap_sampler *sampler, struct snap_sampler_guard *guard)
 {
-	const struct snap_look_rules rules = snap_sampler_rules(sampler);
+	const struct snap_tick_rules rules = snap_sampler_rules(sampler);
 	struct snap_observation seen = { 0 };
-	enum snap_look_action action;
+	enum snap_tick_action action;
 
 	if (is_done(guard, rules.only_tick))
 		return;
 	/* Nothing is known that could be kept. */
 	seen.sight = rules.only_tick ? SNAP_SIGHT_MOVED : compare_counters(sampler, guard);
 	seen.is_due = is_stop_due(sampler, guard->thread);
-	action = snap_look_decide((enum snap_sampler_thread_state)guard->state, &seen, &rules);
-	if (action == SNAP_LOOK_KEEP) {
+	action = snap_tick_decide((enum snap_sampler_thread_state)guard->state, &seen, &rules);
+	if (action == SNAP_TICK_KEEP) {
 		sampler->tick.kept++;
-	} else if (action == SNAP_LOOK_END) {
+	} else if (action == SNAP_TICK_END) {
 		guard->thread->process->list_due = true;
 		snap_sampler_thread_end(sampler, guard->thread);
 	} else {
@@ -398,7 +398,7 @@ static struct stacksnap_error *look_ahead(struct snap_sampler *sampler, size_t f
 	size_t count = sampler->moved_count - from;
 
 	count = count < left ? count : left;
-	return snap_sampler_look_ahead(sampler, sampler->moved + from,
+	return snap_sampler_read_ahead(sampler, sampler->moved + from,
 				       count < SNAP_READER_MOST ? count : SNAP_READER_MOST);
 }
 
@@ -426,7 +426,7 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 			return err;
 		if (snap_sampler_thread_gone(sampler, thread))
 			continue;
-		err = snap_sampler_look(sampler, thread);
+		err = snap_sampler_tick_thread(sampler, thread);
 		if (err)
 			return err;
 	}

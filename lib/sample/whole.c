@@ -72,7 +72,7 @@ static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 	struct snap_options options = *sampler->options;
 	struct looking looking = { memory, plan };
 	const struct snap_stop_again again = { .look = look_for_no_more,
-					       .scout = set_plan,
+					       .probe = set_plan,
 					       .context = &looking };
 	const struct snap_traced traced = {
 		.pid = process->facts.pid,

@@ -163,8 +163,8 @@ static struct stacksnap_error *answer_child(const struct snap_options *options,
 		help_child(options, memory, stop);
 	if (value < SNAP_TRACER_ASK || *done_ret)
 		return NULL;
-	if (value >= SNAP_TRACER_SCOUT)
-		err = again->scout(again->context, stop);
+	if (value >= SNAP_TRACER_PROBE)
+		err = again->probe(again->context, stop);
 	else
 		err = again->look(again->context, stop, &grown);
 	if (err)
@@ -265,7 +265,7 @@ struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 	if (err)
 		return err;
 	task.procfs = &procfs;
-	task.may_scout = again->scout != NULL;
+	task.may_probe = again->probe != NULL;
 	err = snap_scratch_create(SCRATCH_BYTES, &scratch);
 	if (!err)
 		err = snap_shared_scratch_create(LIST_BYTES, &lists);

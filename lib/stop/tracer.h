@@ -38,7 +38,7 @@ struct snap_stop_hook {
 	 * process that may have a runtime, and whose mappings are known. *found_ret: there is a
 	 * plan.
 	 */
-	struct stacksnap_error *(*scout)(void *context, const struct snap_options *options,
+	struct stacksnap_error *(*probe)(void *context, const struct snap_options *options,
 					 struct snap_capture *capture, size_t process,
 					 struct snap_memory_plan *plan, bool *found_ret);
 	void *context;
@@ -132,7 +132,7 @@ struct snap_stop_again {
 	 * Before the first SEIZE, if there are processes with `runtimes`: sets their plans. NULL:
 	 * no plans are made.
 	 */
-	struct stacksnap_error *(*scout)(void *context, struct snap_stop *stop);
+	struct stacksnap_error *(*probe)(void *context, struct snap_stop *stop);
 	void *context;
 };
 

@@ -55,7 +55,7 @@ static bool is_behind(const struct snap_view *view, const struct snap_view_threa
 
 /* False without memory. */
 static bool find_queue(const struct snap_conditions *conditions,
-		       const struct snap_glance_index *index, const struct snap_blocker *blocker,
+		       const struct snap_sweep_index *index, const struct snap_blocker *blocker,
 		       struct queue *queue)
 {
 	const struct snap_view *view = conditions->view;
@@ -70,7 +70,7 @@ static bool find_queue(const struct snap_conditions *conditions,
 		if (!queue->held && is_held_by(seen->member->wait, blocker))
 			queue->held = seen->member->wait;
 		age = snap_conditions_age(
-			conditions, snap_glance_find(index, seen->node->pid, seen->member->tid),
+			conditions, snap_sweep_find(index, seen->node->pid, seen->member->tid),
 			seen->member);
 		if (age >= 0)
 			queue->ages[queue->standing++] = age;
@@ -92,22 +92,22 @@ static int64_t blocked_for(struct queue *queue, size_t least)
 }
 
 /* A thread that never returns does not run either. */
-static bool has_run(const struct snap_conditions *conditions, const struct snap_glance_index *index,
+static bool has_run(const struct snap_conditions *conditions, const struct snap_sweep_index *index,
 		    const struct snap_blocker *blocker)
 {
 	const struct snap_view *view = conditions->view;
-	const struct snap_glance_thread *thread;
+	const struct snap_sweep_thread *thread;
 	const struct snap_view_thread *seen;
 
 	if (blocker->lack != SNAP_OWNER_KNOWN)
 		return false;
 	seen = snap_view_find(view, blocker->pid, blocker->tid);
-	thread = snap_glance_find(index, blocker->pid, blocker->tid);
+	thread = snap_sweep_find(index, blocker->pid, blocker->tid);
 	return !seen || !thread || thread->shown->ran_ns > snap_view_left_ns(view, seen->member);
 }
 
 struct stacksnap_error *snap_conditions_check_blockers(const struct snap_conditions *conditions,
-						       const struct snap_glance_index *index)
+						       const struct snap_sweep_index *index)
 {
 	const struct snap_watch_rule *rule = &conditions->alarms->rules->of[SNAP_ALERT_BLOCKED];
 	const struct snap_view *view = conditions->view;
@@ -149,7 +149,7 @@ struct stacksnap_error *snap_conditions_check_blockers(const struct snap_conditi
 				   .stack = seen ? seen->stack : NULL,
 				   .snapshot = view->snapshot },
 		};
-		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+		err = snap_alarms_see(conditions->alarms, &sighting, conditions->sweep->now_ns);
 	}
 	return err;
 }

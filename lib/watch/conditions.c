@@ -22,16 +22,16 @@ static uint64_t hash_of(pid_t pid, pid_t tid)
 	return snap_hash_add((uint64_t)pid, (uint64_t)tid);
 }
 
-static void glance_index_deinit(struct snap_glance_index *index)
+static void sweep_index_deinit(struct snap_sweep_index *index)
 {
 	snap_hash_table_deinit(&index->table);
 }
 
-static bool glance_index_init(struct snap_glance_index *index, const struct snap_glance *glance)
+static bool sweep_index_init(struct snap_sweep_index *index, const struct snap_sweep *sweep)
 {
-	index->glance = glance;
-	for (size_t i = 0; i < glance->thread_count; i++) {
-		const struct snap_glance_thread *thread = &glance->threads[i];
+	index->sweep = sweep;
+	for (size_t i = 0; i < sweep->thread_count; i++) {
+		const struct snap_sweep_thread *thread = &sweep->threads[i];
 
 		if (thread->shown && thread->process &&
 		    !snap_hash_table_add(&index->table,
@@ -41,13 +41,13 @@ static bool glance_index_init(struct snap_glance_index *index, const struct snap
 	return true;
 }
 
-const struct snap_glance_thread *snap_glance_find(const struct snap_glance_index *index, pid_t pid,
-						  pid_t tid)
+const struct snap_sweep_thread *snap_sweep_find(const struct snap_sweep_index *index, pid_t pid,
+						pid_t tid)
 {
 	struct snap_probe probe = snap_hash_table_probe(&index->table, hash_of(pid, tid));
 
 	while (snap_probe_next(&probe)) {
-		const struct snap_glance_thread *thread = &index->glance->threads[probe.number];
+		const struct snap_sweep_thread *thread = &index->sweep->threads[probe.number];
 
 		if (thread->process->pid == pid && thread->shown->tid == tid)
 			return thread;
@@ -61,16 +61,16 @@ bool snap_conditions_looks_again(const struct snap_wait *wait)
 }
 
 int64_t snap_conditions_age(const struct snap_conditions *conditions,
-			    const struct snap_glance_thread *thread,
+			    const struct snap_sweep_thread *thread,
 			    const struct snap_member *member)
 {
 	const struct snap_view *view = conditions->view;
 	const struct snap_wait *wait = member->wait;
-	int64_t now = conditions->glance->now_ns, since, by_wait, age;
+	int64_t now = conditions->sweep->now_ns, since, by_wait, age;
 
 	if (!thread || !wait ||
-	    !snap_glance_stands(thread, view->taken_ns, snap_view_left_ns(view, member),
-				snap_conditions_looks_again(wait)))
+	    !snap_sweep_is_still(thread, view->taken_ns, snap_view_left_ns(view, member),
+				 snap_conditions_looks_again(wait)))
 		return -1;
 	since = thread->blocked_ns ? thread->blocked_ns : thread->shown->ran_ns;
 	/* Each run is progress, even one that ends where it began, unless the thread only polls. */
@@ -94,7 +94,7 @@ const struct snap_node *snap_conditions_node(const struct snap_view *view, pid_t
 
 /* Whether none of them has gone on since the view. */
 static bool deadlock_stands(const struct snap_conditions *conditions,
-			    const struct snap_glance_index *index,
+			    const struct snap_sweep_index *index,
 			    const struct snap_deadlock *deadlock)
 {
 	for (size_t i = 0; i < deadlock->thread_count; i++) {
@@ -103,7 +103,7 @@ static bool deadlock_stands(const struct snap_conditions *conditions,
 			snap_view_find(conditions->view, link->pid, link->tid);
 
 		if (!seen ||
-		    snap_conditions_age(conditions, snap_glance_find(index, link->pid, link->tid),
+		    snap_conditions_age(conditions, snap_sweep_find(index, link->pid, link->tid),
 					seen->member) < 0)
 			return false;
 	}
@@ -111,7 +111,7 @@ static bool deadlock_stands(const struct snap_conditions *conditions,
 }
 
 static struct stacksnap_error *check_deadlocks(const struct snap_conditions *conditions,
-					       const struct snap_glance_index *index)
+					       const struct snap_sweep_index *index)
 {
 	const struct snap_waits *waits = &conditions->view->snapshot->waits;
 	struct stacksnap_error *err = NULL;
@@ -147,7 +147,7 @@ static struct stacksnap_error *check_deadlocks(const struct snap_conditions *con
 				   .deadlock = deadlock,
 				   .snapshot = conditions->view->snapshot },
 		};
-		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+		err = snap_alarms_see(conditions->alarms, &sighting, conditions->sweep->now_ns);
 	}
 	return err;
 }
@@ -240,7 +240,7 @@ static bool is_idle_stack(const struct snap_conditions *conditions, const struct
 }
 
 static struct stacksnap_error *list_stuck(const struct snap_conditions *conditions,
-					  const struct snap_glance_index *index,
+					  const struct snap_sweep_index *index,
 					  struct stuck_list *list)
 {
 	int64_t least = conditions->alarms->rules->of[SNAP_ALERT_STUCK].for_ns;
@@ -255,7 +255,7 @@ static struct stacksnap_error *list_stuck(const struct snap_conditions *conditio
 		if (!wait || !can_be_stuck(wait))
 			continue;
 		age = snap_conditions_age(
-			conditions, snap_glance_find(index, seen->node->pid, seen->member->tid),
+			conditions, snap_sweep_find(index, seen->node->pid, seen->member->tid),
 			seen->member);
 		if (age < least || is_idle_stack(conditions, seen->stack))
 			continue;
@@ -271,7 +271,7 @@ static struct stacksnap_error *list_stuck(const struct snap_conditions *conditio
 }
 
 static struct stacksnap_error *check_stuck(const struct snap_conditions *conditions,
-					   const struct snap_glance_index *index)
+					   const struct snap_sweep_index *index)
 {
 	_cleanup_(stuck_list_deinit) struct stuck_list list = { .list = NULL };
 	struct stacksnap_error *err = list_stuck(conditions, index, &list);
@@ -294,7 +294,7 @@ static struct stacksnap_error *check_stuck(const struct snap_conditions *conditi
 				   .snapshot = conditions->view->snapshot },
 		};
 
-		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+		err = snap_alarms_see(conditions->alarms, &sighting, conditions->sweep->now_ns);
 	}
 	return err;
 }
@@ -311,21 +311,21 @@ static bool has_silent_peer(const struct snap_wait *wait)
 
 /* How long no answer has come: for a connect as long as the call lasts, for a queue it is unknown. */
 static int64_t silent_ns(const struct snap_conditions *conditions,
-			 const struct snap_glance_index *index, const struct snap_view_thread *seen)
+			 const struct snap_sweep_index *index, const struct snap_view_thread *seen)
 {
 	int64_t age;
 
 	if (!is_connecting(seen->member->wait))
 		return 0;
 	age = snap_conditions_age(conditions,
-				  snap_glance_find(index, seen->node->pid, seen->member->tid),
+				  snap_sweep_find(index, seen->node->pid, seen->member->tid),
 				  seen->member);
 	return age > 0 ? age : 0;
 }
 
 /* A queue that has changed is another thing: its key has the number of bytes. */
 static struct stacksnap_error *check_peers(const struct snap_conditions *conditions,
-					   const struct snap_glance_index *index)
+					   const struct snap_sweep_index *index)
 {
 	const struct snap_view *view = conditions->view;
 	struct stacksnap_error *err = NULL;
@@ -352,15 +352,15 @@ static struct stacksnap_error *check_peers(const struct snap_conditions *conditi
 				   .stack = seen->stack,
 				   .snapshot = view->snapshot },
 		};
-		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+		err = snap_alarms_see(conditions->alarms, &sighting, conditions->sweep->now_ns);
 	}
 	return err;
 }
 
-/* ---- by the glance ---- */
+/* ---- by the sweep ---- */
 
 static const struct snap_view_thread *view_of(const struct snap_conditions *conditions,
-					      const struct snap_glance_thread *thread)
+					      const struct snap_sweep_thread *thread)
 {
 	if (!conditions->view->snapshot)
 		return NULL;
@@ -369,11 +369,11 @@ static const struct snap_view_thread *view_of(const struct snap_conditions *cond
 
 static struct stacksnap_error *check_disk(const struct snap_conditions *conditions)
 {
-	const struct snap_glance *glance = conditions->glance;
+	const struct snap_sweep *sweep = conditions->sweep;
 	struct stacksnap_error *err = NULL;
 
-	for (size_t i = 0; i < glance->thread_count && !err; i++) {
-		const struct snap_glance_thread *thread = &glance->threads[i];
+	for (size_t i = 0; i < sweep->thread_count && !err; i++) {
+		const struct snap_sweep_thread *thread = &sweep->threads[i];
 		const struct snap_view_thread *seen;
 		struct snap_sighting sighting;
 
@@ -382,7 +382,7 @@ static struct stacksnap_error *check_disk(const struct snap_conditions *conditio
 		seen = view_of(conditions, thread);
 		sighting = (struct snap_sighting){
 			.key = hash_of(thread->process->pid, thread->shown->tid),
-			.holds_ns = glance->now_ns - thread->shown->ran_ns,
+			.holds_ns = sweep->now_ns - thread->shown->ran_ns,
 			.sightings = 1,
 			.alert = { .kind = SNAP_ALERT_DISK,
 				   .pid = thread->process->pid,
@@ -394,7 +394,7 @@ static struct stacksnap_error *check_disk(const struct snap_conditions *conditio
 				   .stack = seen ? seen->stack : NULL,
 				   .snapshot = conditions->view->snapshot },
 		};
-		err = snap_alarms_see(conditions->alarms, &sighting, glance->now_ns);
+		err = snap_alarms_see(conditions->alarms, &sighting, sweep->now_ns);
 	}
 	return err;
 }
@@ -414,11 +414,11 @@ static uint64_t hash_top(const struct snap_stack *stack)
 
 static struct stacksnap_error *check_spinning(const struct snap_conditions *conditions)
 {
-	const struct snap_glance *glance = conditions->glance;
+	const struct snap_sweep *sweep = conditions->sweep;
 	struct stacksnap_error *err = NULL;
 
-	for (size_t i = 0; i < glance->thread_count && !err; i++) {
-		const struct snap_glance_thread *thread = &glance->threads[i];
+	for (size_t i = 0; i < sweep->thread_count && !err; i++) {
+		const struct snap_sweep_thread *thread = &sweep->threads[i];
 		const struct snap_view_thread *seen;
 		struct snap_sighting sighting;
 
@@ -432,7 +432,7 @@ static struct stacksnap_error *check_spinning(const struct snap_conditions *cond
 		sighting = (struct snap_sighting){
 			.key = snap_hash_add(hash_of(thread->process->pid, thread->shown->tid),
 					     hash_top(seen->stack)),
-			.holds_ns = glance->now_ns - thread->busy_ns,
+			.holds_ns = sweep->now_ns - thread->busy_ns,
 			.sightings = SPINNING_LOOKS,
 			.evidence = conditions->view->number,
 			.alert = { .kind = SNAP_ALERT_SPINNING,
@@ -445,7 +445,7 @@ static struct stacksnap_error *check_spinning(const struct snap_conditions *cond
 				   .stack = seen->stack,
 				   .snapshot = conditions->view->snapshot },
 		};
-		err = snap_alarms_see(conditions->alarms, &sighting, glance->now_ns);
+		err = snap_alarms_see(conditions->alarms, &sighting, sweep->now_ns);
 	}
 	return err;
 }
@@ -469,7 +469,7 @@ static struct stacksnap_error *see_pool(const struct snap_conditions *conditions
 			   .snapshot = conditions->view->snapshot },
 	};
 
-	return snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+	return snap_alarms_see(conditions->alarms, &sighting, conditions->sweep->now_ns);
 }
 
 static struct stacksnap_error *check_pools(const struct snap_conditions *conditions)
@@ -485,7 +485,7 @@ static struct stacksnap_error *check_pools(const struct snap_conditions *conditi
 			continue;
 		if (pool->away_ns)
 			err = see_pool(conditions, pool, SNAP_ALERT_POOL,
-				       conditions->glance->now_ns - pool->away_ns);
+				       conditions->sweep->now_ns - pool->away_ns);
 		if (!err && snap_thread_pool_grows(pool, percent))
 			err = see_pool(conditions, pool, SNAP_ALERT_GROWTH, 0);
 	}
@@ -494,10 +494,10 @@ static struct stacksnap_error *check_pools(const struct snap_conditions *conditi
 
 struct stacksnap_error *snap_conditions_check(const struct snap_conditions *conditions)
 {
-	_cleanup_(glance_index_deinit) struct snap_glance_index index = { .glance = NULL };
+	_cleanup_(sweep_index_deinit) struct snap_sweep_index index = { .sweep = NULL };
 	struct stacksnap_error *err = NULL;
 
-	if (!glance_index_init(&index, conditions->glance))
+	if (!sweep_index_init(&index, conditions->sweep))
 		return snap_error_no_memory();
 	if (conditions->view->snapshot) {
 		err = check_deadlocks(conditions, &index);
@@ -519,28 +519,28 @@ struct stacksnap_error *snap_conditions_check(const struct snap_conditions *cond
 
 /* It came to where it waits after the last snapshot, and has not moved since the last look. */
 static bool is_new_wait(const struct snap_conditions *conditions,
-			const struct snap_glance_thread *thread)
+			const struct snap_sweep_thread *thread)
 {
-	const struct snap_glance *glance = conditions->glance;
+	const struct snap_sweep *sweep = conditions->sweep;
 
 	return thread->is_blocked && thread->blocked_ns > conditions->view->taken_ns &&
-	       thread->blocked_ns < glance->now_ns && thread->shown->ran_ns < glance->now_ns &&
-	       glance->last_ns;
+	       thread->blocked_ns < sweep->now_ns && thread->shown->ran_ns < sweep->now_ns &&
+	       sweep->last_ns;
 }
 
 static bool is_busy_unseen(const struct snap_conditions *conditions,
-			   const struct snap_glance_thread *thread)
+			   const struct snap_sweep_thread *thread)
 {
 	const struct snap_watch_rule *rule = &conditions->alarms->rules->of[SNAP_ALERT_SPINNING];
 
 	return rule->on && thread->busy_ns &&
-	       conditions->glance->now_ns - thread->busy_ns >= rule->for_ns / 2 &&
+	       conditions->sweep->now_ns - thread->busy_ns >= rule->for_ns / 2 &&
 	       conditions->view->taken_ns < thread->busy_ns;
 }
 
 bool snap_conditions_need_view(const struct snap_conditions *conditions)
 {
-	const struct snap_glance *glance = conditions->glance;
+	const struct snap_sweep *sweep = conditions->sweep;
 
 	/* One that is asked for an answer has no later look in which it would see what it missed. */
 	if (!conditions->view->snapshot || conditions->options->watch_once ||
@@ -548,8 +548,8 @@ bool snap_conditions_need_view(const struct snap_conditions *conditions)
 	    snap_alarms_hold(conditions->alarms, SNAP_ALERT_BLOCKED) ||
 	    snap_alarms_hold(conditions->alarms, SNAP_ALERT_PEER))
 		return true;
-	for (size_t i = 0; i < glance->thread_count; i++) {
-		const struct snap_glance_thread *thread = &glance->threads[i];
+	for (size_t i = 0; i < sweep->thread_count; i++) {
+		const struct snap_sweep_thread *thread = &sweep->threads[i];
 
 		if (thread->shown && thread->process &&
 		    (is_new_wait(conditions, thread) || is_busy_unseen(conditions, thread)))

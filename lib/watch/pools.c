@@ -64,10 +64,10 @@ static struct stacksnap_error *forget_pools(struct snap_pools *pools)
 
 /* NULL in *ret: there are too many. */
 static struct stacksnap_error *find_pool(struct snap_pools *pools,
-					 const struct snap_glance_thread *thread,
+					 const struct snap_sweep_thread *thread,
 					 struct snap_thread_pool **ret)
 {
-	const struct snap_glance_process *process = thread->process;
+	const struct snap_sweep_process *process = thread->process;
 	char pattern[SNAP_MAX_COMM];
 	struct snap_probe probe;
 	uint64_t hash;
@@ -97,13 +97,13 @@ static struct stacksnap_error *find_pool(struct snap_pools *pools,
 	return NULL;
 }
 
-static bool is_same_place(const struct snap_glance_place *a, const struct snap_glance_place *b)
+static bool is_same_place(const struct snap_sweep_place *a, const struct snap_sweep_place *b)
 {
 	return a->number == b->number && a->pc == b->pc && a->object == b->object;
 }
 
 /* The place where they were seen most often; NULL: none often enough. */
-static const struct snap_glance_place *usual_place(const struct snap_thread_pool *pool)
+static const struct snap_sweep_place *usual_place(const struct snap_thread_pool *pool)
 {
 	size_t best = 0;
 
@@ -114,7 +114,7 @@ static const struct snap_glance_place *usual_place(const struct snap_thread_pool
 }
 
 /* A new place takes that of the least usual one, once that was outlived by it. */
-static void note_place(struct snap_thread_pool *pool, const struct snap_glance_place *place)
+static void note_place(struct snap_thread_pool *pool, const struct snap_sweep_place *place)
 {
 	size_t least = 0;
 
@@ -148,9 +148,9 @@ static void add_number(struct snap_thread_pool *pool)
 }
 
 static void add_thread(struct snap_pools *pools, struct snap_thread_pool *pool,
-		       const struct snap_glance_thread *thread)
+		       const struct snap_sweep_thread *thread)
 {
-	const struct snap_glance_place *usual = usual_place(pool);
+	const struct snap_sweep_place *usual = usual_place(pool);
 
 	if (pool->round != pools->round) {
 		pool->round = pools->round;
@@ -167,7 +167,7 @@ static void add_thread(struct snap_pools *pools, struct snap_thread_pool *pool,
 		note_place(pool, &thread->place);
 }
 
-static void finish_look(struct snap_pools *pools, const struct snap_glance *glance)
+static void finish_look(struct snap_pools *pools, const struct snap_sweep *sweep)
 {
 	for (size_t i = 0; i < pools->count; i++) {
 		struct snap_thread_pool *pool = &pools->pools[i];
@@ -178,18 +178,18 @@ static void finish_look(struct snap_pools *pools, const struct snap_glance *glan
 		if (pool->waiting || pool->threads < LEAST_THREADS || !usual_place(pool))
 			pool->away_ns = 0;
 		else if (!pool->away_ns)
-			pool->away_ns = glance->now_ns;
+			pool->away_ns = sweep->now_ns;
 	}
 }
 
-struct stacksnap_error *snap_pools_look(struct snap_pools *pools, const struct snap_glance *glance)
+struct stacksnap_error *snap_pools_look(struct snap_pools *pools, const struct snap_sweep *sweep)
 {
 	struct stacksnap_error *err;
 
 	pools->round++;
 	err = forget_pools(pools);
-	for (size_t i = 0; i < glance->thread_count && !err; i++) {
-		const struct snap_glance_thread *thread = &glance->threads[i];
+	for (size_t i = 0; i < sweep->thread_count && !err; i++) {
+		const struct snap_sweep_thread *thread = &sweep->threads[i];
 		struct snap_thread_pool *pool;
 
 		if (!thread->shown || !thread->process)
@@ -199,7 +199,7 @@ struct stacksnap_error *snap_pools_look(struct snap_pools *pools, const struct s
 			add_thread(pools, pool, thread);
 	}
 	if (!err)
-		finish_look(pools, glance);
+		finish_look(pools, sweep);
 	return err;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Pools: threads of a process whose names differ in numbers only, look after look: where they wait
- * for work, and how many they are. Goes by what a glance tells; knows no stacks.
+ * for work, and how many they are. Goes by what a sweep tells; knows no stacks.
  */
 #ifndef SNAP_WATCH_POOLS_H
 #define SNAP_WATCH_POOLS_H
 
 #include "base/table.h"
-#include "watch/glance.h"
+#include "watch/sweep.h"
 
 enum {
 	SNAP_THREAD_POOL_PLACES = 8,
@@ -18,11 +18,11 @@ enum {
 struct snap_thread_pool {
 	pid_t pid;
 	uint64_t start_ticks;
-	const struct snap_glance_process *process;
+	const struct snap_sweep_process *process;
 	char pattern[SNAP_MAX_COMM]; /* "worker-*" */
 	/* Where its threads were seen blocked, and how often. */
 	struct {
-		struct snap_glance_place place;
+		struct snap_sweep_place place;
 		uint64_t seen;
 	} places[SNAP_THREAD_POOL_PLACES];
 	uint64_t round;  /* of the last look that had it */
@@ -43,9 +43,9 @@ struct snap_pools {
 };
 
 void snap_pools_deinit(struct snap_pools *pools);
-/* What a glance has just seen. NO_MEMORY. */
+/* What a sweep has just seen. NO_MEMORY. */
 struct stacksnap_error *snap_pools_look(struct snap_pools *pools,
-					const struct snap_glance *glance) _must_check_;
+					const struct snap_sweep *sweep) _must_check_;
 /* Whether there were more of them in each look than in the one before, `percent` more in all. */
 bool snap_thread_pool_grows(const struct snap_thread_pool *pool, unsigned percent);
 

@@ -31,7 +31,7 @@ struct stacksnap_error *snap_view_set(struct snap_view *view, struct snap_snapsh
 				      int64_t taken_ns) _must_check_;
 /*
  * Until when a thread may have run without having gone on since the snapshot: a thread that was
- * stopped for it ran when it was released, which the next poll sees.
+ * stopped for it ran when it was released, which the next sweep sees.
  */
 int64_t snap_view_left_ns(const struct snap_view *view, const struct snap_member *member);
 /* A thread of it; NULL: it has none with these numbers. */

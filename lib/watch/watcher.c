@@ -22,7 +22,7 @@ struct snap_watcher {
 	const struct snap_options *options;
 	struct snap_options view_options;
 	struct snap_watcher_calls calls;
-	struct snap_glance glance;
+	struct snap_sweep sweep;
 	struct snap_pools pools;
 	struct snap_view view;
 	struct snap_alarms alarms;
@@ -48,10 +48,10 @@ struct stacksnap_error *snap_watcher_create(const struct snap_options *options,
 	watcher->alarms = (struct snap_alarms){ .rules = &options->watch_rules,
 						.tell = calls->tell,
 						.context = calls->context };
-	err = snap_glance_init(&watcher->glance, options,
-			       options->watch_rules.of[SNAP_ALERT_SPINNING].least);
+	err = snap_sweep_init(&watcher->sweep, options,
+			      options->watch_rules.of[SNAP_ALERT_SPINNING].least);
 	if (!err)
-		err = snap_check_targets(watcher->glance.sampler);
+		err = snap_check_targets(watcher->sweep.sampler);
 	if (err) {
 		snap_watcher_destroy(watcher);
 		return err;
@@ -67,7 +67,7 @@ void snap_watcher_destroy(struct snap_watcher *watcher)
 	snap_alarms_deinit(&watcher->alarms);
 	snap_view_deinit(&watcher->view);
 	snap_pools_deinit(&watcher->pools);
-	snap_glance_deinit(&watcher->glance);
+	snap_sweep_deinit(&watcher->sweep);
 	free(watcher);
 }
 
@@ -106,7 +106,7 @@ static struct stacksnap_error *check(struct snap_watcher *watcher,
 	snap_alarms_begin(&watcher->alarms);
 	err = snap_conditions_check(conditions);
 	if (!err)
-		snap_alarms_end(&watcher->alarms, watcher->glance.now_ns);
+		snap_alarms_end(&watcher->alarms, watcher->sweep.now_ns);
 	return err;
 }
 
@@ -115,24 +115,24 @@ static bool may_take_view(const struct snap_watcher *watcher)
 	/* The caller waits for the answer, and each of these allows one more at most. */
 	return watcher->options->watch_once || !watcher->view.snapshot ||
 	       snap_alarms_lack_evidence(&watcher->alarms) ||
-	       watcher->glance.now_ns >= watcher->next_view_ns;
+	       watcher->sweep.now_ns >= watcher->next_view_ns;
 }
 
 static struct stacksnap_error *look(struct snap_watcher *watcher)
 {
 	const struct snap_conditions conditions = {
 		.options = watcher->options,
-		.glance = &watcher->glance,
+		.sweep = &watcher->sweep,
 		.pools = &watcher->pools,
 		.view = &watcher->view,
 		.alarms = &watcher->alarms,
 	};
-	struct stacksnap_error *err = snap_glance_look(&watcher->glance);
+	struct stacksnap_error *err = snap_sweep_run(&watcher->sweep);
 
 	if (!err && watcher->view.snapshot && !watcher->view.settled_ns)
-		watcher->view.settled_ns = watcher->glance.now_ns;
+		watcher->view.settled_ns = watcher->sweep.now_ns;
 	if (!err)
-		err = snap_pools_look(&watcher->pools, &watcher->glance);
+		err = snap_pools_look(&watcher->pools, &watcher->sweep);
 	if (!err && snap_conditions_need_view(&conditions) && may_take_view(watcher))
 		err = take_view(watcher);
 	return err ? err : check(watcher, &conditions);
@@ -167,9 +167,9 @@ struct stacksnap_error *snap_watcher_run(struct snap_watcher *watcher, size_t *r
 	unsigned looks = 0;
 	struct stacksnap_error *err = NULL;
 
-	while (!err && !is_told_to_end(watcher) && !watcher->glance.no_targets) {
+	while (!err && !is_told_to_end(watcher) && !watcher->sweep.no_targets) {
 		err = look(watcher);
-		if (!err && watcher->glance.refused && !watcher->glance.no_targets)
+		if (!err && watcher->sweep.refused && !watcher->sweep.no_targets)
 			err = snap_error_format(SNAP_ERROR_PERMISSION,
 						"none of the targets may be read any more");
 		if (options->watch_once && is_answered(watcher, ++looks))

@@ -2,7 +2,7 @@
 /*
  * Watcher: looks at the targets again and again, and tells what is wrong with them.
  *
- * A poll stops no thread and costs one read per thread (glance.h). Only where that shows something
+ * A sweep stops no thread and costs one read per thread (sweep.h). Only where that shows something
  * new is a snapshot taken, without a stop, by the caller's function, and not before a hundred times
  * what the last one cost have passed; so a watch can be left on. Knows nothing of how a snapshot is
  * made nor of how an alert is printed.

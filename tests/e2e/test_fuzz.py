@@ -16,7 +16,7 @@ FUZZ = os.path.join(SOURCE, "build-fuzz")
 # About two seconds each.
 RUNS = {"capture": 1200, "cgroup": 60000, "core": 1500, "demangle": 30000, "diff": 200, "dwarf": 800, "escape": 60000, "frames": 1000,
         "json": 2500, "merge": 150, "options": 40000, "perfmap": 20000, "plan": 800, "procfs": 60000, "recording": 1200,
-        "runtime": 300, "scout": 300, "snapshot": 200, "symbols": 800, "writers": 1500}
+        "runtime": 300, "runtime_probe": 300, "snapshot": 200, "symbols": 800, "writers": 1500}
 OTHER_RUNS = 1000
 
 

@@ -373,7 +373,7 @@ class Sharing(Case):
                   self.victim("threads", "spin:1:worker:1", running=1).pid)
 
     def test_of_a_managed_program(self):
-        """The scout before the stop, which answers over its channel and shares nothing, and in a recording those
+        """The probe before the stop, which answers over its channel and shares nothing, and in a recording those
         that unwind and look at tasks."""
         need("python3")
         python = self.program(["/usr/bin/python3", "-c", "import os, threading, time\n"

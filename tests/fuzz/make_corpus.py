@@ -489,7 +489,7 @@ def of_runtimes(corpus):
         for number, count in enumerate((0, 1, 2, 4, 8, 16, 32)):
             data = bytes([image, number]) + chance.randbytes(18 * count)
             corpus.put("runtime", f"{image}-{number}", data)
-            corpus.put("scout", f"{image}-{number}", data)
+            corpus.put("runtime_probe", f"{image}-{number}", data)
 
 
 # ---- cores ----

@@ -84,7 +84,7 @@ struct live_report {
 	const struct snap_memory_plan *plan;
 	const struct live_image *image; /* NULL: the memory itself was read */
 	const struct snap_runtime_result *result;
-	int64_t scout_ns, stop_ns, read_ns;
+	int64_t probe_ns, stop_ns, read_ns;
 };
 
 /*

@@ -204,7 +204,7 @@ void live_print(FILE *file, const struct live *live, const struct live_report *r
 	json_object_set_new(made, "runtime", text(report->runtime));
 	json_object_set_new(made, "pid", json_integer(live->process.pid));
 	json_object_set_new(made, "found", json_boolean(report->found));
-	json_object_set_new(made, "scout_ns", json_integer(report->scout_ns));
+	json_object_set_new(made, "probe_ns", json_integer(report->probe_ns));
 	json_object_set_new(made, "stop_ns", json_integer(report->stop_ns));
 	json_object_set_new(made, "read_ns", json_integer(report->read_ns));
 	json_object_set_new(made, "steps", steps_of(report));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * live_reader [--image [--mutate=N] [--records=N] [--save=NAME]] [--raw-names] RUNTIME PID: what the reader of a runtime makes of a live
- * process, as one JSON document. It scouts while the process runs, and reads while all its threads
+ * process, as one JSON document. It probes while the process runs, and reads while all its threads
  * stand still; with --image the plan is executed then, and what it has copied is all that is read,
  * and with --mutate=N then N times more, each time with some of its bytes changed. --records=N: the
  * plan copies no more than so many. --save=NAME: NAME.image.xz and NAME.truth, see recorded.h.
@@ -20,7 +20,7 @@
 #pragma weak snap_runtime_php
 
 /* For a look at the harness itself: stops, and finds nothing. */
-static struct stacksnap_error *scout_none(const struct snap_runtime_process *process,
+static struct stacksnap_error *probe_none(const struct snap_runtime_process *process,
 					  struct snap_memory_plan *plan, bool *found_ret)
 {
 	(void)process;
@@ -38,7 +38,7 @@ static struct stacksnap_error *read_none(const struct snap_runtime_process *proc
 }
 
 static const struct snap_runtime no_runtime = { .name = "none",
-						.scout = scout_none,
+						.probe = probe_none,
 						.read = read_none };
 
 static const struct snap_runtime *const runtimes[] = { &no_runtime, &snap_runtime_go,
@@ -182,10 +182,10 @@ int main(int argc, char **argv)
 	}
 	bed_open(&bed, &live);
 
-	report.scout_ns = -snap_clock_ns(CLOCK_MONOTONIC);
+	report.probe_ns = -snap_clock_ns(CLOCK_MONOTONIC);
 	check(snap_modules_create(bed.set, &live.process, &bed.process.modules));
-	check(runtime->scout(&bed.process, &plan, &report.found));
-	report.scout_ns += snap_clock_ns(CLOCK_MONOTONIC);
+	check(runtime->probe(&bed.process, &plan, &report.found));
+	report.probe_ns += snap_clock_ns(CLOCK_MONOTONIC);
 	if (!snap_memory_plan_check(&plan))
 		fail("the plan makes no sense");
 

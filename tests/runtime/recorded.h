@@ -49,7 +49,7 @@ struct snap_capture *recorded_open(const char *path);
 void recorded_init(struct recorded *recorded, struct snap_capture *capture);
 void recorded_deinit(struct recorded *recorded);
 void recorded_forget(struct recorded *recorded);
-/* Makes `given` ready for a reader, or a scout. */
+/* Makes `given` ready for a reader, or a probe. */
 struct stacksnap_error *recorded_begin(struct recorded *recorded) _must_check_;
 struct stacksnap_error *recorded_read(struct recorded *recorded, const struct snap_runtime *runtime,
 				      struct snap_runtime_result **ret) _must_check_;
@@ -59,7 +59,7 @@ struct snap_file_finder recorded_finder(struct recorded *recorded);
 
 /*
  * The process itself, as far as it was recorded: what was copied of it, its files, and zeros where
- * anything else is mapped. For scouts.
+ * anything else is mapped. For probes.
  */
 struct snap_runtime_memory recorded_process(struct recorded *recorded);
 /* Where an image goes, and what its making takes. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A recorded image as the process that it was made of, for scouts and plans: see recorded.h. */
+/* A recorded image as the process that it was made of, for probes and plans: see recorded.h. */
 #include "recorded.h"
 
 #include "base/bytes.h"

@@ -29,7 +29,7 @@ struct node {
 static struct node *volatile head;
 static uint8_t *volatile unserved_page;
 
-struct scouting {
+struct probeing {
 	unsigned asked;
 	pid_t pid;             /* the last one */
 	struct victim *victim; /* is told to go on while it is looked at */
@@ -38,33 +38,33 @@ struct scouting {
 	bool once; /* then it finds nothing any more */
 };
 
-static struct stacksnap_error *scout(void *context, const struct snap_options *options,
+static struct stacksnap_error *probe(void *context, const struct snap_options *options,
 				     struct snap_capture *capture, size_t process,
 				     struct snap_memory_plan *plan, bool *found_ret)
 {
-	struct scouting *scouting = context;
+	struct probeing *probeing = context;
 
 	assert_non_null(options);
 	assert_true(process < capture->process_count);
-	if (scouting->once && scouting->asked++)
+	if (probeing->once && probeing->asked++)
 		return NULL;
 	/* Its mappings are there, and it runs. */
 	assert_non_null(snap_process_map(&capture->processes[process], (uintptr_t)&head));
-	scouting->asked += !scouting->once;
-	scouting->pid = capture->processes[process].pid;
-	if (scouting->victim) {
-		tell(scouting->victim);
-		wait_answer(scouting->victim);
+	probeing->asked += !probeing->once;
+	probeing->pid = capture->processes[process].pid;
+	if (probeing->victim) {
+		tell(probeing->victim);
+		wait_answer(probeing->victim);
 	}
-	*plan = scouting->plan;
-	*found_ret = scouting->found;
+	*plan = probeing->plan;
+	*found_ret = probeing->found;
 	return NULL;
 }
 
-static void plan_list(struct scouting *scouting)
+static void plan_list(struct probeing *probeing)
 {
-	scouting->found = true;
-	scouting->plan = (struct snap_memory_plan){
+	probeing->found = true;
+	probeing->plan = (struct snap_memory_plan){
 		.step_count = 2,
 		.steps = {
 			{ .op = SNAP_PLAN_READ, .source = SNAP_PLAN_LITERAL,
@@ -75,11 +75,11 @@ static void plan_list(struct scouting *scouting)
 	};
 }
 
-static struct snap_capture *take_with(const struct victim *victim, struct scouting *scouting,
+static struct snap_capture *take_with(const struct victim *victim, struct probeing *probeing,
 				      struct snap_options *options)
 {
 	struct snap_target target = { .kind = SNAP_TARGET_PID, .pid = victim->pid };
-	const struct snap_stop_hook hook = { .scout = scout, .context = scouting };
+	const struct snap_stop_hook hook = { .probe = probe, .context = probeing };
 	struct snap_capture *capture = NULL;
 
 	options->targets = &target;
@@ -139,7 +139,7 @@ static void check_list(const struct snap_memory_image *image)
 static void test_memory_is_copied(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL, *over = NULL;
-	struct scouting scouting = { .asked = 0 };
+	struct probeing probeing = { .asked = 0 };
 	const struct snap_memory_image *image;
 	struct snap_options options;
 	struct victim victim;
@@ -148,10 +148,10 @@ static void test_memory_is_copied(void **state _unused_)
 	options_by_name(&options);
 	victim_start(&victim, with_list);
 	wait_answer(&victim);
-	plan_list(&scouting);
-	capture = take_with(&victim, &scouting, &options);
-	assert_int_equal(scouting.asked, 1);
-	assert_int_equal(scouting.pid, victim.pid);
+	plan_list(&probeing);
+	capture = take_with(&victim, &probeing, &options);
+	assert_int_equal(probeing.asked, 1);
+	assert_int_equal(probeing.pid, victim.pid);
 	image = capture->processes[0].memory;
 	assert_non_null(image);
 	assert_int_equal(image->step_count, 2);
@@ -177,18 +177,18 @@ static void test_memory_is_copied(void **state _unused_)
 static void test_heap_is_copied(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	struct scouting scouting = { .asked = 0 };
+	struct probeing probeing = { .asked = 0 };
 	struct snap_options options;
 	struct victim victim;
 
 	options_by_name(&options);
 	victim_start(&victim, with_list);
 	wait_answer(&victim);
-	plan_list(&scouting);
-	scouting.plan.steps[1] = (struct snap_plan_step){ .op = SNAP_PLAN_HEAP,
+	plan_list(&probeing);
+	probeing.plan.steps[1] = (struct snap_plan_step){ .op = SNAP_PLAN_HEAP,
 							  .source = SNAP_PLAN_LITERAL,
 							  .cap = 64 << 20 };
-	capture = take_with(&victim, &scouting, &options);
+	capture = take_with(&victim, &probeing, &options);
 	assert_non_null(capture->processes[0].memory);
 	assert_true(capture->processes[0].memory->steps[1].bytes >= NODES * sizeof(struct node));
 	check_list(capture->processes[0].memory);
@@ -200,7 +200,7 @@ static void test_heap_is_copied(void **state _unused_)
 /* Who does not look like it is not asked about, nor anybody where nobody wants it. */
 static void test_who_is_asked(void **state _unused_)
 {
-	struct scouting scouting = { .asked = 0 };
+	struct probeing probeing = { .asked = 0 };
 	struct snap_options options;
 	struct victim victim;
 
@@ -208,14 +208,14 @@ static void test_who_is_asked(void **state _unused_)
 	assert_int_equal(options.runtimes, SNAP_RUNTIME_ALL);
 	victim_start(&victim, with_list);
 	wait_answer(&victim);
-	plan_list(&scouting);
+	plan_list(&probeing);
 	for (unsigned round = 0; round < 2; round++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 
 		options.runtimes = round ? 0 : SNAP_RUNTIME_ALL;
 		options.runtimes_given = round;
-		capture = take_with(&victim, &scouting, &options);
-		assert_int_equal(scouting.asked, 0);
+		capture = take_with(&victim, &probeing, &options);
+		assert_int_equal(probeing.asked, 0);
 		assert_null(capture->processes[0].memory);
 	}
 	victim_end(&victim);
@@ -225,7 +225,7 @@ static void test_who_is_asked(void **state _unused_)
 /* No plan, or one that makes no sense. */
 static void test_no_plan(void **state _unused_)
 {
-	struct scouting scouting = { .asked = 0 };
+	struct probeing probeing = { .asked = 0 };
 	struct snap_options options;
 	struct victim victim;
 
@@ -235,11 +235,11 @@ static void test_no_plan(void **state _unused_)
 	for (unsigned round = 0; round < 2; round++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 
-		plan_list(&scouting);
-		scouting.found = round;
-		scouting.plan.steps[1].source = 2;
-		capture = take_with(&victim, &scouting, &options);
-		assert_int_equal(scouting.asked, round + 1);
+		plan_list(&probeing);
+		probeing.found = round;
+		probeing.plan.steps[1].source = 2;
+		capture = take_with(&victim, &probeing, &options);
+		assert_int_equal(probeing.asked, round + 1);
 		assert_null(capture->processes[0].memory);
 		assert_true(capture->processes[0].threads[0].stack_size > 0);
 	}
@@ -275,16 +275,16 @@ static void grows(int commands, int answers)
 static void test_process_that_grows(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	struct scouting scouting = { .asked = 0 };
+	struct probeing probeing = { .asked = 0 };
 	struct snap_options options;
 	struct victim victim;
 
 	options_by_name(&options);
 	victim_start(&victim, grows);
 	wait_answer(&victim);
-	plan_list(&scouting);
-	scouting.victim = &victim;
-	capture = take_with(&victim, &scouting, &options);
+	plan_list(&probeing);
+	probeing.victim = &victim;
+	capture = take_with(&victim, &probeing, &options);
 	assert_non_null(capture->processes[0].memory);
 	check_list(capture->processes[0].memory);
 	assert_int_equal(capture->processes[0].thread_count, 2);
@@ -311,18 +311,18 @@ static void becomes_another(int commands, int answers)
 static void test_exec_after_the_plan(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	struct scouting scouting = { .asked = 0 };
+	struct probeing probeing = { .asked = 0 };
 	struct snap_options options;
 	struct victim victim;
 
 	options_by_name(&options);
 	victim_start(&victim, becomes_another);
 	wait_answer(&victim);
-	plan_list(&scouting);
-	scouting.victim = &victim;
-	scouting.once = true;
-	capture = take_with(&victim, &scouting, &options);
-	assert_int_equal(scouting.asked, 2);
+	plan_list(&probeing);
+	probeing.victim = &victim;
+	probeing.once = true;
+	capture = take_with(&victim, &probeing, &options);
+	assert_int_equal(probeing.asked, 2);
 	assert_null(capture->processes[0].memory);
 	assert_string_equal(capture->processes[0].name, "sh");
 	victim_end(&victim);
@@ -349,7 +349,7 @@ static void with_unserved_page(int commands, int answers)
 static void test_page_that_nobody_serves(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	struct scouting scouting = { .asked = 0 };
+	struct probeing probeing = { .asked = 0 };
 	const struct snap_memory_image *image;
 	struct snap_options options;
 	struct victim victim;
@@ -358,16 +358,16 @@ static void test_page_that_nobody_serves(void **state _unused_)
 	victim_start(&victim, with_unserved_page);
 	if (!wait_answer(&victim))
 		skip_because("kernel: no userfaultfd for the kernel's own reads");
-	plan_list(&scouting);
-	scouting.plan.steps[2] = (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+	plan_list(&probeing);
+	probeing.plan.steps[2] = (struct snap_plan_step){ .op = SNAP_PLAN_READ,
 							  .source = SNAP_PLAN_LITERAL,
 							  .address = (uintptr_t)&unserved_page,
 							  .len = 8 };
-	scouting.plan.steps[3] =
+	probeing.plan.steps[3] =
 		(struct snap_plan_step){ .op = SNAP_PLAN_READ, .source = 3, .len = 8 };
-	scouting.plan.steps[4] = scouting.plan.steps[2];
-	scouting.plan.step_count = 5;
-	capture = take_with(&victim, &scouting, &options);
+	probeing.plan.steps[4] = probeing.plan.steps[2];
+	probeing.plan.step_count = 5;
+	capture = take_with(&victim, &probeing, &options);
 	image = capture->processes[0].memory;
 	assert_non_null(image);
 	check_list(image);
@@ -396,9 +396,9 @@ static void test_budget_of_who_does_not_answer(void **state _unused_)
 	/* A busy machine makes some longer. */
 	for (unsigned round = 0; round < 20 && shortest >= LONG_NS; round++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-		struct scouting scouting = { .found = true };
+		struct probeing probeing = { .found = true };
 
-		scouting.plan = (struct snap_memory_plan){
+		probeing.plan = (struct snap_memory_plan){
 			.step_count = 2,
 			.steps = { { .op = SNAP_PLAN_READ,
 				     .source = SNAP_PLAN_LITERAL,
@@ -406,7 +406,7 @@ static void test_budget_of_who_does_not_answer(void **state _unused_)
 				     .len = 8 },
 				   { .op = SNAP_PLAN_READ, .source = 1, .len = 8 } },
 		};
-		capture = take_with(&victim, &scouting, &options);
+		capture = take_with(&victim, &probeing, &options);
 		assert_non_null(capture->processes[0].memory);
 		assert_int_equal(capture->processes[0].memory->steps[1].cut, SNAP_PLAN_CUT_TIME);
 		if (capture->processes[0].stop_duration_ns < shortest)
@@ -421,7 +421,7 @@ static void test_budget_of_who_does_not_answer(void **state _unused_)
 static void test_no_time(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	struct scouting scouting = { .asked = 0 };
+	struct probeing probeing = { .asked = 0 };
 	struct snap_options options;
 	struct victim victim;
 
@@ -429,8 +429,8 @@ static void test_no_time(void **state _unused_)
 	options.runtime_budget_ns = 1;
 	victim_start(&victim, with_list);
 	wait_answer(&victim);
-	plan_list(&scouting);
-	capture = take_with(&victim, &scouting, &options);
+	plan_list(&probeing);
+	capture = take_with(&victim, &probeing, &options);
 	assert_non_null(capture->processes[0].memory);
 	assert_int_equal(capture->processes[0].memory->steps[0].cut, SNAP_PLAN_CUT_TIME);
 	assert_int_equal(capture->processes[0].memory->piece_count, 0);

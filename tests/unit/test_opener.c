@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Openers that are children of the process that asks, and what their end is put down to. */
-#include "roles/opener/opener.h"
+#include "roles/file_opener/file_opener.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 enum { ROUNDS = 100 };
 
 struct asker {
-	struct snap_opener *opener;
+	struct snap_file_opener *opener;
 	struct snap_broker broker;
 };
 
@@ -46,15 +46,15 @@ static void test_the_end_of_a_thread_costs_no_file(void **state _unused_)
 		struct asker asker = { NULL, { .answer = NULL } };
 		pthread_t thread;
 
-		assert_null(snap_opener_create(NULL, &asker.opener));
-		snap_opener_set_options(asker.opener, &options, 0);
-		snap_opener_set_capture(asker.opener, &capture);
-		asker.broker = snap_opener_broker(asker.opener);
+		assert_null(snap_file_opener_create(NULL, &asker.opener));
+		snap_file_opener_set_options(asker.opener, &options, 0);
+		snap_file_opener_set_capture(asker.opener, &capture);
+		asker.broker = snap_file_opener_broker(asker.opener);
 		assert_int_equal(pthread_create(&thread, NULL, ask_in_thread, &asker), 0);
 		pthread_join(thread, NULL);
 		ask(&asker);
-		assert_int_equal(snap_opener_losses(asker.opener), 0);
-		snap_opener_destroy(asker.opener);
+		assert_int_equal(snap_file_opener_losses(asker.opener), 0);
+		snap_file_opener_destroy(asker.opener);
 	}
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* How long an opener is waited for: by what it does, in a table; and openers that do nothing else. */
 #include "base/clock.h"
-#include "roles/opener/opener.h"
-#include "roles/opener/patience.h"
+#include "roles/file_opener/file_opener.h"
+#include "roles/file_opener/patience.h"
 #include "roles/role.h"
 
 #include <setjmp.h>
@@ -134,15 +134,15 @@ static int64_t time_of_files(void (*run)(void *context, int channel), unsigned f
 			     int64_t until_ns)
 {
 	struct makes makes = { .role = SNAP_ROLE_NONE, .run = run };
-	const struct snap_opener_source source = { make, lose, &makes };
+	const struct snap_file_opener_source source = { make, lose, &makes };
 	const struct snap_options options = { .cancel = NULL };
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
-	struct snap_opener *opener = NULL;
+	struct snap_file_opener *opener = NULL;
 	struct snap_broker broker;
 
-	assert_null(snap_opener_create(&source, &opener));
-	snap_opener_set_options(opener, &options, 0);
-	broker = snap_opener_broker(opener);
+	assert_null(snap_file_opener_create(&source, &opener));
+	snap_file_opener_set_options(opener, &options, 0);
+	broker = snap_file_opener_broker(opener);
 	for (unsigned i = 0; i < files; i++) {
 		struct snap_broker_request request = { .process = i };
 		struct snap_broker_reply reply = SNAP_BROKER_REPLY(-1);
@@ -152,8 +152,8 @@ static int64_t time_of_files(void (*run)(void *context, int channel), unsigned f
 					  SNAP_ERROR_NOT_FOUND));
 	}
 	assert_int_equal(makes.made, files);
-	assert_int_equal(snap_opener_losses(opener), files);
-	snap_opener_destroy(opener);
+	assert_int_equal(snap_file_opener_losses(opener), files);
+	snap_file_opener_destroy(opener);
 	snap_role_end(&makes.role);
 	return snap_clock_ns(CLOCK_MONOTONIC) - begin;
 }

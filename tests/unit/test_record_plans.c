@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Plans of a recording, with a scout that this test plays: who is asked about, for which plans, when,
+ * Plans of a recording, with a probe that this test plays: who is asked about, for which plans, when,
  * and who has the plan of another one.
  */
 #include "api/options.h"
 #include "base/clock.h"
 #include "record/plans.h"
-#include "roles/scout/scout.h"
+#include "roles/runtime_probe/probe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* ---- the scout ---- */
+/* ---- the probe ---- */
 
 /* What it was asked, and what it says. */
 static struct played {
@@ -26,56 +26,59 @@ static struct played {
 	bool knows_nothing; /* its answer is that there is no plan */
 	size_t process;
 	uint32_t steps; /* of its next plan; one more each time */
-} scout;
+} probe;
 
-struct stacksnap_error *snap_scout_create(const struct snap_options *options _unused_,
-					  const struct snap_runtime *const *runtimes _unused_,
-					  bool is_of_thread _unused_, struct snap_scout **ret)
+struct stacksnap_error *
+snap_runtime_probe_create(const struct snap_options *options _unused_,
+			  const struct snap_runtime *const *runtimes _unused_,
+			  bool is_of_thread _unused_, struct snap_runtime_probe **ret)
 {
-	*ret = (struct snap_scout *)(void *)&scout;
+	*ret = (struct snap_runtime_probe *)(void *)&probe;
 	return NULL;
 }
 
-void snap_scout_destroy(struct snap_scout *destroyed _unused_)
+void snap_runtime_probe_destroy(struct snap_runtime_probe *destroyed _unused_)
 {
 }
 
-bool snap_scout_begin(struct snap_scout *of _unused_, const struct snap_capture *capture _unused_,
-		      size_t process, bool is_of_thread)
+bool snap_runtime_probe_begin(struct snap_runtime_probe *of _unused_,
+			      const struct snap_capture *capture _unused_, size_t process,
+			      bool is_of_thread)
 {
-	assert_false(scout.is_asked);
-	scout.is_asked = true;
-	scout.is_of_thread = is_of_thread;
-	scout.process = process;
-	scout.begun++;
-	scout.for_tasks += !is_of_thread;
+	assert_false(probe.is_asked);
+	probe.is_asked = true;
+	probe.is_of_thread = is_of_thread;
+	probe.process = process;
+	probe.begun++;
+	probe.for_tasks += !is_of_thread;
 	return true;
 }
 
-struct stacksnap_error *snap_scout_go_on(struct snap_scout *of _unused_, int64_t until_ns _unused_,
-					 struct snap_memory_plan *plan, bool *found_ret,
-					 bool *done_ret)
+struct stacksnap_error *snap_runtime_probe_go_on(struct snap_runtime_probe *of _unused_,
+						 int64_t until_ns _unused_,
+						 struct snap_memory_plan *plan, bool *found_ret,
+						 bool *done_ret)
 {
-	assert_true(scout.is_asked);
-	*done_ret = !scout.is_slow;
-	*found_ret = *done_ret && !scout.knows_nothing;
+	assert_true(probe.is_asked);
+	*done_ret = !probe.is_slow;
+	*found_ret = *done_ret && !probe.knows_nothing;
 	if (*done_ret)
-		scout.is_asked = false;
+		probe.is_asked = false;
 	if (*found_ret)
-		plan->step_count = ++scout.steps;
+		plan->step_count = ++probe.steps;
 	return NULL;
 }
 
-void snap_scout_leave(struct snap_scout *of _unused_)
+void snap_runtime_probe_leave(struct snap_runtime_probe *of _unused_)
 {
-	scout.left++;
-	scout.is_asked = false;
+	probe.left++;
+	probe.is_asked = false;
 }
 
 struct stacksnap_error *
-snap_scout_plan(void *context _unused_, const struct snap_options *options _unused_,
-		struct snap_capture *capture _unused_, size_t process _unused_,
-		struct snap_memory_plan *plan _unused_, bool *found_ret _unused_)
+snap_runtime_probe_plan(void *context _unused_, const struct snap_options *options _unused_,
+			struct snap_capture *capture _unused_, size_t process _unused_,
+			struct snap_memory_plan *plan _unused_, bool *found_ret _unused_)
 {
 	fail();
 	return NULL;
@@ -100,7 +103,7 @@ static int set_up(void **state)
 {
 	struct bed *bed = calloc(1, sizeof(*bed));
 
-	scout = (struct played){ .steps = 0 };
+	probe = (struct played){ .steps = 0 };
 	snap_options_init(&bed->options);
 	bed->maps[0] = (struct snap_map){ .start = 0x1000, .end = 0x2000, .execute = true };
 	bed->maps[1] = (struct snap_map){ .start = 0x3000, .end = 0x4000, .execute = true };
@@ -151,14 +154,14 @@ static void test_both_plans_come_at_once(void **state)
 	struct snap_planned *planned = &bed->planned[0];
 
 	map(bed, 0, NULL, false);
-	assert_int_equal(scout.begun, 2);
-	assert_int_equal(scout.for_tasks, 1);
+	assert_int_equal(probe.begun, 2);
+	assert_int_equal(probe.for_tasks, 1);
 	assert_true(planned->is_known);
 	assert_int_equal(planned->plan->step_count, 1);
 	assert_int_equal(planned->task_plan->step_count, 2);
 	assert_ptr_equal(bed->sampled[0].plan, planned->plan);
 	/* Another program has neither, until it was asked about. */
-	scout.is_slow = true;
+	probe.is_slow = true;
 	map(bed, 0, NULL, true);
 	assert_null(planned->plan);
 	assert_null(planned->task_plan);
@@ -180,22 +183,22 @@ static void test_who_has_no_tasks_is_asked_once(void **state)
 	bed->options.cpu_only = true;
 	map(bed, 2, NULL, false);
 	assert_non_null(bed->planned[2].plan);
-	assert_int_equal(scout.begun, 3);
-	assert_int_equal(scout.for_tasks, 0);
+	assert_int_equal(probe.begun, 3);
+	assert_int_equal(probe.for_tasks, 0);
 }
 
 static void test_where_there_is_no_runtime_nothing_is_asked_twice(void **state)
 {
 	struct bed *bed = *state;
 
-	scout.knows_nothing = true;
+	probe.knows_nothing = true;
 	map(bed, 0, NULL, false);
-	assert_int_equal(scout.begun, 1);
+	assert_int_equal(probe.begun, 1);
 	assert_true(bed->planned[0].is_known);
 	assert_null(bed->planned[0].plan);
 	bed->sampled[1].runtimes = 0;
 	map(bed, 1, NULL, false);
-	assert_int_equal(scout.begun, 1);
+	assert_int_equal(probe.begun, 1);
 	assert_false(bed->planned[1].waits);
 }
 
@@ -205,14 +208,14 @@ static void test_a_child_has_what_its_parent_has(void **state)
 
 	map(bed, 0, NULL, false);
 	map(bed, 1, &bed->planned[0], false);
-	assert_int_equal(scout.begun, 2);
+	assert_int_equal(probe.begun, 2);
 	assert_int_equal(bed->planned[1].plan->step_count, 1);
 	assert_int_equal(bed->planned[1].task_plan->step_count, 2);
 	assert_ptr_not_equal(bed->planned[1].task_plan, bed->planned[0].task_plan);
 	/* Not where it has mapped more. */
 	bed->facts[2].map_count = 2;
 	map(bed, 2, &bed->planned[0], false);
-	assert_int_equal(scout.begun, 4);
+	assert_int_equal(probe.begun, 4);
 	assert_int_equal(bed->planned[2].plan->step_count, 3);
 }
 
@@ -220,12 +223,12 @@ static void test_late_answers_come_between_ticks(void **state)
 {
 	struct bed *bed = *state;
 
-	scout.is_slow = true;
+	probe.is_slow = true;
 	map(bed, 0, NULL, false);
-	assert_int_equal(scout.left, 1);
+	assert_int_equal(probe.left, 1);
 	assert_true(bed->planned[0].waits);
 	assert_false(bed->planned[0].is_known);
-	scout.is_slow = false;
+	probe.is_slow = false;
 	work_until_known(bed, 0);
 	assert_int_equal(bed->planned[0].plan->step_count, 1);
 	assert_int_equal(bed->planned[0].task_plan->step_count, 2);
@@ -235,7 +238,7 @@ static void test_late_answers_come_between_ticks(void **state)
 	assert_true(bed->planned[1].waits);
 	work_until_known(bed, 1);
 	assert_int_equal(bed->planned[1].task_plan->step_count, 4);
-	assert_int_equal(scout.process, 1);
+	assert_int_equal(probe.process, 1);
 }
 
 static void test_a_pause_begins_anew(void **state)
@@ -244,19 +247,19 @@ static void test_a_pause_begins_anew(void **state)
 
 	assert_null(snap_plans_work(&bed->plans, 0));
 	map(bed, 0, NULL, false);
-	scout.is_slow = true;
+	probe.is_slow = true;
 	while (!bed->plans.asked)
 		assert_null(snap_plans_work(&bed->plans, snap_clock_ns(CLOCK_MONOTONIC) + 1000000));
 	snap_plans_pause(&bed->plans);
 	assert_null(bed->plans.asked);
-	assert_false(scout.is_asked);
+	assert_false(probe.is_asked);
 	assert_true(bed->planned[0].waits);
-	scout.is_slow = false;
+	probe.is_slow = false;
 	work_until_known(bed, 0);
 	assert_non_null(bed->planned[0].task_plan);
 	/* Its end, while it is asked about. */
 	map(bed, 1, NULL, false);
-	scout.is_slow = true;
+	probe.is_slow = true;
 	while (!bed->plans.asked)
 		assert_null(snap_plans_work(&bed->plans, snap_clock_ns(CLOCK_MONOTONIC) + 1000000));
 	snap_plans_ended(&bed->plans, &bed->planned[1]);

@@ -20,7 +20,7 @@
 
 struct bed {
 	struct snap_log *log;
-	struct snap_socket_looks looks;
+	struct snap_socket_queries queries;
 	struct snap_socket_owner owner;
 	struct snap_process facts;
 	struct snap_sampled_process process;
@@ -41,7 +41,7 @@ static int set_up(void **state)
 	fine(snap_log_create(&host, 1, 10000000, false, &bed->log));
 	fine(snap_log_add_process(bed->log, getpid(), 1, UINT32_MAX, UINT32_MAX, true, &process));
 	fine(snap_log_map_process(bed->log, process, &bed->facts, NULL, &bed->space));
-	snap_socket_looks_init(&bed->looks, bed->log);
+	snap_socket_queries_init(&bed->queries, bed->log);
 	*state = bed;
 	return 0;
 }
@@ -50,7 +50,7 @@ static int tear_down(void **state)
 {
 	struct bed *bed = *state;
 
-	snap_socket_looks_deinit(&bed->looks);
+	snap_socket_queries_deinit(&bed->queries);
 	snap_log_destroy(bed->log);
 	free(bed);
 	return 0;
@@ -63,8 +63,8 @@ static uint64_t note(struct bed *bed, int fd)
 
 	assert_int_equal(fstat(fd, &status), 0);
 	descriptor.inode = status.st_ino;
-	fine(snap_socket_looks_note(&bed->looks, &bed->owner, &bed->process, bed->space,
-				    &descriptor, 1));
+	fine(snap_socket_queries_note(&bed->queries, &bed->owner, &bed->process, bed->space,
+				      &descriptor, 1));
 	return status.st_ino;
 }
 
@@ -79,13 +79,13 @@ static const struct snap_socket *find(const struct bed *bed, uint64_t inode)
 /* Works as the ticks do, until a look has begun and ended. */
 static void look(struct bed *bed)
 {
-	fine(snap_socket_looks_work(&bed->looks, false));
-	if (bed->looks.failed)
+	fine(snap_socket_queries_work(&bed->queries, false));
+	if (bed->queries.failed)
 		skip_because("no child can be made");
-	assert_non_null(bed->looks.look);
-	while (bed->looks.look) {
+	assert_non_null(bed->queries.query);
+	while (bed->queries.query) {
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-		fine(snap_socket_looks_work(&bed->looks, false));
+		fine(snap_socket_queries_work(&bed->queries, false));
 	}
 }
 
@@ -111,8 +111,8 @@ static void test_sockets_and_other_ends(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	fstat(pair[1], &other);
 	/* nobody waits yet: nobody looks */
-	fine(snap_socket_looks_work(&bed->looks, false));
-	assert_null(bed->looks.look);
+	fine(snap_socket_queries_work(&bed->queries, false));
+	assert_null(bed->queries.query);
 	tcp_inode = note(bed, tcp);
 	pair_inode = note(bed, pair[0]);
 	assert_int_not_equal(bed->owner.network, 0);
@@ -149,19 +149,19 @@ static void test_looks_are_rare(void **state)
 	assert_int_equal(bind(first, (void *)&local, sizeof(local)), 0);
 	(void)note(bed, first);
 	look(bed);
-	assert_true(bed->looks.next_ns > snap_clock_ns(CLOCK_MONOTONIC) + 500000000);
+	assert_true(bed->queries.next_ns > snap_clock_ns(CLOCK_MONOTONIC) + 500000000);
 	(void)note(bed, first);
-	bed->looks.next_ns = 0;
-	fine(snap_socket_looks_work(&bed->looks, false));
-	assert_null(bed->looks.look);
-	bed->looks.next_ns = INT64_MAX;
+	bed->queries.next_ns = 0;
+	fine(snap_socket_queries_work(&bed->queries, false));
+	assert_null(bed->queries.query);
+	bed->queries.next_ns = INT64_MAX;
 	second = listen_on(AF_INET, &local, sizeof(local));
 	inode = note(bed, second);
-	fine(snap_socket_looks_work(&bed->looks, false));
-	assert_null(bed->looks.look);
-	fine(snap_socket_looks_work(&bed->looks, true));
-	while (bed->looks.look)
-		fine(snap_socket_looks_work(&bed->looks, true));
+	fine(snap_socket_queries_work(&bed->queries, false));
+	assert_null(bed->queries.query);
+	fine(snap_socket_queries_work(&bed->queries, true));
+	while (bed->queries.query)
+		fine(snap_socket_queries_work(&bed->queries, true));
 	if (bed->log->socket_count)
 		assert_non_null(find(bed, inode));
 	close(first);
@@ -175,7 +175,7 @@ static void test_end_in_the_middle(void **state)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	(void)note(bed, fd);
-	fine(snap_socket_looks_work(&bed->looks, false));
+	fine(snap_socket_queries_work(&bed->queries, false));
 	close(fd);
 }
 
@@ -187,8 +187,8 @@ static void test_unknown_network(void **state)
 
 	bed->process.net_namespace = 0;
 	(void)note(bed, fd);
-	fine(snap_socket_looks_work(&bed->looks, true));
-	assert_null(bed->looks.look);
+	fine(snap_socket_queries_work(&bed->queries, true));
+	assert_null(bed->queries.query);
 	assert_int_equal(bed->log->socket_count, 0);
 	close(fd);
 }

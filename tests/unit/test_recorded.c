@@ -117,7 +117,7 @@ static void test_each_says_its_truth(void **state)
 	globfree(&found);
 }
 
-/* The scout finds it in the process, and what its plan copies is what the reader needs. */
+/* The probe finds it in the process, and what its plan copies is what the reader needs. */
 static void test_plans_copy_what_is_needed(void **state)
 {
 	struct recorded_room room = { .budget = { .records = SNAP_PLAN_RECORDS,
@@ -141,7 +141,7 @@ static void test_plans_copy_what_is_needed(void **state)
 		assert_null(recorded_begin(&recorded));
 		memory = recorded_process(&recorded);
 		recorded.given.memory = &memory;
-		assert_null(runtime->scout(&recorded.given, &plan, &is_there));
+		assert_null(runtime->probe(&recorded.given, &plan, &is_there));
 		assert_true(is_there && snap_memory_plan_check(&plan));
 		recorded_execute(&recorded, &plan, &room, &copy);
 		before = recorded.process->memory;

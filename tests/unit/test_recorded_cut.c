@@ -219,7 +219,7 @@ static void check_with_budgets(struct bed *bed)
 	assert_null(recorded_begin(&bed->cut));
 	memory = recorded_process(&bed->cut);
 	bed->cut.given.memory = &memory;
-	assert_null(bed->runtime->scout(&bed->cut.given, &plan, &is_there));
+	assert_null(bed->runtime->probe(&bed->cut.given, &plan, &is_there));
 	assert_true(is_there);
 	recorded_execute(&bed->cut, &plan, &room, &copy);
 	for (uint32_t i = 0; i < copy.step_count; i++)

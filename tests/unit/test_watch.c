@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A watch without time: alarms, pools and conditions on what a glance and a snapshot would say. */
+/* A watch without time: alarms, pools and conditions on what a sweep and a snapshot would say. */
 #include "api/parse.h"
 #include "watch/conditions.h"
 
@@ -45,13 +45,13 @@ struct bed {
 	struct snap_watch_rules rules;
 	struct told told;
 	struct snap_alarms alarms;
-	struct snap_glance glance;
+	struct snap_sweep sweep;
 	struct snap_pools pools;
 	struct snap_view view;
 	struct snap_options options;
 	struct snap_conditions conditions;
-	struct snap_glance_process process;
-	struct snap_glance_thread threads[16];
+	struct snap_sweep_process process;
+	struct snap_sweep_thread threads[16];
 	struct snap_sampled_thread shown[16];
 	char names[16][SNAP_MAX_COMM];
 };
@@ -61,23 +61,23 @@ static void bed_init(struct bed *bed, size_t threads)
 	*bed = (struct bed){ .rules = snap_watch_default_rules() };
 	bed->alarms =
 		(struct snap_alarms){ .rules = &bed->rules, .tell = note, .context = &bed->told };
-	bed->process = (struct snap_glance_process){ .pid = 100, .start_ticks = 7 };
+	bed->process = (struct snap_sweep_process){ .pid = 100, .start_ticks = 7 };
 	snprintf(bed->process.name, sizeof(bed->process.name), "orderd");
 	for (size_t i = 0; i < threads; i++) {
 		snprintf(bed->names[i], sizeof(bed->names[i]), "worker-%zu", i);
 		bed->shown[i] = (struct snap_sampled_thread){ .tid = 101 + (pid_t)i,
 							      .name = bed->names[i],
 							      .state = 'S' };
-		bed->threads[i] = (struct snap_glance_thread){
+		bed->threads[i] = (struct snap_sweep_thread){
 			.shown = &bed->shown[i],
 			.process = &bed->process,
 			.is_blocked = true,
 			.place = { .number = 202, .pc = 0x1000, .object = 0x2000 },
 		};
 	}
-	bed->glance = (struct snap_glance){ .threads = bed->threads, .thread_count = threads };
+	bed->sweep = (struct snap_sweep){ .threads = bed->threads, .thread_count = threads };
 	bed->conditions = (struct snap_conditions){ .options = &bed->options,
-						    .glance = &bed->glance,
+						    .sweep = &bed->sweep,
 						    .pools = &bed->pools,
 						    .view = &bed->view,
 						    .alarms = &bed->alarms };
@@ -93,12 +93,12 @@ static void bed_deinit(struct bed *bed)
 /* A look at a moment, in seconds. */
 static void look_at(struct bed *bed, int64_t second)
 {
-	bed->glance.last_ns = bed->glance.now_ns;
-	bed->glance.now_ns = second * S;
-	assert_null(snap_pools_look(&bed->pools, &bed->glance));
+	bed->sweep.last_ns = bed->sweep.now_ns;
+	bed->sweep.now_ns = second * S;
+	assert_null(snap_pools_look(&bed->pools, &bed->sweep));
 	snap_alarms_begin(&bed->alarms);
 	assert_null(snap_conditions_check(&bed->conditions));
-	snap_alarms_end(&bed->alarms, bed->glance.now_ns);
+	snap_alarms_end(&bed->alarms, bed->sweep.now_ns);
 }
 
 /* ---- a snapshot of these threads ---- */
@@ -119,7 +119,7 @@ static struct snap_snapshot *make_snapshot(const struct bed *bed, struct snap_wa
 {
 	struct snap_snapshot *snapshot = snap_snapshot_new();
 	struct snap_arena *arena = &snapshot->arena;
-	size_t count = bed->glance.thread_count;
+	size_t count = bed->sweep.thread_count;
 	struct snap_member *members = snap_arena_new_array(arena, count, struct snap_member);
 	struct snap_stack *stack = snap_arena_new(arena, struct snap_stack);
 	struct snap_node *node = snap_arena_new(arena, struct snap_node);
@@ -504,17 +504,17 @@ static void test_growth_takes_ten_steps_up(void **state)
 
 	(void)state;
 	bed_init(&bed, 15);
-	bed.glance.thread_count = 2;
+	bed.sweep.thread_count = 2;
 	for (int64_t second = 1; second <= 11; second++) {
 		assert_int_equal(bed.told.raised, 0);
 		look_at(&bed, second);
-		bed.glance.thread_count++;
+		bed.sweep.thread_count++;
 	}
 	assert_int_equal(bed.told.raised, 1);
 	assert_int_equal(bed.told.last.kind, SNAP_ALERT_GROWTH);
 	assert_int_equal(bed.told.last.count, 12);
 	assert_int_equal(bed.told.last.before, 2);
-	bed.glance.thread_count = 12;
+	bed.sweep.thread_count = 12;
 	look_at(&bed, 12);
 	assert_int_equal(bed.told.over, 1);
 	bed_deinit(&bed);
@@ -593,7 +593,7 @@ static void test_patterns_of_names(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
-		snap_pool_pattern(rows[i][0], out);
+		snap_thread_pool_pattern(rows[i][0], out);
 		assert_string_equal(out, rows[i][1]);
 	}
 }

@@ -8,7 +8,7 @@
 set -u
 export STACKSNAP_PATIENCE=${STACKSNAP_PATIENCE:-10}
 unit='address_space|capture_join|containers|copy_blocked|discover_live|explain_live|opener|procfs|recorder|remote_unwinder'
-unit+='|roles|sampler\w*|sandbox\w*|scout|single|spawn|thread_asker|tracee|tracer|workers'
+unit+='|roles|sampler\w*|sandbox\w*|runtime_probe|single|spawn|thread_asker|tracee|tracer|workers'
 classes='chain|children|mappings|nostop|places|rights|sandbox|threads|tree'
 if [[ $(uname -m) == aarch64 ]]; then
 	unit='\w+'

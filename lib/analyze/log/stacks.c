@@ -193,7 +193,7 @@ bool snap_log_raw_stack(struct snap_log_analysis *of, uint32_t stack, struct sna
 		ret->frame_count = snap_glue_leave_out(ret->frames, ret->frame_count,
 						       snap_unwind_is_whole(from->end),
 						       ret->gap_count > 0, &ret->gap_frame);
-	snap_stack_judge_end(ret);
+	snap_stack_classify_end(ret);
 	return true;
 }
 

@@ -3,7 +3,7 @@
  * Runtimes: the stacks and tasks that a managed language keeps in its own memory (goroutines,
  * Python and PHP functions), and the monitors that its threads wait for (Java), read from outside.
  *
- * Each runtime has two functions. `scout` examines a process that still runs: does it have this
+ * Each runtime has two functions. `probe` examines a process that still runs: does it have this
  * runtime, and which memory will `read` need? It answers with a plan. `read` gets that memory, as
  * it was in the stop, and makes frames and tasks of it. It does not know the plan: memory that is
  * not there is missing, and data that does not validate is not shown. So captures, core files and
@@ -19,7 +19,7 @@
 #include "model/options.h"
 #include "model/snapshot.h"
 
-/* Memory of one process: as it is (scout), or as it was in the stop (read). */
+/* Memory of one process: as it is (probe), or as it was in the stop (read). */
 struct snap_runtime_memory {
 	/* All `size` bytes at `address`, or false: then `out` is undefined. */
 	bool (*read)(void *context, uint64_t address, void *out, size_t size);
@@ -42,7 +42,7 @@ struct snap_runtime_process {
 	struct snap_interner *strings;      /* texts of the result, in its arena */
 	struct snap_arena *arena;           /* all else of the result */
 	/*
-	 * scout: the plan is for single threads, executed with each sample of one: what that thread
+	 * probe: the plan is for single threads, executed with each sample of one: what that thread
 	 * itself runs, and nothing of tasks that wait. read: the memory is what such a plan took,
 	 * with the one thread that the process has here; `tasks` has the one that it runs, if there
 	 * is any.
@@ -171,7 +171,7 @@ struct snap_runtime {
 	 * the plan; *found_ret stays false if it is not. Finding it too new, or broken, is no
 	 * error: the plan is then left as it is. NO_MEMORY, CANCELLED.
 	 */
-	struct stacksnap_error *(*scout)(const struct snap_runtime_process *process,
+	struct stacksnap_error *(*probe)(const struct snap_runtime_process *process,
 					 struct snap_memory_plan *plan,
 					 bool *found_ret)_must_check_;
 	/*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Other ends, and file locks, of a recording: see ends.h. A look is one child, which ends. */
+/* Other ends, and file locks, of a recording: see ends.h. A query is one child, which ends. */
 #include "record/wait/ends.h"
 
 #include "base/bsearch.h"
@@ -23,12 +23,12 @@
 enum {
 	SHARE = 100,          /* of the time one part */
 	FORK_NS = 2000000,    /* what a child costs beside what it does */
-	LEAST_NS = 100000000, /* between two looks */
-	EARLY = 4,            /* looks that are no further apart */
+	LEAST_NS = 100000000, /* between two queries */
+	EARLY = 4,            /* queries that are no further apart */
 	MEMORY = 64 << 20,    /* bytes of address space */
-	MOST_ASKED = 1024,    /* objects of one look */
+	MOST_ASKED = 1024,    /* objects of one query */
 	MOST_LINKS = 200000,  /* of all processes */
-	PATIENCE_SECONDS = 5, /* for a look, which is given up then */
+	PATIENCE_SECONDS = 5, /* for a query, which is given up then */
 	END_MS = 100,
 };
 
@@ -39,7 +39,7 @@ struct snap_waited_end {
 	uint32_t object, waiters;
 };
 
-/* What a look is to find out of one object, and has. */
+/* What a query is to find out of one object, and has. */
 struct asked {
 	struct snap_wanted_end end;
 	bool needs_reader, needs_writer;
@@ -51,8 +51,8 @@ struct asked {
 };
 
 /* In memory that the child sees, too. */
-struct snap_end_look {
-	const struct snap_end_looks *looks; /* as they were when the child was made */
+struct snap_peer_query {
+	const struct snap_peer_queries *queries; /* as they were when the child was made */
 	struct snap_wait_memory memory;
 	struct snap_scans scans;
 	size_t scan_count;
@@ -63,32 +63,32 @@ struct snap_end_look {
 	int pidfd;
 };
 
-void snap_end_looks_init(struct snap_end_looks *looks, struct snap_log *log)
+void snap_peer_queries_init(struct snap_peer_queries *queries, struct snap_log *log)
 {
-	*looks = (struct snap_end_looks){ .log = log };
+	*queries = (struct snap_peer_queries){ .log = log };
 }
 
-static void end_look(struct snap_end_looks *looks)
+static void end_query(struct snap_peer_queries *queries)
 {
-	struct snap_end_look *look = looks->look;
+	struct snap_peer_query *query = queries->query;
 
-	looks->look = NULL;
-	if (look->pidfd >= 0) {
-		snap_spawn_end(look->pidfd, 0, END_MS);
-		close(look->pidfd);
+	queries->query = NULL;
+	if (query->pidfd >= 0) {
+		snap_spawn_end(query->pidfd, 0, END_MS);
+		close(query->pidfd);
 	}
-	if (look->memory.root_fd >= 0)
-		close(look->memory.root_fd);
-	munmap(look, (size_t)(look->end - (uint8_t *)look));
+	if (query->memory.root_fd >= 0)
+		close(query->memory.root_fd);
+	munmap(query, (size_t)(query->end - (uint8_t *)query));
 }
 
-void snap_end_looks_deinit(struct snap_end_looks *looks)
+void snap_peer_queries_deinit(struct snap_peer_queries *queries)
 {
-	if (looks->look)
-		end_look(looks);
-	free(looks->ends);
-	free(looks->places);
-	free(looks->asked);
+	if (queries->query)
+		end_query(queries);
+	free(queries->ends);
+	free(queries->places);
+	free(queries->asked);
 }
 
 /* ---- which are waited with ---- */
@@ -118,63 +118,63 @@ static bool is_of_others(const struct snap_log *log, const struct snap_log_objec
 	}
 }
 
-static struct snap_waited_end *find(const struct snap_end_looks *looks, uint32_t object)
+static struct snap_waited_end *find(const struct snap_peer_queries *queries, uint32_t object)
 {
-	uint32_t place = object < looks->place_count ? looks->places[object] : 0;
+	uint32_t place = object < queries->place_count ? queries->places[object] : 0;
 
-	return place ? &looks->ends[place - 1] : NULL;
+	return place ? &queries->ends[place - 1] : NULL;
 }
 
-static struct stacksnap_error *add_waiter(struct snap_end_looks *looks, uint32_t object)
+static struct stacksnap_error *add_waiter(struct snap_peer_queries *queries, uint32_t object)
 {
-	struct snap_waited_end *end = find(looks, object);
+	struct snap_waited_end *end = find(queries, object);
 
 	if (end) {
 		end->waiters++;
 		return NULL;
 	}
-	if (looks->failed || !is_of_others(looks->log, &looks->log->objects[object]))
+	if (queries->failed || !is_of_others(queries->log, &queries->log->objects[object]))
 		return NULL;
-	if (!snap_reserve_array_zeroed(looks->places, looks->place_capacity, object + 1) ||
-	    !snap_reserve_array(looks->ends, looks->capacity, looks->count + 1))
+	if (!snap_reserve_array_zeroed(queries->places, queries->place_capacity, object + 1) ||
+	    !snap_reserve_array(queries->ends, queries->capacity, queries->count + 1))
 		return snap_error_no_memory();
-	looks->place_count = looks->place_capacity;
-	looks->ends[looks->count++] = (struct snap_waited_end){ object, 1 };
-	looks->places[object] = (uint32_t)looks->count;
+	queries->place_count = queries->place_capacity;
+	queries->ends[queries->count++] = (struct snap_waited_end){ object, 1 };
+	queries->places[object] = (uint32_t)queries->count;
 	return NULL;
 }
 
 /* It stays until it was asked for. */
-struct stacksnap_error *snap_end_looks_stand(struct snap_end_looks *looks, uint32_t before,
-					     uint32_t after)
+struct stacksnap_error *snap_peer_queries_stand(struct snap_peer_queries *queries, uint32_t before,
+						uint32_t after)
 {
 	struct snap_waited_end *end;
 
 	if (before == after)
 		return NULL;
-	end = before ? find(looks, before - 1) : NULL;
+	end = before ? find(queries, before - 1) : NULL;
 	if (end)
 		end->waiters--;
-	return after ? add_waiter(looks, after - 1) : NULL;
+	return after ? add_waiter(queries, after - 1) : NULL;
 }
 
 /* Those that are kept have other places, and maybe other numbers. */
-static void keep_ends(struct snap_end_looks *looks,
+static void keep_ends(struct snap_peer_queries *queries,
 		      bool (*keeps)(const struct snap_log *log, struct snap_waited_end *end))
 {
 	size_t kept = 0;
 
-	if (looks->place_count)
-		memset(looks->places, 0, looks->place_count * sizeof(*looks->places));
-	for (size_t i = 0; i < looks->count; i++) {
-		struct snap_waited_end end = looks->ends[i];
+	if (queries->place_count)
+		memset(queries->places, 0, queries->place_count * sizeof(*queries->places));
+	for (size_t i = 0; i < queries->count; i++) {
+		struct snap_waited_end end = queries->ends[i];
 
-		if (!keeps(looks->log, &end) || end.object >= looks->place_count)
+		if (!keeps(queries->log, &end) || end.object >= queries->place_count)
 			continue;
-		looks->ends[kept++] = end;
-		looks->places[end.object] = (uint32_t)kept;
+		queries->ends[kept++] = end;
+		queries->places[end.object] = (uint32_t)kept;
 	}
-	looks->count = kept;
+	queries->count = kept;
 }
 
 static bool move_end(const struct snap_log *log, struct snap_waited_end *end)
@@ -188,11 +188,11 @@ static bool is_waited_with(const struct snap_log *log _unused_, struct snap_wait
 	return end->waiters > 0;
 }
 
-void snap_end_looks_renumber(struct snap_end_looks *looks)
+void snap_peer_queries_renumber(struct snap_peer_queries *queries)
 {
-	keep_ends(looks, move_end);
-	for (size_t i = 0; looks->look && i < looks->look->asked_count; i++)
-		looks->asked[i] = snap_log_moved_object(looks->log, looks->asked[i]);
+	keep_ends(queries, move_end);
+	for (size_t i = 0; queries->query && i < queries->query->asked_count; i++)
+		queries->asked[i] = snap_log_moved_object(queries->log, queries->asked[i]);
 }
 
 /* ---- the child ---- */
@@ -246,22 +246,22 @@ static void find_range(const struct snap_log *log, const struct snap_log_object 
 }
 
 /* Of the open file, without a question to its file system. */
-static uint64_t find_inode(const struct snap_end_look *look, pid_t pid, int32_t number)
+static uint64_t find_inode(const struct snap_peer_query *query, pid_t pid, int32_t number)
 {
 	char name[SNAP_WAIT_NAME];
 	struct statx status;
 
 	snprintf(name, sizeof(name), "%d/fd/%d", (int)pid, (int)number);
-	return statx(look->memory.root_fd, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO,
+	return statx(query->memory.root_fd, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO,
 		     &status) == 0
 		       ? status.stx_ino
 		       : 0;
 }
 
-static void ask(const struct snap_end_look *look, const struct snap_log_object *object,
+static void ask(const struct snap_peer_query *query, const struct snap_log_object *object,
 		struct asked *asked)
 {
-	const struct snap_log *log = look->looks->log;
+	const struct snap_log *log = query->queries->log;
 	const struct snap_process *process = &log->capture->processes[object->space];
 	const struct snap_descriptor *descriptor = &object->descriptors[0];
 	bool reads = row_of(log, object)->call == SNAP_CALL_READ;
@@ -273,7 +273,7 @@ static void ask(const struct snap_end_look *look, const struct snap_log_object *
 		asked->end.inode = find_peer(log, process->net_namespace, descriptor->inode);
 	if (descriptor->kind != SNAP_DESCRIPTOR_FILE)
 		return;
-	asked->end.inode = find_inode(look, process->pid, descriptor->number);
+	asked->end.inode = find_inode(query, process->pid, descriptor->number);
 	asked->end.name = descriptor->link ? snap_base_name(descriptor->link) : "";
 	find_range(log, object, asked);
 }
@@ -308,11 +308,11 @@ static bool is_held_by(const struct asked *asked, const struct snap_file_lock *l
 	       lock->end >= asked->start;
 }
 
-static void take_ends(struct asked *asked, const struct snap_end_look *look,
+static void take_ends(struct asked *asked, const struct snap_peer_query *query,
 		      const struct snap_scan *scan)
 {
 	for (const struct snap_scan_end *end = scan->ends; end; end = end->next) {
-		const struct snap_wanted_end *wanted = &look->scans.wanted[end->wanted];
+		const struct snap_wanted_end *wanted = &query->scans.wanted[end->wanted];
 
 		if (snap_scan_compare(wanted, &asked->end) == 0 &&
 		    asked->end.kind != SNAP_DESCRIPTOR_FILE &&
@@ -325,31 +325,31 @@ static void take_ends(struct asked *asked, const struct snap_end_look *look,
 			add_holder(asked, scan->pid);
 }
 
-static void run_look(void *context)
+static void run_query(void *context)
 {
-	struct snap_end_look *look = context;
-	const struct snap_log *log = look->looks->log;
+	struct snap_peer_query *query = context;
+	const struct snap_log *log = query->queries->log;
 	struct snap_wanted_end *wanted = snap_region_new_array(
-		&look->memory.region, look->asked_count, struct snap_wanted_end);
+		&query->memory.region, query->asked_count, struct snap_wanted_end);
 
 	snap_priority_lower();
-	snap_spawn_close_all_but(look->memory.root_fd);
+	snap_spawn_close_all_but(query->memory.root_fd);
 	if (!wanted)
 		return;
-	for (size_t i = 0; i < look->asked_count; i++) {
-		ask(look, &log->objects[look->looks->asked[i]], &look->asked[i]);
-		want(&look->scans, wanted, &look->asked[i].end);
+	for (size_t i = 0; i < query->asked_count; i++) {
+		ask(query, &log->objects[query->queries->asked[i]], &query->asked[i]);
+		want(&query->scans, wanted, &query->asked[i].end);
 	}
-	look->scans.wanted = wanted;
-	for (size_t i = 0; i < look->scan_count && look->scans.wanted_count; i++) {
-		snap_scan_run(&look->scans, (uint32_t)i);
-		for (size_t k = 0; k < look->asked_count; k++)
-			take_ends(&look->asked[k], look, &look->scans.list[i]);
+	query->scans.wanted = wanted;
+	for (size_t i = 0; i < query->scan_count && query->scans.wanted_count; i++) {
+		snap_scan_run(&query->scans, (uint32_t)i);
+		for (size_t k = 0; k < query->asked_count; k++)
+			take_ends(&query->asked[k], query, &query->scans.list[i]);
 	}
-	look->took_ns = snap_clock_ns(CLOCK_MONOTONIC) - look->begin_ns;
+	query->took_ns = snap_clock_ns(CLOCK_MONOTONIC) - query->begin_ns;
 }
 
-/* ---- looks ---- */
+/* ---- queries ---- */
 
 /* Processes that are there, as far as the recording knows. */
 static size_t list_processes(const struct snap_log *log, struct snap_scan *scans)
@@ -368,33 +368,33 @@ static size_t list_processes(const struct snap_log *log, struct snap_scan *scans
 	return count;
 }
 
-static bool fill_look(struct snap_end_looks *looks, struct snap_end_look *look)
+static bool fill_query(struct snap_peer_queries *queries, struct snap_peer_query *query)
 {
-	size_t count = looks->count < MOST_ASKED ? looks->count : MOST_ASKED;
-	struct snap_region *region = &look->memory.region;
+	size_t count = queries->count < MOST_ASKED ? queries->count : MOST_ASKED;
+	struct snap_region *region = &query->memory.region;
 
-	look->looks = looks;
-	look->scan_count = list_processes(looks->log, NULL);
-	look->scans = (struct snap_scans){ .memory = &look->memory,
-					   .most_links = MOST_LINKS,
-					   .most_ends = SNAP_MAX_FILE_ENDS };
-	look->scans.list = snap_region_new_array(region, look->scan_count + 1, struct snap_scan);
-	look->asked = snap_region_new_array(region, count, struct asked);
-	if (!look->scans.list || !look->asked ||
-	    !snap_reserve_array(looks->asked, looks->asked_capacity, count))
+	query->queries = queries;
+	query->scan_count = list_processes(queries->log, NULL);
+	query->scans = (struct snap_scans){ .memory = &query->memory,
+					    .most_links = MOST_LINKS,
+					    .most_ends = SNAP_MAX_FILE_ENDS };
+	query->scans.list = snap_region_new_array(region, query->scan_count + 1, struct snap_scan);
+	query->asked = snap_region_new_array(region, count, struct asked);
+	if (!query->scans.list || !query->asked ||
+	    !snap_reserve_array(queries->asked, queries->asked_capacity, count))
 		return false;
-	(void)list_processes(looks->log, look->scans.list);
+	(void)list_processes(queries->log, query->scans.list);
 	/* The last ones are the newest. */
 	for (size_t i = 0; i < count; i++)
-		looks->asked[i] = looks->ends[looks->count - count + i].object;
-	look->asked_count = count;
+		queries->asked[i] = queries->ends[queries->count - count + i].object;
+	query->asked_count = count;
 	return true;
 }
 
-static struct stacksnap_error *begin_look(struct snap_end_looks *looks)
+static struct stacksnap_error *begin_query(struct snap_peer_queries *queries)
 {
 	struct snap_procfs procfs = { .root_fd = -1 };
-	struct snap_end_look *look;
+	struct snap_peer_query *query;
 	struct stacksnap_error *err;
 	struct snap_region region;
 	pid_t pid;
@@ -402,80 +402,80 @@ static struct stacksnap_error *begin_look(struct snap_end_looks *looks)
 	err = snap_shared_scratch_create(MEMORY, &region);
 	if (err)
 		return err;
-	look = (void *)region.next;
-	region.next += (sizeof(*look) + 63) & ~(size_t)63;
-	look->end = region.end;
-	look->memory.region = region;
-	look->memory.root_fd = look->pidfd = -1;
-	looks->look = look;
-	look->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	query = (void *)region.next;
+	region.next += (sizeof(*query) + 63) & ~(size_t)63;
+	query->end = region.end;
+	query->memory.region = region;
+	query->memory.root_fd = query->pidfd = -1;
+	queries->query = query;
+	query->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	err = snap_procfs_open(NULL, &procfs);
 	if (err)
 		return err;
-	look->memory.root_fd = procfs.root_fd;
-	if (!fill_look(looks, look))
+	query->memory.root_fd = procfs.root_fd;
+	if (!fill_query(queries, query))
 		return snap_error_no_memory();
-	err = snap_spawn(0, "snap-ends", run_look, look, &pid, &look->pidfd);
+	err = snap_spawn(0, "snap-ends", run_query, query, &pid, &query->pidfd);
 	if (!err)
-		keep_ends(looks, is_waited_with);
+		keep_ends(queries, is_waited_with);
 	return err;
 }
 
-static struct stacksnap_error *take_found(struct snap_end_looks *looks)
+static struct stacksnap_error *take_found(struct snap_peer_queries *queries)
 {
-	const struct snap_end_look *look = looks->look;
+	const struct snap_peer_query *query = queries->query;
 	struct stacksnap_error *err = NULL;
 
-	for (size_t i = 0; i < look->asked_count && look->took_ns && !err; i++)
-		if (looks->asked[i] < looks->log->object_count)
-			err = snap_log_hold_ends(looks->log, looks->asked[i], look->asked[i].pids,
-						 look->asked[i].count);
+	for (size_t i = 0; i < query->asked_count && query->took_ns && !err; i++)
+		if (queries->asked[i] < queries->log->object_count)
+			err = snap_log_hold_ends(queries->log, queries->asked[i],
+						 query->asked[i].pids, query->asked[i].count);
 	return err;
 }
 
 /* What is under way has ended, or takes too long; else nothing. */
-static struct stacksnap_error *finish_look(struct snap_end_looks *looks)
+static struct stacksnap_error *finish_query(struct snap_peer_queries *queries)
 {
 	struct stacksnap_error *err = NULL;
-	bool has_ended = snap_spawn_has_ended(looks->look->pidfd, 0);
-	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), took = now - looks->look->begin_ns;
+	bool has_ended = snap_spawn_has_ended(queries->query->pidfd, 0);
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), took = now - queries->query->begin_ns;
 
 	if (!has_ended && took < PATIENCE_SECONDS * SNAP_NS_PER_S)
 		return NULL;
 	if (has_ended) {
-		err = take_found(looks);
-		if (looks->look->took_ns)
-			took = looks->look->took_ns;
+		err = take_found(queries);
+		if (queries->query->took_ns)
+			took = queries->query->took_ns;
 	}
 	took = (took + FORK_NS) * SHARE;
 	/* The first ones come before it is known which sockets have which ends. */
-	if (took < LEAST_NS || looks->taken++ < EARLY)
+	if (took < LEAST_NS || queries->taken++ < EARLY)
 		took = LEAST_NS;
-	looks->next_ns = now + took;
-	end_look(looks);
+	queries->next_ns = now + took;
+	end_query(queries);
 	return err;
 }
 
 /* Without them a recording goes on. */
-static void try_look(struct snap_end_looks *looks)
+static void try_query(struct snap_peer_queries *queries)
 {
-	struct stacksnap_error *err = begin_look(looks);
+	struct stacksnap_error *err = begin_query(queries);
 
 	if (!err)
 		return;
 	snap_error_destroy(err);
-	looks->failed = true;
-	looks->count = 0;
-	if (looks->look)
-		end_look(looks);
+	queries->failed = true;
+	queries->count = 0;
+	if (queries->query)
+		end_query(queries);
 }
 
-struct stacksnap_error *snap_end_looks_work(struct snap_end_looks *looks)
+struct stacksnap_error *snap_peer_queries_work(struct snap_peer_queries *queries)
 {
-	struct stacksnap_error *err = looks->look ? finish_look(looks) : NULL;
+	struct stacksnap_error *err = queries->query ? finish_query(queries) : NULL;
 
-	if (!err && !looks->look && !looks->failed && looks->count &&
-	    snap_clock_ns(CLOCK_MONOTONIC) >= looks->next_ns)
-		try_look(looks);
+	if (!err && !queries->query && !queries->failed && queries->count &&
+	    snap_clock_ns(CLOCK_MONOTONIC) >= queries->next_ns)
+		try_query(queries);
 	return err;
 }

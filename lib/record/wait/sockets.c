@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sockets of a recording: see sockets.h. A look is one child, which ends when it has looked. */
+/* Sockets of a recording: see sockets.h. A query is one child, which ends when it has looked. */
 #include "record/wait/sockets.h"
 
 #include "base/buffer.h"
@@ -18,7 +18,7 @@ enum {
 	MOST_NAMESPACES = 64,
 	MEMORY = 96 << 20,    /* bytes of address space */
 	LAST_MS = 300,        /* for which the end waits */
-	PATIENCE_SECONDS = 5, /* for a look, which is given up then */
+	PATIENCE_SECONDS = 5, /* for a query, which is given up then */
 	END_MS = 100,
 };
 
@@ -33,8 +33,8 @@ struct snap_wanted_socket {
 };
 
 /* In memory that the child sees, too. */
-struct snap_socket_look {
-	const struct snap_socket_looks *looks; /* as they were when the child was made */
+struct snap_socket_query {
+	const struct snap_socket_queries *queries; /* as they were when the child was made */
 	struct snap_wait_memory memory;
 	struct snap_dumps dumps;
 	size_t dump_count;
@@ -47,31 +47,31 @@ struct snap_socket_look {
 	int pidfd;
 };
 
-void snap_socket_looks_init(struct snap_socket_looks *looks, struct snap_log *log)
+void snap_socket_queries_init(struct snap_socket_queries *queries, struct snap_log *log)
 {
-	*looks = (struct snap_socket_looks){ .log = log };
+	*queries = (struct snap_socket_queries){ .log = log };
 }
 
-static void end_look(struct snap_socket_looks *looks)
+static void end_query(struct snap_socket_queries *queries)
 {
-	struct snap_socket_look *look = looks->look;
+	struct snap_socket_query *query = queries->query;
 
-	looks->look = NULL;
-	if (look->pidfd >= 0) {
-		snap_spawn_end(look->pidfd, 0, END_MS);
-		close(look->pidfd);
+	queries->query = NULL;
+	if (query->pidfd >= 0) {
+		snap_spawn_end(query->pidfd, 0, END_MS);
+		close(query->pidfd);
 	}
-	if (look->memory.root_fd >= 0)
-		close(look->memory.root_fd);
-	munmap(look, (size_t)(look->end - (uint8_t *)look));
+	if (query->memory.root_fd >= 0)
+		close(query->memory.root_fd);
+	munmap(query, (size_t)(query->end - (uint8_t *)query));
 }
 
-void snap_socket_looks_deinit(struct snap_socket_looks *looks)
+void snap_socket_queries_deinit(struct snap_socket_queries *queries)
 {
-	if (looks->look)
-		end_look(looks);
-	free(looks->wanted);
-	snap_hash_table_deinit(&looks->by_inode);
+	if (queries->query)
+		end_query(queries);
+	free(queries->wanted);
+	snap_hash_table_deinit(&queries->by_inode);
 }
 
 /* ---- which are wanted ---- */
@@ -81,34 +81,35 @@ static uint64_t hash_of(uint64_t network, uint64_t inode)
 	return snap_hash_add(snap_hash_mix(network), inode);
 }
 
-static bool is_wanted(const struct snap_socket_looks *looks, uint64_t network, uint64_t inode)
+static bool is_wanted(const struct snap_socket_queries *queries, uint64_t network, uint64_t inode)
 {
-	struct snap_probe probe = snap_hash_table_probe(&looks->by_inode, hash_of(network, inode));
+	struct snap_probe probe =
+		snap_hash_table_probe(&queries->by_inode, hash_of(network, inode));
 
 	while (snap_probe_next(&probe))
-		if (looks->wanted[probe.number].inode == inode &&
-		    looks->wanted[probe.number].network == network)
+		if (queries->wanted[probe.number].inode == inode &&
+		    queries->wanted[probe.number].network == network)
 			return true;
 	return false;
 }
 
-static struct stacksnap_error *want(struct snap_socket_looks *looks, uint64_t network, pid_t pid,
-				    uint64_t inode)
+static struct stacksnap_error *want(struct snap_socket_queries *queries, uint64_t network,
+				    pid_t pid, uint64_t inode)
 {
-	if (is_wanted(looks, network, inode) || looks->count == SNAP_LOG_MAX_SOCKETS)
+	if (is_wanted(queries, network, inode) || queries->count == SNAP_LOG_MAX_SOCKETS)
 		return NULL;
-	if (!snap_reserve_array(looks->wanted, looks->capacity, looks->count + 1) ||
-	    !snap_hash_table_add(&looks->by_inode, hash_of(network, inode), looks->count))
+	if (!snap_reserve_array(queries->wanted, queries->capacity, queries->count + 1) ||
+	    !snap_hash_table_add(&queries->by_inode, hash_of(network, inode), queries->count))
 		return snap_error_no_memory();
-	looks->wanted[looks->count++] =
+	queries->wanted[queries->count++] =
 		(struct snap_wanted_socket){ .network = network, .inode = inode, .pid = pid };
 	return NULL;
 }
 
 struct stacksnap_error *
-snap_socket_looks_note(struct snap_socket_looks *looks, struct snap_socket_owner *owner,
-		       const struct snap_sampled_process *process, uint32_t space,
-		       const struct snap_descriptor *descriptors, size_t count)
+snap_socket_queries_note(struct snap_socket_queries *queries, struct snap_socket_owner *owner,
+			 const struct snap_sampled_process *process, uint32_t space,
+			 const struct snap_descriptor *descriptors, size_t count)
 {
 	struct stacksnap_error *err = NULL;
 
@@ -119,47 +120,49 @@ snap_socket_looks_note(struct snap_socket_looks *looks, struct snap_socket_owner
 			*owner = (struct snap_socket_owner){ process->net_namespace, true };
 		if (!owner->network)
 			return NULL;
-		looks->log->capture->processes[space].net_namespace = owner->network;
-		err = want(looks, owner->network, process->facts->pid, descriptors[i].inode);
+		queries->log->capture->processes[space].net_namespace = owner->network;
+		err = want(queries, owner->network, process->facts->pid, descriptors[i].inode);
 	}
 	return err;
 }
 
 /* ---- the child ---- */
 
-static bool add_found(struct snap_socket_look *look, const struct snap_socket *socket)
+static bool add_found(struct snap_socket_query *query, const struct snap_socket *socket)
 {
-	if (look->found_count == look->found_most)
+	if (query->found_count == query->found_most)
 		return false;
-	look->found[look->found_count++] = *socket;
+	query->found[query->found_count++] = *socket;
 	return true;
 }
 
 /* All sockets of all dumps, until one is not taken. */
-static void for_each(struct snap_socket_look *look,
-		     bool (*take)(struct snap_socket_look *look, const struct snap_socket *socket))
+static void for_each(struct snap_socket_query *query,
+		     bool (*take)(struct snap_socket_query *query,
+				  const struct snap_socket *socket))
 {
-	for (size_t i = 0; i < look->dump_count; i++)
-		for (const struct snap_dump_block *block = look->dumps.list[i].blocks; block;
+	for (size_t i = 0; i < query->dump_count; i++)
+		for (const struct snap_dump_block *block = query->dumps.list[i].blocks; block;
 		     block = block->next)
 			for (size_t k = 0; k < block->count; k++)
-				if (!take(look, &block->sockets[k]))
+				if (!take(query, &block->sockets[k]))
 					return;
 }
 
-static bool take_wanted(struct snap_socket_look *look, const struct snap_socket *socket)
+static bool take_wanted(struct snap_socket_query *query, const struct snap_socket *socket)
 {
-	return !is_wanted(look->looks, socket->namespace, socket->inode) || add_found(look, socket);
+	return !is_wanted(query->queries, socket->namespace, socket->inode) ||
+	       add_found(query, socket);
 }
 
-/* Where a peer's key stands in look->peers, or a free place; half of them are free. */
-static uint64_t *place_of_peer(struct snap_socket_look *look, uint64_t key)
+/* Where a peer's key stands in query->peers, or a free place; half of them are free. */
+static uint64_t *place_of_peer(struct snap_socket_query *query, uint64_t key)
 {
-	size_t at = (size_t)snap_hash_mix(key) & (look->peer_places - 1);
+	size_t at = (size_t)snap_hash_mix(key) & (query->peer_places - 1);
 
-	while (look->peers[at] && look->peers[at] != key)
-		at = (at + 1) & (look->peer_places - 1);
-	return &look->peers[at];
+	while (query->peers[at] && query->peers[at] != key)
+		at = (at + 1) & (query->peer_places - 1);
+	return &query->peers[at];
 }
 
 static bool is_tcp(const struct snap_socket *socket)
@@ -195,86 +198,88 @@ static uint64_t key_of_peer(const struct snap_socket *socket)
  * The name of a connection over a unix socket is mostly the other end's; and the process that has
  * this end is waited for.
  */
-static bool take_peer(struct snap_socket_look *look, const struct snap_socket *socket)
+static bool take_peer(struct snap_socket_query *query, const struct snap_socket *socket)
 {
 	uint64_t key = is_tcp(socket) ? address_key(socket, &socket->local, &socket->remote)
 				      : socket->inode;
 
 	if ((socket->family != SNAP_SOCKET_UNIX && !is_tcp(socket)) || !socket->inode ||
-	    !*place_of_peer(look, key) || is_wanted(look->looks, socket->namespace, socket->inode))
+	    !*place_of_peer(query, key) ||
+	    is_wanted(query->queries, socket->namespace, socket->inode))
 		return true;
-	return add_found(look, socket);
+	return add_found(query, socket);
 }
 
-static void run_look(void *context)
+static void run_query(void *context)
 {
-	struct snap_socket_look *look = context;
+	struct snap_socket_query *query = context;
 	size_t wanted;
 
 	snap_priority_lower();
-	snap_spawn_close_all_but(look->memory.root_fd);
-	for (size_t i = 0; i < look->dump_count; i++)
-		snap_dump_run(&look->dumps, (uint32_t)i);
-	for_each(look, take_wanted);
-	wanted = look->found_count;
+	snap_spawn_close_all_but(query->memory.root_fd);
+	for (size_t i = 0; i < query->dump_count; i++)
+		snap_dump_run(&query->dumps, (uint32_t)i);
+	for_each(query, take_wanted);
+	wanted = query->found_count;
 	for (size_t i = 0; i < wanted; i++) {
-		uint64_t key = key_of_peer(&look->found[i]);
+		uint64_t key = key_of_peer(&query->found[i]);
 
 		if (key)
-			*place_of_peer(look, key) = key;
+			*place_of_peer(query, key) = key;
 	}
-	for_each(look, take_peer);
+	for_each(query, take_peer);
 }
 
-/* ---- looks ---- */
+/* ---- queries ---- */
 
 /* One of each namespace; how many there are. */
-static size_t list_networks(const struct snap_socket_looks *looks,
+static size_t list_networks(const struct snap_socket_queries *queries,
 			    const struct snap_wanted_socket *ret[MOST_NAMESPACES])
 {
 	size_t count = 0;
 
 	/* The latest first: those processes are more likely to be there. */
-	for (size_t i = looks->count; i-- > 0;) {
+	for (size_t i = queries->count; i-- > 0;) {
 		size_t at = 0;
 
-		while (at < count && ret[at]->network != looks->wanted[i].network)
+		while (at < count && ret[at]->network != queries->wanted[i].network)
 			at++;
 		if (at == count && count < MOST_NAMESPACES)
-			ret[count++] = &looks->wanted[i];
+			ret[count++] = &queries->wanted[i];
 	}
 	return count;
 }
 
-static bool fill_look(struct snap_socket_looks *looks, struct snap_socket_look *look)
+static bool fill_query(struct snap_socket_queries *queries, struct snap_socket_query *query)
 {
 	const struct snap_wanted_socket *networks[MOST_NAMESPACES];
-	size_t count = list_networks(looks, networks), kinds = SNAP_ARRAY_SIZE(families);
-	struct snap_region *region = &look->memory.region;
+	size_t count = list_networks(queries, networks), kinds = SNAP_ARRAY_SIZE(families);
+	struct snap_region *region = &query->memory.region;
 
-	look->looks = looks;
-	look->dumps.memory = &look->memory;
-	look->dump_count = count * kinds;
-	look->found_most = 2 * looks->count;
-	look->peer_places = 2;
-	while (look->peer_places < 2 * look->found_most)
-		look->peer_places *= 2;
-	look->dumps.list = snap_region_new_array(region, look->dump_count, struct snap_dump);
-	look->found = snap_region_new_array(region, look->found_most, struct snap_socket);
-	look->peers = snap_region_new_array(region, look->peer_places, uint64_t);
-	if (!look->dumps.list || !look->found || !look->peers)
+	query->queries = queries;
+	query->dumps.memory = &query->memory;
+	query->dump_count = count * kinds;
+	query->found_most = 2 * queries->count;
+	query->peer_places = 2;
+	while (query->peer_places < 2 * query->found_most)
+		query->peer_places *= 2;
+	query->dumps.list = snap_region_new_array(region, query->dump_count, struct snap_dump);
+	query->found = snap_region_new_array(region, query->found_most, struct snap_socket);
+	query->peers = snap_region_new_array(region, query->peer_places, uint64_t);
+	if (!query->dumps.list || !query->found || !query->peers)
 		return false;
-	for (size_t i = 0; i < look->dump_count; i++)
-		look->dumps.list[i] = (struct snap_dump){ .pid = networks[i / kinds]->pid,
-							  .namespace = networks[i / kinds]->network,
-							  .family = families[i % kinds] };
+	for (size_t i = 0; i < query->dump_count; i++)
+		query->dumps.list[i] =
+			(struct snap_dump){ .pid = networks[i / kinds]->pid,
+					    .namespace = networks[i / kinds]->network,
+					    .family = families[i % kinds] };
 	return true;
 }
 
-static struct stacksnap_error *begin_look(struct snap_socket_looks *looks)
+static struct stacksnap_error *begin_query(struct snap_socket_queries *queries)
 {
 	struct snap_procfs procfs = { .root_fd = -1 };
-	struct snap_socket_look *look;
+	struct snap_socket_query *query;
 	struct stacksnap_error *err;
 	struct snap_region region;
 	pid_t pid;
@@ -282,73 +287,73 @@ static struct stacksnap_error *begin_look(struct snap_socket_looks *looks)
 	err = snap_shared_scratch_create(MEMORY, &region);
 	if (err)
 		return err;
-	look = (void *)region.next;
-	region.next += (sizeof(*look) + 63) & ~(size_t)63;
-	look->end = region.end;
-	look->memory.region = region;
-	look->memory.root_fd = look->pidfd = -1;
-	looks->look = look;
-	looks->asked = looks->count;
-	look->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	query = (void *)region.next;
+	region.next += (sizeof(*query) + 63) & ~(size_t)63;
+	query->end = region.end;
+	query->memory.region = region;
+	query->memory.root_fd = query->pidfd = -1;
+	queries->query = query;
+	queries->asked = queries->count;
+	query->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	err = snap_procfs_open(NULL, &procfs);
 	if (err)
 		return err;
-	look->memory.root_fd = procfs.root_fd;
-	if (!fill_look(looks, look))
+	query->memory.root_fd = procfs.root_fd;
+	if (!fill_query(queries, query))
 		return snap_error_no_memory();
-	return snap_spawn(0, "snap-sockets", run_look, look, &pid, &look->pidfd);
+	return snap_spawn(0, "snap-sockets", run_query, query, &pid, &query->pidfd);
 }
 
-static struct stacksnap_error *take_found(struct snap_socket_looks *looks)
+static struct stacksnap_error *take_found(struct snap_socket_queries *queries)
 {
-	const struct snap_socket_look *look = looks->look;
+	const struct snap_socket_query *query = queries->query;
 	struct stacksnap_error *err = NULL;
 
-	for (size_t i = 0; i < look->found_count && i < look->found_most && !err; i++)
-		err = snap_log_add_socket(looks->log, &look->found[i]);
+	for (size_t i = 0; i < query->found_count && i < query->found_most && !err; i++)
+		err = snap_log_add_socket(queries->log, &query->found[i]);
 	return err;
 }
 
 /* What is under way has ended, or takes too long; else nothing. */
-static struct stacksnap_error *finish_look(struct snap_socket_looks *looks, int timeout_ms)
+static struct stacksnap_error *finish_query(struct snap_socket_queries *queries, int timeout_ms)
 {
 	struct stacksnap_error *err = NULL;
-	bool has_ended = snap_spawn_has_ended(looks->look->pidfd, timeout_ms);
-	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), cost = now - looks->look->begin_ns;
+	bool has_ended = snap_spawn_has_ended(queries->query->pidfd, timeout_ms);
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), cost = now - queries->query->begin_ns;
 
 	if (!has_ended && cost < PATIENCE_SECONDS * SNAP_NS_PER_S)
 		return NULL;
 	if (has_ended)
-		err = take_found(looks);
-	looks->next_ns = now + (cost * SHARE > SNAP_NS_PER_S ? cost * SHARE : SNAP_NS_PER_S);
-	end_look(looks);
+		err = take_found(queries);
+	queries->next_ns = now + (cost * SHARE > SNAP_NS_PER_S ? cost * SHARE : SNAP_NS_PER_S);
+	end_query(queries);
 	return err;
 }
 
 /* Without sockets a recording goes on. */
-static void try_look(struct snap_socket_looks *looks)
+static void try_query(struct snap_socket_queries *queries)
 {
-	struct stacksnap_error *err = begin_look(looks);
+	struct stacksnap_error *err = begin_query(queries);
 
 	if (!err)
 		return;
 	snap_error_destroy(err);
-	looks->failed = true;
-	if (looks->look)
-		end_look(looks);
+	queries->failed = true;
+	if (queries->query)
+		end_query(queries);
 }
 
-struct stacksnap_error *snap_socket_looks_work(struct snap_socket_looks *looks, bool is_last)
+struct stacksnap_error *snap_socket_queries_work(struct snap_socket_queries *queries, bool is_last)
 {
 	int timeout_ms = is_last ? LAST_MS : 0;
 	struct stacksnap_error *err = NULL;
 
-	if (looks->look)
-		err = finish_look(looks, timeout_ms);
-	if (err || looks->look || looks->failed || looks->asked == looks->count)
+	if (queries->query)
+		err = finish_query(queries, timeout_ms);
+	if (err || queries->query || queries->failed || queries->asked == queries->count)
 		return err;
-	if (!is_last && snap_clock_ns(CLOCK_MONOTONIC) < looks->next_ns)
+	if (!is_last && snap_clock_ns(CLOCK_MONOTONIC) < queries->next_ns)
 		return NULL;
-	try_look(looks);
-	return looks->look && is_last ? finish_look(looks, timeout_ms) : NULL;
+	try_query(queries);
+	return queries->query && is_last ? finish_query(queries, timeout_ms) : NULL;
 }

@@ -20,33 +20,33 @@ struct snap_socket_owner {
 };
 
 struct snap_wanted_socket;
-struct snap_socket_look;
+struct snap_socket_query;
 
-struct snap_socket_looks {
+struct snap_socket_queries {
 	struct snap_log *log;
 	struct snap_wanted_socket *wanted;
 	size_t count, capacity;
 	struct snap_hash_table by_inode;
-	size_t asked;                  /* how many of them the last look was for */
-	struct snap_socket_look *look; /* that is under way; NULL: none */
-	int64_t next_ns;               /* CLOCK_MONOTONIC: no other one before */
-	bool failed;                   /* there can be none */
+	size_t asked;                    /* how many of them the last query was for */
+	struct snap_socket_query *query; /* that is under way; NULL: none */
+	int64_t next_ns;                 /* CLOCK_MONOTONIC: no other one before */
+	bool failed;                     /* there can be none */
 };
 
-void snap_socket_looks_init(struct snap_socket_looks *looks, struct snap_log *log);
-void snap_socket_looks_deinit(struct snap_socket_looks *looks);
+void snap_socket_queries_init(struct snap_socket_queries *queries, struct snap_log *log);
+void snap_socket_queries_deinit(struct snap_socket_queries *queries);
 
 /* A thread of a process, whose space has that number in the log, waits with these descriptors. */
 struct stacksnap_error *
-snap_socket_looks_note(struct snap_socket_looks *looks, struct snap_socket_owner *owner,
-		       const struct snap_sampled_process *process, uint32_t space,
-		       const struct snap_descriptor *descriptors, size_t count) _must_check_;
+snap_socket_queries_note(struct snap_socket_queries *queries, struct snap_socket_owner *owner,
+			 const struct snap_sampled_process *process, uint32_t space,
+			 const struct snap_descriptor *descriptors, size_t count) _must_check_;
 
 /*
- * Takes what a look has found, and begins one that is due. At the end (`is_last`) waits a moment
+ * Takes what a query has found, and begins one that is due. At the end (`is_last`) waits a moment
  * for both.
  */
-struct stacksnap_error *snap_socket_looks_work(struct snap_socket_looks *looks,
-					       bool is_last) _must_check_;
+struct stacksnap_error *snap_socket_queries_work(struct snap_socket_queries *queries,
+						 bool is_last) _must_check_;
 
 #endif

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "discover/discover.h"
-#include "roles/opener/opener.h"
+#include "roles/file_opener/file_opener.h"
 #include "roles/parser.h"
 #include "roles/role.h"
 #include "stop/tracer.h"
@@ -70,7 +70,7 @@ static void run_worker(void *context, int channel)
 	struct collector *collector = context;
 
 	close(collector->channel);
-	snap_opener_serve(&collector->options, collector->capture, channel);
+	snap_file_opener_serve(&collector->options, collector->capture, channel);
 }
 
 /* Says how the capture went, and hands its shared memory over. */
@@ -188,10 +188,10 @@ static void run_collector(void *context, int channel)
 struct snap_collector {
 	struct snap_role role;
 	struct snap_collector_start start;
-	struct snap_opener *opener; /* its workers; the supervisor has the channel of one */
-	bool worker_is_due;         /* its channel is still to be received */
-	volatile int *cancel;       /* shared with the collector: whether it is to end */
-	int bytes, shared;          /* memfds; -1: there is none */
+	struct snap_file_opener *opener; /* its workers; the supervisor has the channel of one */
+	bool worker_is_due;              /* its channel is still to be received */
+	volatile int *cancel;            /* shared with the collector: whether it is to end */
+	int bytes, shared;               /* memfds; -1: there is none */
 	int64_t deadline_ns;
 	uid_t parser_uid;
 	uint64_t memory_bytes;              /* of managed runtimes */
@@ -313,7 +313,7 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector =
 		calloc(1, sizeof(*collector));
-	const struct snap_opener_source workers = { receive_worker, lose_worker, collector };
+	const struct snap_file_opener_source workers = { receive_worker, lose_worker, collector };
 	void *cancel;
 	struct stacksnap_error *err;
 
@@ -332,7 +332,7 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 	if (cancel == MAP_FAILED)
 		return snap_error_os(errno, "cannot share memory with another process");
 	collector->cancel = cancel;
-	err = snap_opener_create(&workers, &collector->opener);
+	err = snap_file_opener_create(&workers, &collector->opener);
 	if (!err)
 		err = spawn_collector(collector);
 	if (err)
@@ -400,7 +400,7 @@ void snap_collector_dismiss(struct snap_collector *collector)
 {
 	if (collector->cancel)
 		*collector->cancel = 1;
-	snap_opener_destroy(snap_take_ptr(collector->opener));
+	snap_file_opener_destroy(snap_take_ptr(collector->opener));
 	snap_close(&collector->role.channel);
 	/* The last process that has them open frees their pages: that is not this one. */
 	snap_close(&collector->bytes);
@@ -458,15 +458,15 @@ uint64_t snap_collector_memory_bytes(const struct snap_collector *collector)
 
 unsigned snap_collector_held(const struct snap_collector *collector)
 {
-	return collector->opener ? snap_opener_losses(collector->opener) : 0;
+	return collector->opener ? snap_file_opener_losses(collector->opener) : 0;
 }
 
 struct snap_broker snap_collector_broker(struct snap_collector *collector,
 					 const struct snap_options *options, int64_t deadline_ns)
 {
 	collector->options = options;
-	snap_opener_set_options(collector->opener, options, deadline_ns);
-	return snap_opener_broker(collector->opener);
+	snap_file_opener_set_options(collector->opener, options, deadline_ns);
+	return snap_file_opener_broker(collector->opener);
 }
 
 /* ---- saving ---- */
@@ -508,7 +508,7 @@ struct stacksnap_error *snap_collector_save(struct snap_collector *collector,
 	if (memory < 0)
 		return snap_error_os(errno, "cannot create a file in memory");
 	collector->options = options;
-	snap_opener_set_options(collector->opener, options, collector->deadline_ns);
-	err = snap_opener_save(collector->opener, memory);
+	snap_file_opener_set_options(collector->opener, options, collector->deadline_ns);
+	err = snap_file_opener_save(collector->opener, memory);
 	return err ? err : copy(memory, fd, options);
 }

@@ -163,7 +163,7 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 		.lists = task->lists,
 		.ask_fd = task->ask_fd,
 		.answer_fd = task->answer_fd,
-		.may_scout = task->may_scout,
+		.may_probe = task->may_probe,
 	};
 	bool more = true;
 

@@ -69,7 +69,7 @@ struct snap_tracer {
 	uint32_t *counted, *unwatched;
 	int ask_fd;             /* eventfd to the parent */
 	int answer_fd;          /* eventfd from the parent */
-	bool may_scout;         /* the parent can be asked for plans */
+	bool may_probe;         /* the parent can be asked for plans */
 	uint64_t plan_bytes;    /* expected of all plans; 0: there are none */
 	uint32_t *planned;      /* the processes with plans, in the order of their execution */
 	uint32_t planned_count; /* the number of these processes */
@@ -236,7 +236,7 @@ void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_l
 
 /* plan.c */
 /* Asks the parent for plans, if some process looks as if it had a managed runtime. */
-void snap_tracer_scout(struct snap_tracer *tracer);
+void snap_tracer_probe(struct snap_tracer *tracer);
 /* Executes the plans, within the time left for them. */
 void snap_tracer_execute_plans(struct snap_tracer *tracer);
 

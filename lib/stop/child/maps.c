@@ -52,7 +52,7 @@ static struct snap_maps_list *list_wanted(struct snap_tracer *tracer, uint32_t c
 		.items = items,
 		.signs = signs,
 		.sample_step = step > 1 && !tracer->stopping ? step : 0,
-		.may_scout = tracer->may_scout && !tracer->stopping,
+		.may_probe = tracer->may_probe && !tracer->stopping,
 	};
 	return list;
 }

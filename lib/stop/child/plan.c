@@ -31,7 +31,7 @@ static const int64_t SNAPSHOT_TIMES = 10, SNAPSHOT_PARTS = 3;
 
 static bool ask_for_plans(const struct snap_tracer *tracer)
 {
-	uint64_t value = SNAP_TRACER_SCOUT;
+	uint64_t value = SNAP_TRACER_PROBE;
 	ssize_t got;
 
 	if (write(tracer->ask_fd, &value, sizeof(value)) < 0)
@@ -114,19 +114,19 @@ static void list_again(struct snap_tracer *tracer, uint32_t process)
 		snap_tracer_add(tracer, process, tracer->tids[i]);
 }
 
-void snap_tracer_scout(struct snap_tracer *tracer)
+void snap_tracer_probe(struct snap_tracer *tracer)
 {
 	struct snap_stop *stop = tracer->stop;
 	bool any = false;
 
 	/* With seized threads we must not wait so long. */
-	if (!tracer->may_scout || tracer->prepared)
+	if (!tracer->may_probe || tracer->prepared)
 		return;
 	for (uint32_t i = 0; i < stop->process_count; i++)
 		any |= stop->processes[i].runtimes != 0;
 	if (!any || !ask_for_plans(tracer))
 		return;
-	tracer->may_scout = false;
+	tracer->may_probe = false;
 	order_plans(tracer);
 	for (uint32_t i = 0; i < stop->process_count; i++) {
 		tracer->maps_wanted[i] = stop->processes[i].runtimes != 0;

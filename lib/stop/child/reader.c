@@ -182,7 +182,7 @@ void snap_stop_reader_read_maps(void *context, uint32_t index)
 	for (size_t i = 0; tasks_fd >= 0 && error == -ESRCH && i < traced->thread_count; i++)
 		error = read_by(reader, item, tasks_fd, traced->threads[i].tid,
 				&list->signs[index]);
-	if (!error && list->may_scout)
+	if (!error && list->may_probe)
 		item->runtimes = find_runtimes(reader, item, &list->signs[index]);
 	if (!error && list->sample_step)
 		measure_stacks(list, item, tasks_fd, &list->signs[index]);

@@ -61,7 +61,7 @@ struct snap_maps_list {
 	struct snap_maps_item *items;
 	int64_t *signs;
 	uint32_t sample_step; /* every so many threads a stack is measured; 0: none */
-	bool may_scout;       /* find out which runtimes it may have */
+	bool may_probe;       /* find out which runtimes it may have */
 };
 
 /* A stack to be copied, or other memory. */

@@ -372,7 +372,7 @@ static void read_lists(struct snap_tracer *tracer)
 	}
 	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * SNAP_NS_PER_MS,
 			      first_maps_until(tracer));
-	snap_tracer_scout(tracer);
+	snap_tracer_probe(tracer);
 }
 
 static void describe_processes(struct snap_tracer *tracer)

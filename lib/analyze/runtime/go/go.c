@@ -88,7 +88,7 @@ static const struct snap_go_layout *likely_layout(struct snap_go *go)
 	return found ? found : snap_go_layout_of(go->minor ? go->minor : SNAP_GO_LAST);
 }
 
-static struct stacksnap_error *scout(const struct snap_runtime_process *process,
+static struct stacksnap_error *probe(const struct snap_runtime_process *process,
 				     struct snap_memory_plan *plan, bool *found_ret)
 {
 	_cleanup_(snap_go_deinit) struct snap_go go = { .process = process };
@@ -197,5 +197,5 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 }
 
 const struct snap_runtime snap_runtime_go = {
-	.name = "go", .kind = SNAP_RUNTIME_GO, .scout = scout, .read = read_runtime
+	.name = "go", .kind = SNAP_RUNTIME_GO, .probe = probe, .read = read_runtime
 };

@@ -15,7 +15,7 @@
  *	labels.c      labels, once each
  *	goroutines.c  all goroutines
  *	plan.c        which memory that takes
- *	go.c          scout, read
+ *	go.c          probe, read
  */
 #ifndef SNAP_ANALYZE_RUNTIME_GO_INTERNAL_H
 #define SNAP_ANALYZE_RUNTIME_GO_INTERNAL_H

@@ -153,7 +153,7 @@ static bool is_in_stack(const uint8_t *goroutine, uint64_t sp)
 
 /*
  * Its thread is one of the process, and has a goroutine for signals that knows it; as far as that is
- * known: a scout knows no threads, and a copy may have been cut.
+ * known: a probe knows no threads, and a copy may have been cut.
  */
 static bool thread_fits(const struct snap_go *go, const struct snap_go_layout *layout,
 			const uint8_t *goroutine)

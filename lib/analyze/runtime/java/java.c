@@ -5,7 +5,7 @@
  */
 #include "analyze/runtime/java/java.h"
 
-static struct stacksnap_error *scout(const struct snap_runtime_process *process,
+static struct stacksnap_error *probe(const struct snap_runtime_process *process,
 				     struct snap_memory_plan *plan, bool *found_ret)
 {
 	struct snap_java java;
@@ -41,5 +41,5 @@ static struct stacksnap_error *read_all(const struct snap_runtime_process *proce
 }
 
 const struct snap_runtime snap_runtime_java = {
-	.name = "java", .kind = SNAP_RUNTIME_JAVA, .scout = scout, .read = read_all
+	.name = "java", .kind = SNAP_RUNTIME_JAVA, .probe = probe, .read = read_all
 };

@@ -6,7 +6,7 @@
 #include "analyze/runtime/php/php.h"
 #include "analyze/runtime/memory.h"
 
-static struct stacksnap_error *scout(const struct snap_runtime_process *process,
+static struct stacksnap_error *probe(const struct snap_runtime_process *process,
 				     struct snap_memory_plan *plan, bool *found_ret)
 {
 	struct snap_php php;
@@ -103,5 +103,5 @@ static struct stacksnap_error *read_all(const struct snap_runtime_process *proce
 }
 
 const struct snap_runtime snap_runtime_php = {
-	.name = "php", .kind = SNAP_RUNTIME_PHP, .scout = scout, .read = read_all
+	.name = "php", .kind = SNAP_RUNTIME_PHP, .probe = probe, .read = read_all
 };

@@ -5,7 +5,7 @@
  */
 #include "analyze/runtime/python/asyncio.h"
 
-static struct stacksnap_error *scout(const struct snap_runtime_process *process,
+static struct stacksnap_error *probe(const struct snap_runtime_process *process,
 				     struct snap_memory_plan *plan, bool *found_ret)
 {
 	struct snap_python python;
@@ -80,5 +80,5 @@ static struct stacksnap_error *read_all(const struct snap_runtime_process *proce
 }
 
 const struct snap_runtime snap_runtime_cpython = {
-	.name = "cpython", .kind = SNAP_RUNTIME_CPYTHON, .scout = scout, .read = read_all
+	.name = "cpython", .kind = SNAP_RUNTIME_CPYTHON, .probe = probe, .read = read_all
 };

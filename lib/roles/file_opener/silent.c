@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What has blocked openers of earlier runs: see silent.h. */
-#include "roles/opener/silent.h"
+#include "roles/file_opener/silent.h"
 
 #include "proc/left_behind.h"
 #include "proc/procfs.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Messages: those between a scout and its parser, besides processes (roles/process_message.h) and
+ * Messages: those between a probe and its parser, besides processes (roles/process_message.h) and
  * requests for files (roles/broker.h). The size of a message tells its kind.
  */
-#ifndef SNAP_ROLES_SCOUT_MESSAGES_H
-#define SNAP_ROLES_SCOUT_MESSAGES_H
+#ifndef SNAP_ROLES_RUNTIME_PROBE_MESSAGES_H
+#define SNAP_ROLES_RUNTIME_PROBE_MESSAGES_H
 
 #include "analyze/runtime/runtime.h"
 #include "roles/broker.h"
@@ -18,7 +18,7 @@ enum {
 };
 
 /* To the parser: which process comes next; its description is the next message. */
-struct snap_scout_question {
+struct snap_runtime_probe_question {
 	uint32_t process;      /* its index in the capture */
 	uint32_t is_of_thread; /* the plan is for single threads */
 };
@@ -37,26 +37,26 @@ struct snap_peek_answer {
 };
 
 /* From the parser: the end of its work on a process. */
-struct snap_scout_answer {
+struct snap_runtime_probe_answer {
 	uint32_t process;
 	uint32_t found;
 	struct snap_memory_plan plan;
 };
 
-_Static_assert(sizeof(struct snap_scout_answer) <= SNAP_WIRE_BYTES, "one message");
-_Static_assert(sizeof(struct snap_scout_answer) != sizeof(struct snap_broker_request) &&
+_Static_assert(sizeof(struct snap_runtime_probe_answer) <= SNAP_WIRE_BYTES, "one message");
+_Static_assert(sizeof(struct snap_runtime_probe_answer) != sizeof(struct snap_broker_request) &&
 		       sizeof(struct snap_peek_request) != sizeof(struct snap_broker_request) &&
 		       sizeof(struct snap_peek_answer) != sizeof(struct snap_broker_answer),
 	       "messages are told apart by their sizes");
 
 /* What the parser is made with. */
-struct snap_scout_birth {
+struct snap_runtime_probe_birth {
 	const struct snap_options *options;
 	const struct snap_runtime *const *runtimes; /* ended by NULL */
 };
 
 /* Runs the parser: `context` is the birth. */
-void snap_scout_serve(void *context, int channel);
+void snap_runtime_probe_serve(void *context, int channel);
 
 /* ---- memory of a process that runs, read by a worker ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Scouts of managed runtimes, on recorded images that the input changes (images.h): the process is
+ * Probes of managed runtimes, on recorded images that the input changes (images.h): the process is
  * its files and what was copied of it, and zeros elsewhere. The plan must be one that is allowed;
  * it is executed on that memory, and what it copies is read.
  */
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	recorded->given.memory = &memory;
 	recorded->given.is_of_thread = changed.how & 1;
 	plan.step_count = 0;
-	fuzz_no_error(changed.image->runtime->scout(&recorded->given, &plan, &found));
+	fuzz_no_error(changed.image->runtime->probe(&recorded->given, &plan, &found));
 	fuzz_check(snap_memory_plan_check(&plan), "the plan is allowed");
 	if (plan.step_count && !(changed.how & 1))
 		read_copy(changed.image, &plan);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The parser's side of a scout: see scout.h. It runs in the sandbox from its first instruction
+ * The parser's side of a probe: see probe.h. It runs in the sandbox from its first instruction
  * here. It receives a process, lets each runtime search for itself in it, and answers with their
  * plan. Without memory or its maker it ends.
  */
 #include "base/buffer.h"
 #include "base/table.h"
+#include "roles/runtime_probe/messages.h"
 #include "roles/process_message.h"
-#include "roles/scout/messages.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ struct block {
 };
 
 struct parser {
-	const struct snap_scout_birth *birth;
+	const struct snap_runtime_probe_birth *birth;
 	int channel;
 	struct snap_capture capture; /* its processes by number; only the current one is set */
 	struct snap_remote_finder remote;
@@ -129,7 +129,7 @@ static bool read_memory(void *context, uint64_t address, void *out, size_t size)
 /* ---- a process ---- */
 
 static void look_for_runtimes(struct parser *parser, struct snap_process *process,
-			      struct snap_scout_answer *answer)
+			      struct snap_runtime_probe_answer *answer)
 {
 	const struct snap_runtime_memory memory = { .read = read_memory, .context = parser };
 	struct snap_runtime_process looked = {
@@ -151,7 +151,7 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 
 		if (!(looked.options->runtimes & (*at)->kind))
 			continue;
-		if (snap_error_ignore((*at)->scout(&looked, &answer->plan, &found)))
+		if (snap_error_ignore((*at)->probe(&looked, &answer->plan, &found)))
 			_exit(FAILED);
 		if (found)
 			answer->found = 1;
@@ -161,10 +161,10 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 	snap_module_set_destroy(looked.set);
 }
 
-static void serve(struct parser *parser, const struct snap_scout_question *question)
+static void serve(struct parser *parser, const struct snap_runtime_probe_question *question)
 {
 	uint32_t number = question->process;
-	struct snap_scout_answer answer = { .process = number };
+	struct snap_runtime_probe_answer answer = { .process = number };
 	struct snap_process *process = &parser->capture.processes[number];
 
 	snap_arena_init(&parser->arena);
@@ -184,10 +184,10 @@ static void serve(struct parser *parser, const struct snap_scout_question *quest
 }
 
 /* Nothing is released: the process ends with it. */
-void snap_scout_serve(void *context, int channel)
+void snap_runtime_probe_serve(void *context, int channel)
 {
 	struct parser parser = { .birth = context, .channel = channel };
-	struct snap_scout_question question;
+	struct snap_runtime_probe_question question;
 	size_t size;
 
 	/* Address space only: entries that are not used take no memory. */

@@ -5,9 +5,9 @@
  */
 #include "base/reopen.h"
 #include "files/files.h"
-#include "roles/opener/message.h"
-#include "roles/opener/opener.h"
-#include "roles/opener/silent.h"
+#include "roles/file_opener/file_opener.h"
+#include "roles/file_opener/message.h"
+#include "roles/file_opener/silent.h"
 #include "store/capture/file.h"
 
 #include <errno.h>
@@ -33,8 +33,8 @@ struct server {
 	struct snap_capture *capture;
 	struct snap_silent silent;
 	struct snap_files *files; /* NULL: to be made under the options as they are now */
-	int given[SNAP_OPENER_DESCRIPTOR_COUNT];
-	struct snap_broker_request skipped[SNAP_OPENER_MOST_SKIPPED];
+	int given[SNAP_FILE_OPENER_DESCRIPTOR_COUNT];
+	struct snap_broker_request skipped[SNAP_FILE_OPENER_MOST_SKIPPED];
 	size_t skipped_count;
 	/* a capture of the described process, with one mapping */
 	struct snap_capture described;
@@ -109,19 +109,19 @@ static void add_directory(struct server *server, const char *path)
 
 /* ---- processes ---- */
 
-static void describe(struct server *server, const struct snap_opener_message *message)
+static void describe(struct server *server, const struct snap_file_opener_message *message)
 {
-	const struct snap_opener_facts *facts = &message->facts;
+	const struct snap_file_opener_facts *facts = &message->facts;
 	struct snap_process *process = &server->process;
 
 	forget_files(server);
 	snap_live_close(&server->live);
 	server->live = (struct snap_live){ .pidfd = -1,
-					   .proc_fd = server->given[SNAP_OPENER_PROC],
-					   .root_fd = server->given[SNAP_OPENER_ROOT],
-					   .exe_fd = server->given[SNAP_OPENER_EXE],
-					   .files_fd = server->given[SNAP_OPENER_FILES] };
-	for (int i = SNAP_OPENER_PROC; i <= SNAP_OPENER_FILES; i++)
+					   .proc_fd = server->given[SNAP_FILE_OPENER_PROC],
+					   .root_fd = server->given[SNAP_FILE_OPENER_ROOT],
+					   .exe_fd = server->given[SNAP_FILE_OPENER_EXE],
+					   .files_fd = server->given[SNAP_FILE_OPENER_FILES] };
+	for (int i = SNAP_FILE_OPENER_PROC; i <= SNAP_FILE_OPENER_FILES; i++)
 		server->given[i] = -1;
 	strcpy(server->path, message->path);
 	server->map = facts->map;
@@ -194,12 +194,12 @@ static struct stacksnap_error *copy_bytes(int from, int to, size_t size)
  * Replaces a file that a program serves by a copy; a file that is too large is passed on as it is.
  */
 static struct stacksnap_error *copy_served(const struct server *server,
-					   const struct snap_opener_message *message, int *fd,
+					   const struct snap_file_opener_message *message, int *fd,
 					   struct snap_file_identity *identity,
 					   uint32_t *copied_ret)
 {
 	const struct snap_process *process = &server->capture->processes[message->request.process];
-	const struct snap_opener_answer word = { .is_on_its_way = 1 };
+	const struct snap_file_opener_answer word = { .is_on_its_way = 1 };
 	_cleanup_fd_ int memory = -1;
 	struct stacksnap_error *err;
 	struct stat info;
@@ -245,12 +245,13 @@ static struct stacksnap_error *find(struct server *server,
 }
 
 /* Opens the file and sends it straight to the parser, if there is one. */
-static struct stacksnap_error *
-open_file(struct server *server, const struct snap_opener_message *message, uint32_t *copied_ret)
+static struct stacksnap_error *open_file(struct server *server,
+					 const struct snap_file_opener_message *message,
+					 uint32_t *copied_ret)
 {
 	const struct snap_broker_request *request = &message->request;
 	struct snap_file_identity identity = { .is_copy = false };
-	_cleanup_fd_ int reply = snap_take_fd(&server->given[SNAP_OPENER_REPLY]);
+	_cleanup_fd_ int reply = snap_take_fd(&server->given[SNAP_FILE_OPENER_REPLY]);
 	_cleanup_fd_ int fd = -1;
 	struct stacksnap_error *err = find(server, request, &fd);
 
@@ -266,7 +267,7 @@ open_file(struct server *server, const struct snap_opener_message *message, uint
 static bool begin_file(void *context, const struct snap_file_request *asked)
 {
 	const struct server *server = context;
-	struct snap_opener_answer word = { .is_on_its_way = 1 };
+	struct snap_file_opener_answer word = { .is_on_its_way = 1 };
 	unsigned of_process = 0;
 
 	word.touching.kind = asked->kind;
@@ -277,7 +278,7 @@ static bool begin_file(void *context, const struct snap_file_request *asked)
 			return false;
 		of_process += server->skipped[i].process == word.touching.process;
 	}
-	if (of_process >= SNAP_OPENER_MOST_OF_PROCESS)
+	if (of_process >= SNAP_FILE_OPENER_MOST_OF_PROCESS)
 		return false;
 	return !snap_error_ignore(snap_wire_send(server->channel, &word, sizeof(word), -1));
 }
@@ -285,7 +286,7 @@ static bool begin_file(void *context, const struct snap_file_request *asked)
 static struct stacksnap_error *save(struct server *server, int fd)
 {
 	const struct snap_embed_watch watch = { begin_file, server };
-	struct snap_opener_answer word = { .is_on_its_way = 1, .is_writing = 1 };
+	struct snap_file_opener_answer word = { .is_on_its_way = 1, .is_writing = 1 };
 	struct stacksnap_error *err = need_files(server);
 
 	if (!err)
@@ -300,7 +301,7 @@ static struct stacksnap_error *save(struct server *server, int fd)
 static struct stacksnap_error *answer(const struct server *server, struct stacksnap_error *error,
 				      uint32_t copied)
 {
-	struct snap_opener_answer word = { .copied = copied };
+	struct snap_file_opener_answer word = { .copied = copied };
 
 	snap_wire_pack_error(error, &word.error);
 	snap_error_destroy(error);
@@ -308,37 +309,37 @@ static struct stacksnap_error *answer(const struct server *server, struct stacks
 }
 
 /* Handles one message; an error when the other end has gone. */
-static struct stacksnap_error *take(struct server *server, struct snap_opener_message *message,
+static struct stacksnap_error *take(struct server *server, struct snap_file_opener_message *message,
 				    int *fd)
 {
 	struct stacksnap_error *err;
 	uint32_t copied = 0;
 
-	switch ((enum snap_opener_word)message->word) {
-	case SNAP_OPENER_RULES:
+	switch ((enum snap_file_opener_word)message->word) {
+	case SNAP_FILE_OPENER_RULES:
 		set_rules(server, message->number);
 		return NULL;
-	case SNAP_OPENER_DIRECTORY:
+	case SNAP_FILE_OPENER_DIRECTORY:
 		add_directory(server, message->path);
 		return NULL;
-	case SNAP_OPENER_DESCRIPTOR:
-		if (message->number >= SNAP_OPENER_DESCRIPTOR_COUNT)
+	case SNAP_FILE_OPENER_DESCRIPTOR:
+		if (message->number >= SNAP_FILE_OPENER_DESCRIPTOR_COUNT)
 			break;
 		snap_close(&server->given[message->number]);
 		server->given[message->number] = snap_take_fd(fd);
 		return NULL;
-	case SNAP_OPENER_PROCESS:
+	case SNAP_FILE_OPENER_PROCESS:
 		describe(server, message);
 		return NULL;
-	case SNAP_OPENER_FILE:
+	case SNAP_FILE_OPENER_FILE:
 		err = open_file(server, message, &copied);
 		snap_silent_end(&server->silent);
 		return answer(server, err, copied);
-	case SNAP_OPENER_SKIP:
-		if (server->skipped_count < SNAP_OPENER_MOST_SKIPPED)
+	case SNAP_FILE_OPENER_SKIP:
+		if (server->skipped_count < SNAP_FILE_OPENER_MOST_SKIPPED)
 			server->skipped[server->skipped_count++] = message->request;
 		return NULL;
-	case SNAP_OPENER_SAVE:
+	case SNAP_FILE_OPENER_SAVE:
 		err = save(server, *fd);
 		snap_silent_end(&server->silent);
 		return answer(server, err, 0);
@@ -346,8 +347,8 @@ static struct stacksnap_error *take(struct server *server, struct snap_opener_me
 	return snap_error_format(SNAP_ERROR_FORMAT, "invalid request");
 }
 
-void snap_opener_serve(const struct snap_options *options, struct snap_capture *capture,
-		       int channel)
+void snap_file_opener_serve(const struct snap_options *options, struct snap_capture *capture,
+			    int channel)
 {
 	struct server server = {
 		.channel = channel,
@@ -363,13 +364,13 @@ void snap_opener_serve(const struct snap_options *options, struct snap_capture *
 	snap_arena_init(&server.arena);
 	snap_silent_init(&server.silent);
 	for (;;) {
-		struct snap_opener_message message;
+		struct snap_file_opener_message message;
 		_cleanup_fd_ int fd = -1;
 		size_t size;
 
 		if (snap_error_ignore(
 			    snap_wire_receive(channel, &message, sizeof(message), &size, &fd)) ||
-		    size <= offsetof(struct snap_opener_message, path) ||
+		    size <= offsetof(struct snap_file_opener_message, path) ||
 		    ((char *)&message)[size - 1] != '\0')
 			return;
 		if (snap_error_ignore(take(&server, &message, &fd)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The sink of a sampler that never stops: see glance.h. */
-#include "watch/glance.h"
+/* The sink of a sampler that never stops: see sweep.h. */
+#include "watch/sweep.h"
 
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -15,34 +15,34 @@ enum {
 
 /* ---- processes ---- */
 
-static void set_name(struct snap_glance_process *process, const struct snap_process *facts)
+static void set_name(struct snap_sweep_process *process, const struct snap_process *facts)
 {
 	process->pid = facts->pid;
 	process->start_ticks = facts->start_ticks;
 	snprintf(process->name, sizeof(process->name), "%s", facts->name ? facts->name : "");
 }
 
-static struct snap_glance_process *add_process(struct snap_glance *glance)
+static struct snap_sweep_process *add_process(struct snap_sweep *sweep)
 {
-	struct snap_glance_process *process = calloc(1, sizeof(*process));
+	struct snap_sweep_process *process = calloc(1, sizeof(*process));
 
 	if (!process)
 		return NULL;
-	process->next = glance->processes;
+	process->next = sweep->processes;
 	if (process->next)
 		process->next->previous = process;
-	glance->processes = process;
+	sweep->processes = process;
 	return process;
 }
 
-static void remove_process(struct snap_glance *glance, struct snap_glance_process *process)
+static void remove_process(struct snap_sweep *sweep, struct snap_sweep_process *process)
 {
 	if (process->next)
 		process->next->previous = process->previous;
 	if (process->previous)
 		process->previous->next = process->next;
 	else
-		glance->processes = process->next;
+		sweep->processes = process->next;
 	free(process);
 }
 
@@ -77,20 +77,20 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 
 static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
 {
-	struct snap_glance *glance = context;
-	size_t at = glance->thread_count;
+	struct snap_sweep *sweep = context;
+	size_t at = sweep->thread_count;
 
-	if (glance->free_count) {
-		at = glance->free[--glance->free_count];
+	if (sweep->free_count) {
+		at = sweep->free[--sweep->free_count];
 	} else {
 		/* All of them may be free one day. */
-		if (!snap_reserve_array(glance->threads, glance->thread_capacity, at + 1) ||
-		    !snap_reserve_array(glance->free, glance->free_capacity, at + 1))
+		if (!snap_reserve_array(sweep->threads, sweep->thread_capacity, at + 1) ||
+		    !snap_reserve_array(sweep->free, sweep->free_capacity, at + 1))
 			return snap_error_no_memory();
-		glance->thread_count++;
+		sweep->thread_count++;
 	}
 	thread->user = (uint32_t)at;
-	glance->threads[at] = (struct snap_glance_thread){
+	sweep->threads[at] = (struct snap_sweep_thread){
 		.shown = thread,
 		.process = thread->process->user,
 		.changed_ns = snap_clock_ns(CLOCK_MONOTONIC),
@@ -107,10 +107,10 @@ static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thr
 
 static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
 {
-	struct snap_glance *glance = context;
+	struct snap_sweep *sweep = context;
 
-	glance->threads[thread->user] = (struct snap_glance_thread){ .shown = NULL };
-	glance->free[glance->free_count++] = thread->user;
+	sweep->threads[thread->user] = (struct snap_sweep_thread){ .shown = NULL };
+	sweep->free[sweep->free_count++] = thread->user;
 	return NULL;
 }
 
@@ -118,41 +118,41 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 					 const struct snap_thread *copy,
 					 enum snap_verdict *verdict_ret)
 {
-	struct snap_glance *glance = context;
-	struct snap_glance_thread *known = &glance->threads[thread->user];
+	struct snap_sweep *sweep = context;
+	struct snap_sweep_thread *known = &sweep->threads[thread->user];
 	enum snap_arch arch = thread->process->facts->arch;
 	struct snap_thread_call call = { .known = false };
-	struct snap_glance_place place;
+	struct snap_sweep_place place;
 
 	*verdict_ret = SNAP_VERDICT_TAKEN;
 	if (copy->result == SNAP_THREAD_COPIED)
 		call = snap_wait_call_of(arch, copy);
 	known->changed_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	place = (struct snap_glance_place){ .number = call.number,
-					    .pc = call.pc,
-					    .object = call.arguments[0] };
+	place = (struct snap_sweep_place){ .number = call.number,
+					   .pc = call.pc,
+					   .object = call.arguments[0] };
 	if (call.known && known->is_blocked && memcmp(&place, &known->place, sizeof(place)) == 0)
 		return NULL;
 	known->is_blocked = call.known;
-	known->place = call.known ? place : (struct snap_glance_place){ .number = 0 };
+	known->place = call.known ? place : (struct snap_sweep_place){ .number = 0 };
 	known->blocked_ns = known->changed_ns;
 	return NULL;
 }
 
 /* ---- looks ---- */
 
-struct stacksnap_error *snap_glance_init(struct snap_glance *glance,
-					 const struct snap_options *options, unsigned busy_percent)
+struct stacksnap_error *snap_sweep_init(struct snap_sweep *sweep,
+					const struct snap_options *options, unsigned busy_percent)
 {
-	*glance = (struct snap_glance){ .options = *options, .busy_percent = busy_percent };
-	glance->options.never_stop = true;
-	glance->options.no_stop = false;
-	glance->options.cpu_only = false;
-	glance->options.runtimes = 0;
-	glance->options.hz = 1;
-	glance->options.max_stack = STACK_BYTES;
-	glance->sink = (struct snap_sampler_sink){
-		.context = glance,
+	*sweep = (struct snap_sweep){ .options = *options, .busy_percent = busy_percent };
+	sweep->options.never_stop = true;
+	sweep->options.no_stop = false;
+	sweep->options.cpu_only = false;
+	sweep->options.runtimes = 0;
+	sweep->options.hz = 1;
+	sweep->options.max_stack = STACK_BYTES;
+	sweep->sink = (struct snap_sampler_sink){
+		.context = sweep,
 		.program = on_program,
 		.mapped = on_mapped,
 		.ended = on_ended,
@@ -161,24 +161,24 @@ struct stacksnap_error *snap_glance_init(struct snap_glance *glance,
 		.died = on_died,
 		.sample = on_sample,
 	};
-	return snap_sampler_create(&glance->options, &glance->sink, &glance->sampler);
+	return snap_sampler_create(&sweep->options, &sweep->sink, &sweep->sampler);
 }
 
-void snap_glance_deinit(struct snap_glance *glance)
+void snap_sweep_deinit(struct snap_sweep *sweep)
 {
-	snap_sampler_destroy(glance->sampler);
-	while (glance->processes)
-		remove_process(glance, glance->processes);
-	free(glance->threads);
-	free(glance->free);
+	snap_sampler_destroy(sweep->sampler);
+	while (sweep->processes)
+		remove_process(sweep, sweep->processes);
+	free(sweep->threads);
+	free(sweep->free);
 }
 
-static void measure_threads(struct snap_glance *glance)
+static void measure_threads(struct snap_sweep *sweep)
 {
-	int64_t passed = glance->last_ns ? glance->now_ns - glance->last_ns : 0;
+	int64_t passed = sweep->last_ns ? sweep->now_ns - sweep->last_ns : 0;
 
-	for (size_t i = 0; i < glance->thread_count; i++) {
-		struct snap_glance_thread *thread = &glance->threads[i];
+	for (size_t i = 0; i < sweep->thread_count; i++) {
+		struct snap_sweep_thread *thread = &sweep->threads[i];
 		uint64_t used;
 
 		if (!thread->shown)
@@ -189,30 +189,30 @@ static void measure_threads(struct snap_glance *glance)
 					  ? (unsigned)(used * 100 / (uint64_t)passed)
 					  : 0;
 		thread->run_ns = thread->shown->run_ns;
-		if (thread->percent < glance->busy_percent)
+		if (thread->percent < sweep->busy_percent)
 			thread->busy_ns = 0;
 		else if (!thread->busy_ns)
-			thread->busy_ns = glance->last_ns;
+			thread->busy_ns = sweep->last_ns;
 	}
 }
 
-struct stacksnap_error *snap_glance_look(struct snap_glance *glance)
+struct stacksnap_error *snap_sweep_run(struct snap_sweep *sweep)
 {
 	struct snap_sampler_tick tick;
-	struct stacksnap_error *err = snap_sampler_tick(glance->sampler, &tick);
+	struct stacksnap_error *err = snap_sampler_tick(sweep->sampler, &tick);
 
 	if (err)
 		return err;
-	glance->last_ns = glance->now_ns;
-	glance->now_ns = tick.begin_ns;
-	glance->no_targets = tick.no_targets;
-	glance->refused = tick.refused;
-	measure_threads(glance);
+	sweep->last_ns = sweep->now_ns;
+	sweep->now_ns = tick.begin_ns;
+	sweep->no_targets = tick.no_targets;
+	sweep->refused = tick.refused;
+	measure_threads(sweep);
 	return NULL;
 }
 
-bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_ns, int64_t left_ns,
-			bool looks_again)
+bool snap_sweep_is_still(const struct snap_sweep_thread *thread, int64_t since_ns, int64_t left_ns,
+			 bool looks_again)
 {
 	if (!thread->shown)
 		return false;

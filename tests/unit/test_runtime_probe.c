@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The scout: what runtimes are shown of a process in the sandbox, which plans are believed, and what
+ * The probe: what runtimes are shown of a process in the sandbox, which plans are believed, and what
  * is left when a parser dies, thinks without end, or is somebody else's.
  */
 #include "patience.h"
-#include "roles/scout/messages.h"
-#include "roles/scout/scout.h"
+#include "roles/runtime_probe/messages.h"
+#include "roles/runtime_probe/probe.h"
 #include "unwinder_bed.h"
 
 #include "base/clock.h"
@@ -125,28 +125,28 @@ static struct stacksnap_error *read_without_end(const struct snap_runtime_proces
 	return NULL;
 }
 
-static const struct snap_runtime looks_around = { .kind = SNAP_RUNTIME_GO, .scout = look_around },
-				 finds_nothing = { .kind = SNAP_RUNTIME_GO, .scout = find_nothing },
-				 adds_bss = { .kind = SNAP_RUNTIME_GO, .scout = add_bss },
-				 reads_a_stack = { .kind = SNAP_RUNTIME_GO, .scout = read_a_stack },
+static const struct snap_runtime looks_around = { .kind = SNAP_RUNTIME_GO, .probe = look_around },
+				 finds_nothing = { .kind = SNAP_RUNTIME_GO, .probe = find_nothing },
+				 adds_bss = { .kind = SNAP_RUNTIME_GO, .probe = add_bss },
+				 reads_a_stack = { .kind = SNAP_RUNTIME_GO, .probe = read_a_stack },
 				 talks_nonsense = { .kind = SNAP_RUNTIME_GO,
-						    .scout = talk_nonsense },
-				 dies = { .kind = SNAP_RUNTIME_GO, .scout = die },
-				 thinks = { .kind = SNAP_RUNTIME_GO, .scout = think },
+						    .probe = talk_nonsense },
+				 dies = { .kind = SNAP_RUNTIME_GO, .probe = die },
+				 thinks = { .kind = SNAP_RUNTIME_GO, .probe = think },
 				 reads_without_end = { .kind = SNAP_RUNTIME_GO,
-						       .scout = read_without_end };
+						       .probe = read_without_end };
 
 /* ---- tests ---- */
 
 static bool plan_with(struct bed *bed, const struct snap_runtime *const *runtimes,
 		      struct snap_memory_plan *plan)
 {
-	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
+	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe = NULL;
 	bool found = true;
 
 	*plan = (struct snap_memory_plan){ 0 };
-	assert_null(snap_scout_create(&bed->options, runtimes, false, &scout));
-	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, plan, &found));
+	assert_null(snap_runtime_probe_create(&bed->options, runtimes, false, &probe));
+	assert_null(snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, plan, &found));
 	return found;
 }
 
@@ -200,31 +200,31 @@ static void test_budget(void **state)
 
 static void test_one_that_dies(void **state)
 {
-	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
+	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe = NULL;
 	struct bed *bed = *state;
 	const struct snap_runtime *runtimes[] = { &dies, NULL };
 	struct snap_memory_plan plan;
 	bool found = true;
 
-	assert_null(snap_scout_create(&bed->options, runtimes, false, &scout));
-	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	assert_null(snap_runtime_probe_create(&bed->options, runtimes, false, &probe));
+	assert_null(snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, &plan, &found));
 	assert_false(found);
 	/* Another one is asked about the next process. */
 	runtimes[0] = &looks_around;
-	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	assert_null(snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, &plan, &found));
 	assert_true(found);
 	/* Files of another user are another one's to read. */
 	runtimes[0] = &dies;
 	bed->capture->processes[0].uid++;
-	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	assert_null(snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, &plan, &found));
 	bed->capture->processes[0].uid--;
 	assert_false(found);
 	runtimes[0] = &looks_around;
-	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	assert_null(snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, &plan, &found));
 	assert_true(found);
 	/* The one that is there stays. */
 	runtimes[0] = &dies;
-	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	assert_null(snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, &plan, &found));
 	assert_true(found);
 }
 
@@ -240,7 +240,7 @@ static void test_one_that_thinks(void **state)
 
 static void test_cancel(void **state)
 {
-	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
+	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe = NULL;
 	struct bed *bed = *state;
 	const struct snap_runtime *const runtimes[] = { &thinks, NULL };
 	static volatile int cancel = 1;
@@ -249,8 +249,8 @@ static void test_cancel(void **state)
 	bool found;
 
 	bed->options.cancel = &cancel;
-	assert_null(snap_scout_create(&bed->options, runtimes, false, &scout));
-	err = snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found);
+	assert_null(snap_runtime_probe_create(&bed->options, runtimes, false, &probe));
+	err = snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, &plan, &found);
 	bed->options.cancel = NULL;
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_CANCELLED);
 	snap_error_destroy(err);

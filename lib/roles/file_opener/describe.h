@@ -4,14 +4,14 @@
  * find the files of one mapping, and the descriptors that lead to the process. Knows nothing of how
  * they are used.
  */
-#ifndef SNAP_ROLES_OPENER_DESCRIBE_H
-#define SNAP_ROLES_OPENER_DESCRIBE_H
+#ifndef SNAP_ROLES_FILE_OPENER_DESCRIBE_H
+#define SNAP_ROLES_FILE_OPENER_DESCRIBE_H
 
-#include "roles/opener/message.h"
+#include "roles/file_opener/message.h"
 
 /* Sends it; the request points into the capture. OS. */
 struct stacksnap_error *
-snap_opener_describe(int channel, const struct snap_capture *capture,
-		     const struct snap_broker_request *request) _must_check_;
+snap_file_opener_describe(int channel, const struct snap_capture *capture,
+			  const struct snap_broker_request *request) _must_check_;
 
 #endif

@@ -3,33 +3,33 @@
  * Message: the messages to an opener, and its answers. Both ends are copies of one program, so the
  * opener trusts what it receives. Knows nothing of what is in files.
  */
-#ifndef SNAP_ROLES_OPENER_MESSAGE_H
-#define SNAP_ROLES_OPENER_MESSAGE_H
+#ifndef SNAP_ROLES_FILE_OPENER_MESSAGE_H
+#define SNAP_ROLES_FILE_OPENER_MESSAGE_H
 
 #include "roles/broker.h"
 
-enum snap_opener_word {
-	SNAP_OPENER_RULES,      /* number: enum snap_perf_map; forgets the directories */
-	SNAP_OPENER_DIRECTORY,  /* path: a directory of --debug-dir */
-	SNAP_OPENER_DESCRIPTOR, /* number: enum snap_opener_descriptor; the descriptor itself */
-	SNAP_OPENER_PROCESS,    /* facts, path: the process whose file is requested next */
-	SNAP_OPENER_FILE,       /* request; number: bytes that may be copied. Has an answer */
-	SNAP_OPENER_SKIP,       /* request: a file that is not copied into what is saved */
-	SNAP_OPENER_SAVE, /* a descriptor to write to. Has an answer for each file, and a last one */
+enum snap_file_opener_word {
+	SNAP_FILE_OPENER_RULES,     /* number: enum snap_perf_map; forgets the directories */
+	SNAP_FILE_OPENER_DIRECTORY, /* path: a directory of --debug-dir */
+	SNAP_FILE_OPENER_DESCRIPTOR, /* number: enum snap_file_opener_descriptor; the descriptor itself */
+	SNAP_FILE_OPENER_PROCESS, /* facts, path: the process whose file is requested next */
+	SNAP_FILE_OPENER_FILE,    /* request; number: bytes that may be copied. Has an answer */
+	SNAP_FILE_OPENER_SKIP,    /* request: a file that is not copied into what is saved */
+	SNAP_FILE_OPENER_SAVE, /* a descriptor to write to. Has an answer for each file, and a last one */
 };
 
 /* For the next process or the next file; closed after that request. */
-enum snap_opener_descriptor {
-	SNAP_OPENER_REPLY, /* where the parser's answer goes; not sent: no parser waits */
-	SNAP_OPENER_PROC,
-	SNAP_OPENER_ROOT,
-	SNAP_OPENER_EXE,
-	SNAP_OPENER_FILES,
-	SNAP_OPENER_DESCRIPTOR_COUNT,
+enum snap_file_opener_descriptor {
+	SNAP_FILE_OPENER_REPLY, /* where the parser's answer goes; not sent: no parser waits */
+	SNAP_FILE_OPENER_PROC,
+	SNAP_FILE_OPENER_ROOT,
+	SNAP_FILE_OPENER_EXE,
+	SNAP_FILE_OPENER_FILES,
+	SNAP_FILE_OPENER_DESCRIPTOR_COUNT,
 };
 
 /* What is needed of a process and one mapping to find its files. */
-struct snap_opener_facts {
+struct snap_file_opener_facts {
 	pid_t pid, ns_pid;
 	uid_t uid;
 	enum snap_arch arch;
@@ -40,19 +40,19 @@ struct snap_opener_facts {
 	struct snap_map map;    /* without a path */
 };
 
-struct snap_opener_message {
+struct snap_file_opener_message {
 	uint32_t word;
 	uint32_t number;
 	struct snap_broker_request request;
-	struct snap_opener_facts facts;
+	struct snap_file_opener_facts facts;
 	char path[SNAP_MAX_PATH + 1]; /* only its used part is sent */
 };
 
-_Static_assert(sizeof(struct snap_opener_message) <= SNAP_WIRE_BYTES, "it is one message");
+_Static_assert(sizeof(struct snap_file_opener_message) <= SNAP_WIRE_BYTES, "it is one message");
 
 enum {
-	SNAP_OPENER_MOST_SKIPPED = 16,
-	SNAP_OPENER_MOST_OF_PROCESS =
+	SNAP_FILE_OPENER_MOST_SKIPPED = 16,
+	SNAP_FILE_OPENER_MOST_OF_PROCESS =
 		3, /* files of a process that block openers, before all are left out */
 };
 
@@ -60,7 +60,7 @@ enum {
  * Says that a request is done, or why not. During a save: which file comes next. During the opening
  * of a file: the opener now reads what a program may serve.
  */
-struct snap_opener_answer {
+struct snap_file_opener_answer {
 	struct snap_wire_error error;
 	uint32_t copied;        /* bytes */
 	uint32_t is_on_its_way; /* there are more answers */

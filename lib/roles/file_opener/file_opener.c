@@ -3,14 +3,14 @@
  * The side that asks openers: see opener.h. It waits for an opener no longer than its time allows,
  * and never has a descriptor of an opened file. describe.c sends what an opener needs of a process.
  */
-#include "roles/opener/opener.h"
+#include "roles/file_opener/file_opener.h"
 
 #include "base/clock.h"
 #include "base/reopen.h"
 #include "files/search.h"
 #include "proc/procfs.h"
-#include "roles/opener/describe.h"
-#include "roles/opener/patience.h"
+#include "roles/file_opener/describe.h"
+#include "roles/file_opener/patience.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 
 enum {
 	TICK_MS = 20, /* how often the cancel flag, the clock and the opener are looked at */
-	MOST_OPENERS = SNAP_OPENER_MOST_SKIPPED,
+	MOST_OPENERS = SNAP_FILE_OPENER_MOST_SKIPPED,
 	MOST_COPIED = 96 << 20, /* bytes, in all */
 };
 
@@ -29,8 +29,8 @@ enum {
  */
 static const int64_t ANSWER_NS = 2000000000, CHILD_ANSWER_NS = 500000000;
 
-struct snap_opener {
-	struct snap_opener_source source; /* make NULL: they are children */
+struct snap_file_opener {
+	struct snap_file_opener_source source; /* make NULL: they are children */
 	struct snap_role child;
 	int channel; /* of the current opener; -1: none */
 	pid_t pid;   /* of the same */
@@ -53,15 +53,15 @@ struct snap_opener {
 
 static void run_child(void *context, int channel)
 {
-	const struct snap_opener *opener = context;
+	const struct snap_file_opener *opener = context;
 
 	snap_role_leave_standard_descriptors();
 	snap_role_close_all_but(&channel, 1);
 	snap_role_leave_priority(0);
-	snap_opener_serve(opener->options, NULL, channel);
+	snap_file_opener_serve(opener->options, NULL, channel);
 }
 
-static void make_opener(struct snap_opener *opener, int64_t until_ns)
+static void make_opener(struct snap_file_opener *opener, int64_t until_ns)
 {
 	if (opener->channel >= 0 || opener->patience.losses == MOST_OPENERS)
 		return;
@@ -77,7 +77,7 @@ static void make_opener(struct snap_opener *opener, int64_t until_ns)
 	opener->maker = gettid();
 }
 
-static void end_opener(struct snap_opener *opener)
+static void end_opener(struct snap_file_opener *opener)
 {
 	if (opener->source.make)
 		snap_close(&opener->channel);
@@ -87,7 +87,8 @@ static void end_opener(struct snap_opener *opener)
 }
 
 /* Identifies a process, as its pid may be used again. */
-static uint64_t who_is(const struct snap_opener *opener, const struct snap_broker_request *request)
+static uint64_t who_is(const struct snap_file_opener *opener,
+		       const struct snap_broker_request *request)
 {
 	const struct snap_process *process;
 
@@ -98,7 +99,7 @@ static uint64_t who_is(const struct snap_opener *opener, const struct snap_broke
 }
 
 /* The opener is blocked by a file system, or has died. */
-static void give_up(struct snap_opener *opener, const struct snap_broker_request *request)
+static void give_up(struct snap_file_opener *opener, const struct snap_broker_request *request)
 {
 	if (opener->patience.losses < MOST_OPENERS)
 		opener->held[opener->patience.losses++] =
@@ -108,8 +109,8 @@ static void give_up(struct snap_opener *opener, const struct snap_broker_request
 		opener->source.lose(opener->source.context);
 }
 
-static struct stacksnap_error *send_path(const struct snap_opener *opener,
-					 struct snap_opener_message *message, const char *path)
+static struct stacksnap_error *send_path(const struct snap_file_opener *opener,
+					 struct snap_file_opener_message *message, const char *path)
 {
 	size_t length = strlen(path);
 
@@ -117,25 +118,25 @@ static struct stacksnap_error *send_path(const struct snap_opener *opener,
 		return NULL; /* longer than any path that can be opened */
 	memcpy(message->path, path, length + 1);
 	return snap_wire_send(opener->channel, message,
-			      offsetof(struct snap_opener_message, path) + length + 1, -1);
+			      offsetof(struct snap_file_opener_message, path) + length + 1, -1);
 }
 
 /* Sends the rules of the options for opening files, and then each directory. */
-static struct stacksnap_error *send_rules(const struct snap_opener *opener)
+static struct stacksnap_error *send_rules(const struct snap_file_opener *opener)
 {
 	const struct snap_options *options = opener->options;
-	struct snap_opener_message message = { .word = SNAP_OPENER_RULES,
-					       .number = options->perf_map };
+	struct snap_file_opener_message message = { .word = SNAP_FILE_OPENER_RULES,
+						    .number = options->perf_map };
 	struct stacksnap_error *err = send_path(opener, &message, "");
 
-	message.word = SNAP_OPENER_DIRECTORY;
+	message.word = SNAP_FILE_OPENER_DIRECTORY;
 	for (size_t i = 0; !err && i < options->debug_dir_count; i++)
 		err = send_path(opener, &message, options->debug_dirs[i]);
 	return err;
 }
 
 /* Makes an opener if there is none, and sends it the rules. */
-static bool need_opener(struct snap_opener *opener, int64_t until_ns)
+static bool need_opener(struct snap_file_opener *opener, int64_t until_ns)
 {
 	if (opener->channel >= 0)
 		return true;
@@ -147,7 +148,7 @@ static bool need_opener(struct snap_opener *opener, int64_t until_ns)
 
 /* ---- waiting ---- */
 
-static bool is_late(const struct snap_opener *opener)
+static bool is_late(const struct snap_file_opener *opener)
 {
 	return opener->deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > opener->deadline_ns;
 }
@@ -159,7 +160,7 @@ struct wait {
 	bool is_served;
 };
 
-static struct wait begin_wait(const struct snap_opener *opener, int64_t until_ns)
+static struct wait begin_wait(const struct snap_file_opener *opener, int64_t until_ns)
 {
 	struct wait wait = { .deadline_ns = opener->deadline_ns };
 
@@ -171,7 +172,7 @@ static struct wait begin_wait(const struct snap_opener *opener, int64_t until_ns
 }
 
 /* What procfs says of it without a delay; fields that procfs does not give stay 0. */
-static void look_at_opener(const struct snap_opener *opener, struct snap_patience_look *look)
+static void look_at_opener(const struct snap_file_opener *opener, struct snap_patience_look *look)
 {
 	struct snap_procfs procfs;
 	struct snap_stat stat;
@@ -190,7 +191,7 @@ static void look_at_opener(const struct snap_opener *opener, struct snap_patienc
 	snap_procfs_close(&procfs);
 }
 
-static bool has_patience(const struct snap_opener *opener, struct wait *wait)
+static bool has_patience(const struct snap_file_opener *opener, struct wait *wait)
 {
 	struct snap_patience_look look = { .is_served = wait->is_served };
 
@@ -204,7 +205,7 @@ static bool has_patience(const struct snap_opener *opener, struct wait *wait)
 }
 
 /* Waits until there is a message, or the channel was closed. */
-static struct stacksnap_error *await(const struct snap_opener *opener, struct wait *wait)
+static struct stacksnap_error *await(const struct snap_file_opener *opener, struct wait *wait)
 {
 	struct pollfd event = { .fd = opener->channel, .events = POLLIN };
 
@@ -223,8 +224,8 @@ static struct stacksnap_error *await(const struct snap_opener *opener, struct wa
 	}
 }
 
-static struct stacksnap_error *hear(const struct snap_opener *opener, struct wait *wait,
-				    struct snap_opener_answer *ret)
+static struct stacksnap_error *hear(const struct snap_file_opener *opener, struct wait *wait,
+				    struct snap_file_opener_answer *ret)
 {
 	struct stacksnap_error *err = await(opener, wait);
 	size_t size = 0;
@@ -242,7 +243,8 @@ static struct stacksnap_error *hear(const struct snap_opener *opener, struct wai
  * A file that blocked an opener is not requested again, nor is any file of a process that blocked
  * several.
  */
-static bool has_held(const struct snap_opener *opener, const struct snap_broker_request *request)
+static bool has_held(const struct snap_file_opener *opener,
+		     const struct snap_broker_request *request)
 {
 	uint64_t who = who_is(opener, request), file = snap_broker_file_id(request);
 	unsigned count = 0;
@@ -254,31 +256,32 @@ static bool has_held(const struct snap_opener *opener, const struct snap_broker_
 		if (snap_broker_file_id(&opener->held[i].request) == file)
 			return true;
 	}
-	return count >= SNAP_OPENER_MOST_OF_PROCESS;
+	return count >= SNAP_FILE_OPENER_MOST_OF_PROCESS;
 }
 
-static struct stacksnap_error *send_wish(const struct snap_opener *opener,
+static struct stacksnap_error *send_wish(const struct snap_file_opener *opener,
 					 const struct snap_broker_request *request, int reply)
 {
-	struct snap_opener_message message = { .word = SNAP_OPENER_DESCRIPTOR,
-					       .number = SNAP_OPENER_REPLY };
-	size_t size = offsetof(struct snap_opener_message, path) + 1;
+	struct snap_file_opener_message message = { .word = SNAP_FILE_OPENER_DESCRIPTOR,
+						    .number = SNAP_FILE_OPENER_REPLY };
+	size_t size = offsetof(struct snap_file_opener_message, path) + 1;
 	struct stacksnap_error *err = NULL;
 
 	message.request = *request;
 	if (opener->capture) {
-		err = snap_opener_describe(opener->channel, opener->capture, request);
+		err = snap_file_opener_describe(opener->channel, opener->capture, request);
 		message.request.process = message.request.map = 0;
 	}
 	if (!err && reply >= 0)
 		err = snap_wire_send(opener->channel, &message, size, reply);
-	message.word = SNAP_OPENER_FILE;
+	message.word = SNAP_FILE_OPENER_FILE;
 	message.number = MOST_COPIED - opener->copied;
 	return err ? err : snap_wire_send(opener->channel, &message, size, -1);
 }
 
 /* The opener may have ended with the thread that made it: no file is the cause. */
-static bool ended_with_maker(const struct snap_opener *opener, const struct stacksnap_error *error)
+static bool ended_with_maker(const struct snap_file_opener *opener,
+			     const struct stacksnap_error *error)
 {
 	return opener->maker && opener->maker != gettid() &&
 	       (snap_error_code(error) == SNAP_ERROR_CRASHED ||
@@ -288,13 +291,13 @@ static bool ended_with_maker(const struct snap_opener *opener, const struct stac
 /*
  * Has the opener open a file. An error here, not in the answer: the opener cannot be used any more.
  */
-static struct stacksnap_error *ask_opener(const struct snap_opener *opener,
+static struct stacksnap_error *ask_opener(const struct snap_file_opener *opener,
 					  const struct snap_broker_request *request, int channel,
-					  struct wait *wait, struct snap_opener_answer *ret)
+					  struct wait *wait, struct snap_file_opener_answer *ret)
 {
 	struct stacksnap_error *err = send_wish(opener, request, channel);
 
-	*ret = (struct snap_opener_answer){ .is_on_its_way = 1 };
+	*ret = (struct snap_file_opener_answer){ .is_on_its_way = 1 };
 	while (!err && ret->is_on_its_way) {
 		err = hear(opener, wait, ret);
 		wait->is_served = true;
@@ -309,11 +312,11 @@ static struct stacksnap_error *not_in_time(void)
 }
 
 /* NULL: there is such a file, and the parser at `channel`, if there is one, has received it. */
-static struct stacksnap_error *ask(struct snap_opener *opener,
+static struct stacksnap_error *ask(struct snap_file_opener *opener,
 				   const struct snap_broker_request *request, int channel,
 				   int64_t until_ns)
 {
-	struct snap_opener_answer answer;
+	struct snap_file_opener_answer answer;
 	struct stacksnap_error *err;
 	struct wait wait;
 
@@ -342,7 +345,7 @@ static struct stacksnap_error *ask(struct snap_opener *opener,
 }
 
 /* Downloads come last, after all places in file systems. */
-static struct stacksnap_error *download(struct snap_opener *opener,
+static struct stacksnap_error *download(struct snap_file_opener *opener,
 					const struct snap_broker_request *request, int *fd_ret)
 {
 	struct snap_file_request asked = {
@@ -362,7 +365,8 @@ static struct stacksnap_error *download(struct snap_opener *opener,
 	return err ? err : snap_reopen_regular(fd, fd_ret);
 }
 
-static bool is_invalid(const struct snap_opener *opener, const struct snap_broker_request *request)
+static bool is_invalid(const struct snap_file_opener *opener,
+		       const struct snap_broker_request *request)
 {
 	const struct snap_capture *capture = opener->capture;
 
@@ -376,7 +380,7 @@ static struct stacksnap_error *answer_request(void *context,
 					      const struct snap_broker_request *request,
 					      struct snap_broker_reply *reply)
 {
-	struct snap_opener *opener = context;
+	struct snap_file_opener *opener = context;
 	struct snap_broker_request before = *request;
 	struct stacksnap_error *err, *downloaded;
 
@@ -404,7 +408,7 @@ static struct stacksnap_error *answer_request(void *context,
 	return downloaded;
 }
 
-struct snap_broker snap_opener_broker(struct snap_opener *opener)
+struct snap_broker snap_file_opener_broker(struct snap_file_opener *opener)
 {
 	return (struct snap_broker){ .answer = answer_request, .context = opener };
 }
@@ -412,26 +416,26 @@ struct snap_broker snap_opener_broker(struct snap_opener *opener)
 /* ---- a whole capture ---- */
 
 /* Has the capture saved without the files that have blocked an opener. */
-static struct stacksnap_error *send_save(const struct snap_opener *opener, int fd)
+static struct stacksnap_error *send_save(const struct snap_file_opener *opener, int fd)
 {
-	struct snap_opener_message message = { .word = SNAP_OPENER_SKIP };
-	size_t size = offsetof(struct snap_opener_message, path) + 1;
+	struct snap_file_opener_message message = { .word = SNAP_FILE_OPENER_SKIP };
+	size_t size = offsetof(struct snap_file_opener_message, path) + 1;
 	struct stacksnap_error *err = NULL;
 
 	for (unsigned i = 0; !err && i < opener->patience.losses; i++) {
 		message.request = opener->held[i].request;
 		err = snap_wire_send(opener->channel, &message, size, -1);
 	}
-	message.word = SNAP_OPENER_SAVE;
+	message.word = SNAP_FILE_OPENER_SAVE;
 	return err ? err : snap_wire_send(opener->channel, &message, size, fd);
 }
 
 /* Tries once. *held_ret: the file that the opener was at when it stopped to answer. */
-static struct stacksnap_error *try_save(const struct snap_opener *opener, int fd,
+static struct stacksnap_error *try_save(const struct snap_file_opener *opener, int fd,
 					struct snap_broker_request *held_ret,
-					struct snap_opener_answer *ret)
+					struct snap_file_opener_answer *ret)
 {
-	struct snap_opener_answer answer = { .is_on_its_way = 1 };
+	struct snap_file_opener_answer answer = { .is_on_its_way = 1 };
 	struct stacksnap_error *err = send_save(opener, fd);
 
 	while (!err && answer.is_on_its_way) {
@@ -446,11 +450,11 @@ static struct stacksnap_error *try_save(const struct snap_opener *opener, int fd
 	return err;
 }
 
-struct stacksnap_error *snap_opener_save(struct snap_opener *opener, int fd)
+struct stacksnap_error *snap_file_opener_save(struct snap_file_opener *opener, int fd)
 {
 	for (;;) {
 		struct snap_broker_request held = { 0 };
-		struct snap_opener_answer answer;
+		struct snap_file_opener_answer answer;
 		struct stacksnap_error *err;
 
 		if (!need_opener(opener, opener->deadline_ns))
@@ -469,10 +473,10 @@ struct stacksnap_error *snap_opener_save(struct snap_opener *opener, int fd)
 
 /* ---- beginning and end ---- */
 
-struct stacksnap_error *snap_opener_create(const struct snap_opener_source *source,
-					   struct snap_opener **ret)
+struct stacksnap_error *snap_file_opener_create(const struct snap_file_opener_source *source,
+						struct snap_file_opener **ret)
 {
-	struct snap_opener *opener = calloc(1, sizeof(*opener));
+	struct snap_file_opener *opener = calloc(1, sizeof(*opener));
 
 	if (!opener)
 		return snap_error_no_memory();
@@ -484,7 +488,7 @@ struct stacksnap_error *snap_opener_create(const struct snap_opener_source *sour
 	return NULL;
 }
 
-void snap_opener_destroy(struct snap_opener *opener)
+void snap_file_opener_destroy(struct snap_file_opener *opener)
 {
 	if (!opener)
 		return;
@@ -493,13 +497,14 @@ void snap_opener_destroy(struct snap_opener *opener)
 	free(opener);
 }
 
-void snap_opener_set_capture(struct snap_opener *opener, const struct snap_capture *capture)
+void snap_file_opener_set_capture(struct snap_file_opener *opener,
+				  const struct snap_capture *capture)
 {
 	opener->capture = capture;
 }
 
-void snap_opener_set_options(struct snap_opener *opener, const struct snap_options *options,
-			     int64_t deadline_ns)
+void snap_file_opener_set_options(struct snap_file_opener *opener,
+				  const struct snap_options *options, int64_t deadline_ns)
 {
 	opener->options = options;
 	opener->deadline_ns = deadline_ns;
@@ -509,7 +514,7 @@ void snap_opener_set_options(struct snap_opener *opener, const struct snap_optio
 		end_opener(opener);
 }
 
-unsigned snap_opener_losses(const struct snap_opener *opener)
+unsigned snap_file_opener_losses(const struct snap_file_opener *opener)
 {
 	return opener->patience.losses;
 }

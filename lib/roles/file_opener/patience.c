@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* How long to wait for an opener: see patience.h. */
-#include "roles/opener/patience.h"
+#include "roles/file_opener/patience.h"
 
 /*
  * The most that counts between two looks: if the waiting process gets no processor, a program that

@@ -3,7 +3,7 @@
  * Reads memory of a running process by a worker, as the server of a page may never answer. Knows
  * nothing of what the bytes mean.
  */
-#include "roles/scout/messages.h"
+#include "roles/runtime_probe/messages.h"
 
 #include "base/workers.h"
 

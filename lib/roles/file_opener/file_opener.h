@@ -7,8 +7,8 @@
  * that asked. An opener that does not answer in time is given up, and the file that it was at is
  * left out. Knows nothing of what is in the files.
  */
-#ifndef SNAP_ROLES_OPENER_OPENER_H
-#define SNAP_ROLES_OPENER_OPENER_H
+#ifndef SNAP_ROLES_FILE_OPENER_FILE_OPENER_H
+#define SNAP_ROLES_FILE_OPENER_FILE_OPENER_H
 
 #include "model/options.h"
 #include "roles/broker.h"
@@ -20,15 +20,15 @@
  * point into `capture`; NULL: each process is described by messages. It may change its thread's
  * rights.
  */
-void snap_opener_serve(const struct snap_options *options, struct snap_capture *capture,
-		       int channel);
+void snap_file_opener_serve(const struct snap_options *options, struct snap_capture *capture,
+			    int channel);
 
 /* ---- in the process that has something else to do ---- */
 
-struct snap_opener;
+struct snap_file_opener;
 
 /* Provides openers that are not children of this process. */
-struct snap_opener_source {
+struct snap_file_opener_source {
 	/*
 	 * The channel to another opener, the caller's to close; -1: there is none, or none until
 	 * `until_ns`.
@@ -41,35 +41,36 @@ struct snap_opener_source {
 
 /*
  * `source` NULL: openers are children of this process, made when needed, and receive descriptions
- * of the processes in the capture of snap_opener_set_capture(). NO_MEMORY.
+ * of the processes in the capture of snap_file_opener_set_capture(). NO_MEMORY.
  */
-struct stacksnap_error *snap_opener_create(const struct snap_opener_source *source,
-					   struct snap_opener **ret) _must_check_;
-void snap_opener_destroy(struct snap_opener *opener);
+struct stacksnap_error *snap_file_opener_create(const struct snap_file_opener_source *source,
+						struct snap_file_opener **ret) _must_check_;
+void snap_file_opener_destroy(struct snap_file_opener *opener);
 
-static inline void snap_opener_destroyp(struct snap_opener **opener)
+static inline void snap_file_opener_destroyp(struct snap_file_opener **opener)
 {
-	snap_opener_destroy(*opener);
+	snap_file_opener_destroy(*opener);
 }
 
 /* The capture that requests point into. It may grow between two requests. */
-void snap_opener_set_capture(struct snap_opener *opener, const struct snap_capture *capture);
+void snap_file_opener_set_capture(struct snap_file_opener *opener,
+				  const struct snap_capture *capture);
 
 /* The rules for opening files, for downloads and for giving up; they must outlive their use. */
-void snap_opener_set_options(struct snap_opener *opener, const struct snap_options *options,
-			     int64_t deadline_ns);
+void snap_file_opener_set_options(struct snap_file_opener *opener,
+				  const struct snap_options *options, int64_t deadline_ns);
 
 /*
  * A broker that answers by openers, one request at a time; with debuginfod this process downloads.
  * A file that has blocked an opener is not found any more, nor is any file of a process that has
  * blocked several.
  */
-struct snap_broker snap_opener_broker(struct snap_opener *opener);
+struct snap_broker snap_file_opener_broker(struct snap_file_opener *opener);
 
 /* Has the opener write its capture to `fd`, a file in memory, until the deadline. */
-struct stacksnap_error *snap_opener_save(struct snap_opener *opener, int fd) _must_check_;
+struct stacksnap_error *snap_file_opener_save(struct snap_file_opener *opener, int fd) _must_check_;
 
 /* How many openers were given up. */
-unsigned snap_opener_losses(const struct snap_opener *opener);
+unsigned snap_file_opener_losses(const struct snap_file_opener *opener);
 
 #endif

@@ -207,37 +207,37 @@ static bool is_too_soon(const struct snap_sampler *sampler,
 	return thread->moved_after_ns && sampler->now_ns < thread->moved_after_ns - sooner;
 }
 
-static enum snap_look_action decide(const struct snap_sampler *sampler,
+static enum snap_tick_action decide(const struct snap_sampler *sampler,
 				    const struct snap_sampler_thread *thread,
 				    struct snap_observation *seen)
 {
-	const struct snap_look_rules rules = snap_sampler_rules(sampler);
+	const struct snap_tick_rules rules = snap_sampler_rules(sampler);
 
 	seen->letter = thread->letter;
 	seen->held_off = sampler->now_ns < thread->skip_until_ns ||
 			 sampler->now_ns < thread->process->trace_after_ns;
 	seen->too_soon = is_too_soon(sampler, thread);
 	seen->time_is_up = rules.only_tick && snap_clock_ns(CLOCK_MONOTONIC) >= sampler->until_ns;
-	return snap_look_decide(snap_sampler_thread_state(sampler, thread), seen, &rules);
+	return snap_tick_decide(snap_sampler_thread_state(sampler, thread), seen, &rules);
 }
 
 /*
  * The same, once more if a stop is decided on and its process has been stopped for too long
  * already.
  */
-static enum snap_look_action decide_within_budget(struct snap_sampler *sampler,
+static enum snap_tick_action decide_within_budget(struct snap_sampler *sampler,
 						  struct snap_sampler_thread *thread,
 						  struct snap_observation *seen)
 {
-	enum snap_look_action action = decide(sampler, thread, seen);
+	enum snap_tick_action action = decide(sampler, thread, seen);
 
 	thread->shown.left_out = false;
-	if (action != SNAP_LOOK_STOP || snap_budget_ask(&thread->process->budget, &sampler->budget,
+	if (action != SNAP_TICK_STOP || snap_budget_ask(&thread->process->budget, &sampler->budget,
 							snap_clock_ns(CLOCK_MONOTONIC)))
 		return action;
 	seen->over_budget = true;
 	action = decide(sampler, thread, seen);
-	if (action == SNAP_LOOK_LEAVE_OUT || action == SNAP_LOOK_SHOW_AS_IS) {
+	if (action == SNAP_TICK_LEAVE_OUT || action == SNAP_TICK_SHOW_AS_IS) {
 		sampler->tick.left_out++;
 		sampler->left_out = true;
 		thread->shown.left_out = true;
@@ -262,35 +262,35 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 					     struct snap_thread *copy)
 {
 	switch (decide_within_budget(sampler, thread, seen)) {
-	case SNAP_LOOK_KEEP:
+	case SNAP_TICK_KEEP:
 		sampler->tick.kept++;
 		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_SETTLED);
 		tell_stayed(sampler, thread);
 		return NULL;
-	case SNAP_LOOK_TELL:
+	case SNAP_TICK_TELL:
 		return tell_state(sampler, thread, seen->is_worker);
-	case SNAP_LOOK_SHOW_AS_IS:
+	case SNAP_TICK_SHOW_AS_IS:
 		return show_as_is(sampler, thread, copy, seen->over_budget);
-	case SNAP_LOOK_STOP:
+	case SNAP_TICK_STOP:
 		snap_trace(sampler->options->trace, thread->shown.tid,
 			   seen->sight == SNAP_SIGHT_RUNNING ? SNAP_TRACE_RAN
 							     : SNAP_TRACE_NOT_ENOUGH,
 			   NULL);
 		return request_stop(sampler, thread, copy);
-	case SNAP_LOOK_RETRY:
+	case SNAP_TICK_RETRY:
 		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_RETRY);
 		return NULL;
-	case SNAP_LOOK_MISS:
-	case SNAP_LOOK_LEAVE_OUT:
+	case SNAP_TICK_MISS:
+	case SNAP_TICK_LEAVE_OUT:
 		return snap_sampler_miss(sampler, thread);
-	case SNAP_LOOK_SKIP:
+	case SNAP_TICK_SKIP:
 		sampler->tick.missed++;
 		tell_stayed(sampler, thread);
 		return NULL;
-	case SNAP_LOOK_END:
+	case SNAP_TICK_END:
 		return cannot_open(sampler, thread, -ESRCH);
-	case SNAP_LOOK_COPY:
-	case SNAP_LOOK_SHOW:
+	case SNAP_TICK_COPY:
+	case SNAP_TICK_SHOW:
 		break;
 	}
 	return NULL;
@@ -309,7 +309,7 @@ static struct stacksnap_error *look_at_running(struct snap_sampler *sampler,
 	struct stacksnap_error *err = NULL;
 
 	seen->sight = SNAP_SIGHT_RUNNING;
-	if (decide(sampler, thread, seen) != SNAP_LOOK_RETRY) {
+	if (decide(sampler, thread, seen) != SNAP_TICK_RETRY) {
 		if (sampler->now_ns - thread->read_ns > READ_AGAIN_MS * SNAP_NS_PER_MS)
 			err = snap_sampler_thread_read(sampler, thread);
 		if (err || snap_sampler_thread_gone(sampler, thread))
@@ -357,7 +357,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 		seen->sight = SNAP_SIGHT_SAME;
 	else if (thread->needs_stop && has_same_registers)
 		seen->sight = SNAP_SIGHT_NEEDS_REGISTERS;
-	if (decide(sampler, thread, seen) == SNAP_LOOK_SHOW) {
+	if (decide(sampler, thread, seen) == SNAP_TICK_SHOW) {
 		err = show_blocked(sampler, thread, blocked, copy, &verdict, &stale);
 		/* Its process may be let be, or another one, by now. */
 		if (err || snap_sampler_thread_gone(sampler, thread))
@@ -403,12 +403,12 @@ static struct stacksnap_error *look_at_unreadable(struct snap_sampler *sampler,
 						  struct snap_sampler_thread *thread,
 						  struct snap_observation *seen)
 {
-	enum snap_look_action action;
+	enum snap_tick_action action;
 
 	seen->sight = SNAP_SIGHT_UNREADABLE;
 	seen->seen_lately = sampler->now_ns < thread->seldom_after_ns;
 	action = decide(sampler, thread, seen);
-	if (action != SNAP_LOOK_SKIP && action != SNAP_LOOK_RETRY) {
+	if (action != SNAP_TICK_SKIP && action != SNAP_TICK_RETRY) {
 		bool gone;
 		struct stacksnap_error *err = read_state(sampler, thread, &gone);
 
@@ -503,8 +503,8 @@ static void count_run_time(struct snap_sampler *sampler, struct snap_sampler_thr
 		snap_close(&fd);
 }
 
-struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,
-					  struct snap_sampler_thread *thread)
+struct stacksnap_error *snap_sampler_tick_thread(struct snap_sampler *sampler,
+						 struct snap_sampler_thread *thread)
 {
 	struct snap_observation seen = { .sight = SNAP_SIGHT_MOVED,
 					 .is_worker = snap_sampler_thread_is_worker(thread) };
@@ -514,7 +514,7 @@ struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,
 	snap_sampler_process_check(sampler, thread);
 	if (snap_sampler_thread_gone(sampler, thread))
 		return NULL;
-	if (decide(sampler, thread, &seen) == SNAP_LOOK_COPY)
+	if (decide(sampler, thread, &seen) == SNAP_TICK_COPY)
 		return look_at_blocked(sampler, thread, &seen);
 	if (sampler->options->cpu_only && !seen.is_worker)
 		count_run_time(sampler, thread);
