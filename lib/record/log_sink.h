@@ -12,9 +12,9 @@
 #include "record/log_unwinder.h"
 #include "record/plans.h"
 #include "record/tasks.h"
-#include "record/wait/ends.h"
 #include "record/wait/holders.h"
 #include "record/wait/object.h"
+#include "record/wait/peers.h"
 #include "record/wait/sockets.h"
 #include "sample/sampler.h"
 

@@ -168,9 +168,9 @@ static struct stacksnap_error *add_end(const struct snap_recording *recording, s
 	uint32_t pid;
 
 	if (!hold || hold->lack != SNAP_OWNER_KNOWN || hold->track >= recording->track_count)
-		return snap_log_hold_ends(log, from->wait, NULL, 0);
+		return snap_log_set_peers(log, from->wait, NULL, 0);
 	pid = (uint32_t)recording->processes[recording->tracks[hold->track].process].node->pid;
-	return snap_log_hold_ends(log, from->wait, &pid, 1);
+	return snap_log_set_peers(log, from->wait, &pid, 1);
 }
 
 static struct stacksnap_error *add_hold(const struct snap_recording *recording,

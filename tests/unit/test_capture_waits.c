@@ -106,7 +106,7 @@ static struct snap_wait_facts *new_facts(struct snap_capture *capture)
 		{ 8, 1, 99, 10, UINT64_MAX, 3, 100, SNAP_LOCK_POSIX, true, true, false },
 		{ 8, 2, 98, 0, 5, 4, -1, SNAP_LOCK_OFD, false, false, true },
 	};
-	static struct snap_file_end ends[] = {
+	static struct snap_file_peer ends[] = {
 		{ 100, SNAP_DESCRIPTOR_PIPE, 4711, true, false },
 		{ 101, SNAP_DESCRIPTOR_PIPE, 4711, false, true },
 	};
@@ -121,8 +121,8 @@ static struct snap_wait_facts *new_facts(struct snap_capture *capture)
 		.socket_count = 2,
 		.locks = locks,
 		.lock_count = 2,
-		.ends = ends,
-		.end_count = 2,
+		.peers = ends,
+		.peer_count = 2,
 		.outsiders = outsiders,
 		.outsider_count = 2,
 		.queues = queues,
@@ -165,7 +165,7 @@ static void check_lists(const struct snap_wait_facts *back, const struct snap_wa
 		socket.name = facts->sockets[i].name;
 		assert_memory_equal(&socket, &facts->sockets[i], sizeof(socket));
 		assert_memory_equal(&back->locks[i], &facts->locks[i], sizeof(*facts->locks));
-		assert_memory_equal(&back->ends[i], &facts->ends[i], sizeof(*facts->ends));
+		assert_memory_equal(&back->peers[i], &facts->peers[i], sizeof(*facts->peers));
 		outsider.name = facts->outsiders[i].name;
 		assert_memory_equal(&outsider, &facts->outsiders[i], sizeof(outsider));
 		assert_memory_equal(&back->queues[i], &facts->queues[i], sizeof(*facts->queues));
@@ -304,7 +304,7 @@ static const char *spoil(struct snap_capture *capture, unsigned how)
 	struct snap_wait_facts *facts = capture->waits;
 	static struct snap_socket sockets[2];
 	static struct snap_outsider outsiders[2];
-	static struct snap_file_end ends[2];
+	static struct snap_file_peer ends[2];
 	static struct snap_ipc_queue queues[2];
 
 	switch (how) {
@@ -333,7 +333,7 @@ static const char *spoil(struct snap_capture *capture, unsigned how)
 		return "processes not sorted";
 	case 7:
 		ends[0].inode = 1;
-		facts->ends = ends;
+		facts->peers = ends;
 		return "ends of files not sorted";
 	case 8:
 		queues[0].is_semaphore = true;

@@ -185,14 +185,14 @@ static void test_ends(void **state _unused_)
 	go_on(log);
 	fine(snap_log_begin_tick(log, 85000000));
 	object = object_of(log, 1, 0, 3, true, NULL);
-	fine(snap_log_hold_ends(log, object - 1, one, 1));
-	fine(snap_log_hold_ends(log, object - 1, many, 3));
+	fine(snap_log_set_peers(log, object - 1, one, 1));
+	fine(snap_log_set_peers(log, object - 1, many, 3));
 	snap_log_end_tick(log, 0);
 	fine(snap_log_begin_tick(log, 95000000));
-	fine(snap_log_hold_ends(log, object - 1, many, 3));
+	fine(snap_log_set_peers(log, object - 1, many, 3));
 	snap_log_end_tick(log, 0);
 	fine(snap_log_begin_tick(log, 105000000));
-	fine(snap_log_hold_ends(log, object - 1, NULL, 0));
+	fine(snap_log_set_peers(log, object - 1, NULL, 0));
 	snap_log_end_tick(log, 0);
 	/* Nothing where nothing changed. */
 	assert_int_equal(log->hold_count, 2);

@@ -45,7 +45,7 @@ static inline void bed_init(struct bed *bed)
 		snap_arena_new_array(&bed->arena, BED_PROCESSES, struct snap_process);
 	bed->facts.sockets = snap_arena_new_array(&bed->arena, BED_LIST, struct snap_socket);
 	bed->facts.locks = snap_arena_new_array(&bed->arena, BED_LIST, struct snap_file_lock);
-	bed->facts.ends = snap_arena_new_array(&bed->arena, BED_LIST, struct snap_file_end);
+	bed->facts.peers = snap_arena_new_array(&bed->arena, BED_LIST, struct snap_file_peer);
 	bed->facts.outsiders = snap_arena_new_array(&bed->arena, BED_LIST, struct snap_outsider);
 	bed->facts.queues = snap_arena_new_array(&bed->arena, BED_LIST, struct snap_ipc_queue);
 	bed->facts.monotonic_ns = 1000000000000;
@@ -138,8 +138,8 @@ static inline struct snap_descriptor *bed_descriptor(struct snap_process *proces
 static inline void bed_end(struct bed *bed, pid_t pid, enum snap_descriptor_kind kind,
 			   uint64_t inode, bool readable, bool writable)
 {
-	bed->facts.ends[bed->facts.end_count++] =
-		(struct snap_file_end){ pid, kind, inode, readable, writable };
+	bed->facts.peers[bed->facts.peer_count++] =
+		(struct snap_file_peer){ pid, kind, inode, readable, writable };
 }
 
 /* Finds all waits; each thread has a stack without frames. */

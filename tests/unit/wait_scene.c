@@ -193,8 +193,8 @@ bool scene_has_end(const struct scene *scene, pid_t pid, enum snap_descriptor_ki
 {
 	const struct snap_wait_facts *facts = scene->capture->waits;
 
-	for (size_t i = 0; i < facts->end_count; i++) {
-		const struct snap_file_end *end = &facts->ends[i];
+	for (size_t i = 0; i < facts->peer_count; i++) {
+		const struct snap_file_peer *end = &facts->peers[i];
 
 		if (end->pid == pid && end->kind == kind && end->inode == inode &&
 		    end->readable == readable && end->writable == writable)

@@ -198,8 +198,8 @@ static struct snap_log_owner find_owner(const struct walk *walk, uint32_t wait, 
 	words = walk->words[line->source - 1];
 	if (of->log->objects[line->source - 1].is_futex)
 		return owner_by_words(walk, wait, words, moment);
-	return snap_log_find_end(of, words ? &of->log->words[words - 1] : NULL,
-				 line->owners.process, moment);
+	return snap_log_find_peer(of, words ? &of->log->words[words - 1] : NULL,
+				  line->owners.process, moment);
 }
 
 /* From this tick of the slice on, the owner that is named now. */

@@ -9,7 +9,7 @@
  *     tasks (what each of them is)                          tasks.c
  *     waits (what runs wait for, once a process)            recorded_waits.c
  *     wakes (when threads ran that wait)                    wakes.c
- *     holds (its owner, from tick to tick)               holds.c, owners.c, ends.c
+ *     holds (its owner, from tick to tick)               holds.c, owners.c, peers.c
  *     processes (nodes, those left out), tracks, order     tree.c
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
@@ -176,9 +176,9 @@ void snap_log_find_thread(const struct snap_log_analysis *of, uint32_t process, 
 /* Prepares for the next two. False without memory. */
 bool snap_log_index_programs(struct snap_log_analysis *of);
 /* The process at the other end of what threads of a process wait with, by the words of a hold. */
-struct snap_log_owner snap_log_find_end(const struct snap_log_analysis *of,
-					const struct snap_log_words *words, uint32_t process,
-					uint64_t moment);
+struct snap_log_owner snap_log_find_peer(const struct snap_log_analysis *of,
+					 const struct snap_log_words *words, uint32_t process,
+					 uint64_t moment);
 /* The child that a process waits for, by its number; 0: any. */
 struct snap_log_owner snap_log_find_child(struct snap_log_analysis *of, uint32_t process,
 					  pid_t child, uint64_t moment);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The kernel's table of locks on files; only locks on files that a thread waits to lock are kept.
- * The table does not always name the holder of a lock: see ends.c.
+ * The table does not always name the holder of a lock: see peers.c.
  *
  * The table is one for the machine, and the kernel walks it from its beginning for each buffer that
  * is read (fs/locks.c): 100,000 locks, which every user may take, are a second and a half. So it

@@ -25,7 +25,7 @@ static struct stacksnap_error *ask_all(struct snap_wait_resolver *resolver)
 	if (!err)
 		err = snap_wait_ask_locks(resolver);
 	if (!err)
-		err = snap_wait_ask_ends(resolver);
+		err = snap_wait_ask_peers(resolver);
 	return err ? err : snap_wait_ask_queues(resolver);
 }
 

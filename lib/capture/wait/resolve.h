@@ -6,7 +6,7 @@
  *     wants          (which descriptors, locks, queues the calls name)        wants.c
  *     descriptors    (links, fdinfo, what an epoll watches; the same call?)   descriptors.c
  *     sockets        (sock_diag, one dump a network namespace)                sockets.c, dump.c
- *     ends           (the other end of a pipe, socket, lock)          ends.c, scan.c
+ *     ends           (the other end of a pipe, socket, lock)          peers.c, scan.c
  *     locks, queues, frozen                                                   locks.c, queues.c …
  *
  * Everything is asked by number, in workers that may be left behind (asker.h); nothing that a

@@ -108,14 +108,14 @@ struct stacksnap_error *snap_wait_ask_sockets(struct snap_wait_resolver *resolve
 /* locks.c: lines of /proc/locks about files that are waited for. */
 struct stacksnap_error *snap_wait_ask_locks(struct snap_wait_resolver *resolver) _must_check_;
 
-/* ends.c: the processes at the other ends. */
-struct stacksnap_error *snap_wait_ask_ends(struct snap_wait_resolver *resolver) _must_check_;
+/* peers.c: the processes at the other ends. */
+struct stacksnap_error *snap_wait_ask_peers(struct snap_wait_resolver *resolver) _must_check_;
 
 /* gone.c: owners of locks that have ended. */
 struct stacksnap_error *snap_wait_ask_gone(struct snap_wait_resolver *resolver) _must_check_;
 
 /*
- * tracers.c: the tracers of stopped threads; behind snap_wait_ask_ends(), as it adds to its list.
+ * tracers.c: the tracers of stopped threads; behind snap_wait_ask_peers(), as it adds to its list.
  */
 struct stacksnap_error *snap_wait_ask_tracers(struct snap_wait_resolver *resolver) _must_check_;
 

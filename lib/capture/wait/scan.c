@@ -30,7 +30,7 @@ enum { READABLE = 1, WRITABLE = 2 };
 
 int snap_scan_compare(const void *left, const void *right)
 {
-	const struct snap_wanted_end *a = left, *b = right;
+	const struct snap_wanted_peer *a = left, *b = right;
 
 	if (a->kind != b->kind)
 		return a->kind < b->kind ? -1 : 1;
@@ -41,8 +41,8 @@ int snap_scan_compare(const void *left, const void *right)
 static size_t find_wanted(const struct snap_scans *scans, enum snap_descriptor_kind kind,
 			  uint64_t inode)
 {
-	const struct snap_wanted_end key = { .kind = kind, .inode = inode };
-	const struct snap_wanted_end *found =
+	const struct snap_wanted_peer key = { .kind = kind, .inode = inode };
+	const struct snap_wanted_peer *found =
 		bsearch(&key, scans->wanted, scans->wanted_count, sizeof(key), snap_scan_compare);
 
 	return found ? (size_t)(found - scans->wanted) : scans->wanted_count;
@@ -108,7 +108,7 @@ static void scan_eventfd(const struct table *table, const char *number)
 		add_end(table, wanted, true, true);
 }
 
-static bool is_on(const struct snap_file_lock *lock, const struct snap_wanted_end *wanted)
+static bool is_on(const struct snap_file_lock *lock, const struct snap_wanted_peer *wanted)
 {
 	return lock->inode == wanted->inode &&
 	       ((!wanted->dev_major && !wanted->dev_minor) ||
@@ -153,7 +153,7 @@ static void scan_locks(const struct table *table, size_t wanted, const char *num
 }
 
 /* Another name for the same FIFO is not seen: for that all files would have to be asked. */
-static bool is_fifo(const struct table *table, const struct snap_wanted_end *wanted,
+static bool is_fifo(const struct table *table, const struct snap_wanted_peer *wanted,
 		    const char *number)
 {
 	struct statx status;
@@ -174,7 +174,7 @@ static void scan_path(const struct table *table, char *path, size_t length, cons
 		path[length] = '\0';
 	name = snap_base_name(path);
 	for (size_t i = 0; i < scans->wanted_count; i++) {
-		const struct snap_wanted_end *wanted = &scans->wanted[i];
+		const struct snap_wanted_peer *wanted = &scans->wanted[i];
 
 		/* These two kinds stand first. */
 		if (wanted->kind > SNAP_DESCRIPTOR_FIFO)
@@ -242,7 +242,7 @@ void snap_scan_run(void *context, uint32_t item)
 {
 	struct snap_scans *scans = context;
 	struct snap_scan *scan = &scans->list[item];
-	uint8_t seen[SNAP_MAX_FILE_ENDS];
+	uint8_t seen[SNAP_MAX_FILE_PEERS];
 	char name[SNAP_WAIT_NAME];
 	_cleanup_fd_ int fd = -1;
 	struct table table = {

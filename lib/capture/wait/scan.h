@@ -11,7 +11,7 @@
 #include "model/wait/facts.h"
 
 /* A pipe, socket, FIFO, eventfd or file whose owners are wanted. */
-struct snap_wanted_end {
+struct snap_wanted_peer {
 	enum snap_descriptor_kind kind;
 	uint64_t inode;                /* EVENTFD: its id */
 	uint32_t dev_major, dev_minor; /* FIFO, FILE; 0, 0: unknown */
@@ -46,15 +46,15 @@ struct snap_scan {
 struct snap_scans {
 	struct snap_wait_memory *memory;
 	struct snap_scan *list;
-	const struct snap_wanted_end *wanted; /* sorted by kind, then inode */
-	size_t wanted_count;                  /* at most SNAP_MAX_FILE_ENDS */
-	bool kinds[SNAP_DESCRIPTOR_KINDS];    /* of the wanted ones */
-	uint64_t links, most_links;           /* that were looked at, by all */
+	const struct snap_wanted_peer *wanted; /* sorted by kind, then inode */
+	size_t wanted_count;                   /* at most SNAP_MAX_FILE_PEERS */
+	bool kinds[SNAP_DESCRIPTOR_KINDS];     /* of the wanted ones */
+	uint64_t links, most_links;            /* that were looked at, by all */
 	uint64_t ends, most_ends;
 	bool is_cut;
 };
 
-int snap_scan_compare(const void *left, const void *right); /* of struct snap_wanted_end */
+int snap_scan_compare(const void *left, const void *right); /* of struct snap_wanted_peer */
 
 /* For snap_wait_asker_run(); `context` is a struct snap_scans. */
 void snap_scan_run(void *context, uint32_t item);

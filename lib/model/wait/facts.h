@@ -25,7 +25,7 @@ enum {
 	SNAP_MAX_POLLED = 64,           /* in one poll or select */
 	SNAP_MAX_SOCKETS = 1 << 17,     /* of a capture */
 	SNAP_MAX_FILE_LOCKS = 1 << 16,  /* of a capture */
-	SNAP_MAX_FILE_ENDS = 1 << 17,   /* of a capture */
+	SNAP_MAX_FILE_PEERS = 1 << 17,  /* of a capture */
 	SNAP_MAX_OUTSIDERS = 1 << 12,   /* processes outside of the tree that are named */
 	SNAP_MAX_QUEUES = 1 << 12,      /* System V queues and semaphore sets */
 	SNAP_MAX_GONE = 1 << 12,        /* numbers of threads that are not there */
@@ -134,7 +134,7 @@ struct snap_file_lock {
 };
 
 /* That a process has one end of a pipe, a socket or a file open. */
-struct snap_file_end {
+struct snap_file_peer {
 	pid_t pid;
 	enum snap_descriptor_kind kind; /* PIPE, SOCKET, EVENTFD, FIFO, FILE */
 	uint64_t inode;                 /* EVENTFD: its id */
@@ -187,8 +187,8 @@ struct snap_wait_facts {
 	size_t socket_count;
 	struct snap_file_lock *locks; /* in the order of /proc/locks, those of fdinfo behind them */
 	size_t lock_count;
-	struct snap_file_end *ends; /* by kind, inode, pid */
-	size_t end_count;
+	struct snap_file_peer *peers; /* by kind, inode, pid */
+	size_t peer_count;
 	struct snap_outsider *outsiders; /* by pid */
 	size_t outsider_count;
 	struct snap_ipc_queue *queues; /* semaphores last, by namespace, id, number */

@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/text.h"
-#include "render/text/ends.h"
+#include "render/text/ending_stacks.h"
 #include "render/view/elide.h"
 
 #include <inttypes.h>
@@ -300,9 +300,9 @@ static void put_ends(struct writing *writing, const struct snap_call_node *node,
 	bool begun = false;
 
 	for (unsigned of_tasks = 0; of_tasks < 2; of_tasks++) {
-		_cleanup_(snap_ends_deinit) struct snap_ends joined;
+		_cleanup_(snap_ending_stacks_deinit) struct snap_ending_stacks joined;
 
-		if (!snap_ends_init(&joined, ends, count, of_tasks)) {
+		if (!snap_ending_stacks_init(&joined, ends, count, of_tasks)) {
 			writing->lines->failed = true;
 			return;
 		}

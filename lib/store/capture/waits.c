@@ -172,8 +172,8 @@ static void code_lock(struct snap_codec *codec, struct snap_file_lock *lock)
 	snap_code_bool(codec, &lock->is_holder);
 }
 
-static void code_end(struct snap_codec *codec, struct snap_file_end *end,
-		     const struct snap_file_end *before)
+static void code_end(struct snap_codec *codec, struct snap_file_peer *end,
+		     const struct snap_file_peer *before)
 {
 	snap_code_i32(codec, &end->pid);
 	snap_code_enumerator(codec, &end->kind, SNAP_DESCRIPTOR_KINDS);
@@ -237,10 +237,10 @@ static void code_lists(struct snap_codec *codec, struct snap_wait_facts *facts)
 			sizeof(*facts->locks), LEAST_LOCK);
 	for (size_t i = 0; i < facts->lock_count; i++)
 		code_lock(codec, &facts->locks[i]);
-	snap_code_array(codec, &facts->ends, &facts->end_count, SNAP_MAX_FILE_ENDS,
-			sizeof(*facts->ends), LEAST_END);
-	for (size_t i = 0; i < facts->end_count; i++)
-		code_end(codec, &facts->ends[i], i ? &facts->ends[i - 1] : NULL);
+	snap_code_array(codec, &facts->peers, &facts->peer_count, SNAP_MAX_FILE_PEERS,
+			sizeof(*facts->peers), LEAST_END);
+	for (size_t i = 0; i < facts->peer_count; i++)
+		code_end(codec, &facts->peers[i], i ? &facts->peers[i - 1] : NULL);
 	snap_code_array(codec, &facts->outsiders, &facts->outsider_count, SNAP_MAX_OUTSIDERS,
 			sizeof(*facts->outsiders), LEAST_OUTSIDER);
 	for (size_t i = 0; i < facts->outsider_count; i++)

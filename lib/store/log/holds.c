@@ -118,7 +118,7 @@ struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
 	return err ? err : snap_log_add_hold(log, object, words);
 }
 
-struct stacksnap_error *snap_log_hold_ends(struct snap_log *log, uint32_t object,
+struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object,
 					   const uint32_t *pids, size_t count)
 {
 	uint32_t sorted[SNAP_LOG_MAX_HOLDERS], words;

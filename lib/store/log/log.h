@@ -138,7 +138,7 @@ struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
  * Within a tick, of an object that is no futex: these processes have the other end of what is
  * waited with, or what is waited for, from now on; SNAP_LOG_MAX_HOLDERS at most.
  */
-struct stacksnap_error *snap_log_hold_ends(struct snap_log *log, uint32_t object,
+struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object,
 					   const uint32_t *pids, size_t count) _must_check_;
 /*
  * The words of an object as they were told last; NULL: unknown. Valid until an object or a hold is

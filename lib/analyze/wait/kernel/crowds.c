@@ -146,21 +146,21 @@ struct stacksnap_error *snap_wait_make_crowd(struct snap_wait_analysis *waits, u
 	return NULL;
 }
 
-static bool is_before(const struct snap_file_end *end, enum snap_descriptor_kind kind,
+static bool is_before(const struct snap_file_peer *end, enum snap_descriptor_kind kind,
 		      uint64_t inode)
 {
 	return end->kind != kind ? end->kind < kind : end->inode < inode;
 }
 
-struct stacksnap_error *snap_wait_crowd_of_ends(struct snap_wait_analysis *waits,
-						enum snap_descriptor_kind kind, uint64_t inode,
-						enum snap_wait_mode mode,
-						const struct snap_wait_crowd **ret)
+struct stacksnap_error *snap_wait_crowd_of_peers(struct snap_wait_analysis *waits,
+						 enum snap_descriptor_kind kind, uint64_t inode,
+						 enum snap_wait_mode mode,
+						 const struct snap_wait_crowd **ret)
 {
 	/* With these, a process that was not seen may have the end open. */
 	const unsigned blind = SNAP_LACK_TIME | SNAP_LACK_RIGHTS | SNAP_LACK_CUT;
 	const struct snap_wait_facts *facts = waits->facts;
-	const struct snap_file_end *ends = facts->ends;
+	const struct snap_file_peer *ends = facts->peers;
 	uint64_t key = snap_hash_add(snap_wait_object_of(SNAP_WAIT_KINDS, kind, inode, 0), mode);
 	size_t count = 0, kept = 0, at;
 	pid_t *pids;
@@ -168,8 +168,8 @@ struct stacksnap_error *snap_wait_crowd_of_ends(struct snap_wait_analysis *waits
 	*ret = snap_wait_find_crowd(waits, key);
 	if (*ret)
 		return NULL;
-	at = snap_first_not(facts->end_count, i, is_before(&ends[i], kind, inode));
-	while (at + count < facts->end_count && ends[at + count].kind == kind &&
+	at = snap_first_not(facts->peer_count, i, is_before(&ends[i], kind, inode));
+	while (at + count < facts->peer_count && ends[at + count].kind == kind &&
 	       ends[at + count].inode == inode)
 		count++;
 	pids = snap_arena_new_array(&waits->analysis->scratch, count + 1, pid_t);

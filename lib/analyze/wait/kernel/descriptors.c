@@ -160,9 +160,9 @@ struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
 	     descriptor->kind != SNAP_DESCRIPTOR_FIFO) ||
 	    descriptor->inode == 0 || mode == SNAP_WAIT_ANY_MODE)
 		return NULL;
-	err = snap_wait_crowd_of_ends(waits, descriptor->kind, descriptor->inode,
-				      mode == SNAP_WAIT_READ ? SNAP_WAIT_WRITE : SNAP_WAIT_READ,
-				      &crowd);
+	err = snap_wait_crowd_of_peers(waits, descriptor->kind, descriptor->inode,
+				       mode == SNAP_WAIT_READ ? SNAP_WAIT_WRITE : SNAP_WAIT_READ,
+				       &crowd);
 	if (!err)
 		snap_wait_set_peers(waits, waiter, crowd, descriptor->kind == SNAP_DESCRIPTOR_PIPE);
 	return err;

@@ -100,10 +100,10 @@ struct stacksnap_error *snap_wait_make_crowd(struct snap_wait_analysis *waits, u
  * Those who have an end of a pipe, socket or file open: `mode` says which one. Found once a
  * (kind, inode, mode).
  */
-struct stacksnap_error *snap_wait_crowd_of_ends(struct snap_wait_analysis *waits,
-						enum snap_descriptor_kind kind, uint64_t inode,
-						enum snap_wait_mode mode,
-						const struct snap_wait_crowd **ret) _must_check_;
+struct stacksnap_error *snap_wait_crowd_of_peers(struct snap_wait_analysis *waits,
+						 enum snap_descriptor_kind kind, uint64_t inode,
+						 enum snap_wait_mode mode,
+						 const struct snap_wait_crowd **ret) _must_check_;
 /* A process, in the report or outside. */
 struct snap_wait_party snap_wait_process_party(const struct snap_wait_analysis *waits, pid_t pid);
 /* Makes a crowd the peers of a wait, and its edges if `decides`: one of them must act. */

@@ -131,8 +131,8 @@ static struct stacksnap_error *set_peer(struct snap_wait_analysis *waits,
 
 	if (peer->queues_known && peer->state != STATE_LISTEN)
 		waiter->wait->peer_recv_queue = (int64_t)peer->receive_queue;
-	err = snap_wait_crowd_of_ends(waits, SNAP_DESCRIPTOR_SOCKET, peer->inode,
-				      SNAP_WAIT_ANY_MODE, &crowd);
+	err = snap_wait_crowd_of_peers(waits, SNAP_DESCRIPTOR_SOCKET, peer->inode,
+				       SNAP_WAIT_ANY_MODE, &crowd);
 	if (!err)
 		snap_wait_set_peers(waits, waiter, crowd, decides);
 	return err;

@@ -96,9 +96,9 @@ static struct snap_log_owner owner_of(const struct snap_log_analysis *of,
 	return owner;
 }
 
-struct snap_log_owner snap_log_find_end(const struct snap_log_analysis *of,
-					const struct snap_log_words *words, uint32_t process,
-					uint64_t moment)
+struct snap_log_owner snap_log_find_peer(const struct snap_log_analysis *of,
+					 const struct snap_log_words *words, uint32_t process,
+					 uint64_t moment)
 {
 	const struct snap_log_program *found = NULL, *own = NULL;
 	struct snap_memory_image image;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Other ends, and file locks, of a recording: see ends.h. A query is one child, which ends. */
-#include "record/wait/ends.h"
+/* Other ends, and file locks, of a recording: see peers.h. A query is one child, which ends. */
+#include "record/wait/peers.h"
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
@@ -32,16 +32,16 @@ enum {
 	END_MS = 100,
 };
 
-_Static_assert((int)MOST_ASKED <= (int)SNAP_MAX_FILE_ENDS, "as many as a scan takes");
+_Static_assert((int)MOST_ASKED <= (int)SNAP_MAX_FILE_PEERS, "as many as a scan takes");
 
 /* An object that a thread waits with, and of which other processes have the other end. */
-struct snap_waited_end {
+struct snap_waited_peer {
 	uint32_t object, waiters;
 };
 
 /* What a query is to find out of one object, and has. */
 struct asked {
-	struct snap_wanted_end end;
+	struct snap_wanted_peer end;
 	bool needs_reader, needs_writer;
 	/* of files */
 	bool is_flock;
@@ -118,7 +118,7 @@ static bool is_of_others(const struct snap_log *log, const struct snap_log_objec
 	}
 }
 
-static struct snap_waited_end *find(const struct snap_peer_queries *queries, uint32_t object)
+static struct snap_waited_peer *find(const struct snap_peer_queries *queries, uint32_t object)
 {
 	uint32_t place = object < queries->place_count ? queries->places[object] : 0;
 
@@ -127,7 +127,7 @@ static struct snap_waited_end *find(const struct snap_peer_queries *queries, uin
 
 static struct stacksnap_error *add_waiter(struct snap_peer_queries *queries, uint32_t object)
 {
-	struct snap_waited_end *end = find(queries, object);
+	struct snap_waited_peer *end = find(queries, object);
 
 	if (end) {
 		end->waiters++;
@@ -139,7 +139,7 @@ static struct stacksnap_error *add_waiter(struct snap_peer_queries *queries, uin
 	    !snap_reserve_array(queries->ends, queries->capacity, queries->count + 1))
 		return snap_error_no_memory();
 	queries->place_count = queries->place_capacity;
-	queries->ends[queries->count++] = (struct snap_waited_end){ object, 1 };
+	queries->ends[queries->count++] = (struct snap_waited_peer){ object, 1 };
 	queries->places[object] = (uint32_t)queries->count;
 	return NULL;
 }
@@ -148,7 +148,7 @@ static struct stacksnap_error *add_waiter(struct snap_peer_queries *queries, uin
 struct stacksnap_error *snap_peer_queries_stand(struct snap_peer_queries *queries, uint32_t before,
 						uint32_t after)
 {
-	struct snap_waited_end *end;
+	struct snap_waited_peer *end;
 
 	if (before == after)
 		return NULL;
@@ -160,14 +160,14 @@ struct stacksnap_error *snap_peer_queries_stand(struct snap_peer_queries *querie
 
 /* Those that are kept have other places, and maybe other numbers. */
 static void keep_ends(struct snap_peer_queries *queries,
-		      bool (*keeps)(const struct snap_log *log, struct snap_waited_end *end))
+		      bool (*keeps)(const struct snap_log *log, struct snap_waited_peer *end))
 {
 	size_t kept = 0;
 
 	if (queries->place_count)
 		memset(queries->places, 0, queries->place_count * sizeof(*queries->places));
 	for (size_t i = 0; i < queries->count; i++) {
-		struct snap_waited_end end = queries->ends[i];
+		struct snap_waited_peer end = queries->ends[i];
 
 		if (!keeps(queries->log, &end) || end.object >= queries->place_count)
 			continue;
@@ -177,13 +177,13 @@ static void keep_ends(struct snap_peer_queries *queries,
 	queries->count = kept;
 }
 
-static bool move_end(const struct snap_log *log, struct snap_waited_end *end)
+static bool move_end(const struct snap_log *log, struct snap_waited_peer *end)
 {
 	end->object = snap_log_moved_object(log, end->object);
 	return true;
 }
 
-static bool is_waited_with(const struct snap_log *log _unused_, struct snap_waited_end *end)
+static bool is_waited_with(const struct snap_log *log _unused_, struct snap_waited_peer *end)
 {
 	return end->waiters > 0;
 }
@@ -279,8 +279,8 @@ static void ask(const struct snap_peer_query *query, const struct snap_log_objec
 }
 
 /* Wanted ends are sorted, each once: what many wait for is looked for once. */
-static void want(struct snap_scans *scans, struct snap_wanted_end *wanted,
-		 const struct snap_wanted_end *end)
+static void want(struct snap_scans *scans, struct snap_wanted_peer *wanted,
+		 const struct snap_wanted_peer *end)
 {
 	size_t at = snap_first_not(scans->wanted_count, i, snap_scan_compare(&wanted[i], end) < 0);
 
@@ -312,7 +312,7 @@ static void take_ends(struct asked *asked, const struct snap_peer_query *query,
 		      const struct snap_scan *scan)
 {
 	for (const struct snap_scan_end *end = scan->ends; end; end = end->next) {
-		const struct snap_wanted_end *wanted = &query->scans.wanted[end->wanted];
+		const struct snap_wanted_peer *wanted = &query->scans.wanted[end->wanted];
 
 		if (snap_scan_compare(wanted, &asked->end) == 0 &&
 		    asked->end.kind != SNAP_DESCRIPTOR_FILE &&
@@ -329,8 +329,8 @@ static void run_query(void *context)
 {
 	struct snap_peer_query *query = context;
 	const struct snap_log *log = query->queries->log;
-	struct snap_wanted_end *wanted = snap_region_new_array(
-		&query->memory.region, query->asked_count, struct snap_wanted_end);
+	struct snap_wanted_peer *wanted = snap_region_new_array(
+		&query->memory.region, query->asked_count, struct snap_wanted_peer);
 
 	snap_priority_lower();
 	snap_spawn_close_all_but(query->memory.root_fd);
@@ -377,7 +377,7 @@ static bool fill_query(struct snap_peer_queries *queries, struct snap_peer_query
 	query->scan_count = list_processes(queries->log, NULL);
 	query->scans = (struct snap_scans){ .memory = &query->memory,
 					    .most_links = MOST_LINKS,
-					    .most_ends = SNAP_MAX_FILE_ENDS };
+					    .most_ends = SNAP_MAX_FILE_PEERS };
 	query->scans.list = snap_region_new_array(region, query->scan_count + 1, struct snap_scan);
 	query->asked = snap_region_new_array(region, count, struct asked);
 	if (!query->scans.list || !query->asked ||
@@ -428,7 +428,7 @@ static struct stacksnap_error *take_found(struct snap_peer_queries *queries)
 
 	for (size_t i = 0; i < query->asked_count && query->took_ns && !err; i++)
 		if (queries->asked[i] < queries->log->object_count)
-			err = snap_log_hold_ends(queries->log, queries->asked[i],
+			err = snap_log_set_peers(queries->log, queries->asked[i],
 						 query->asked[i].pids, query->asked[i].count);
 	return err;
 }

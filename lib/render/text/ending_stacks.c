@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* See ends.h. */
-#include "render/text/ends.h"
+/* See ending_stacks.h. */
+#include "render/text/ending_stacks.h"
 
 #include "base/bsearch.h"
 #include "base/text.h"
@@ -52,7 +52,7 @@ static void add_members(struct snap_stack *stack, const struct snap_stack *from)
 }
 
 /* The first one, or the next one. */
-static void add_stack(struct snap_ends *ends, const struct snap_stack *from)
+static void add_stack(struct snap_ending_stacks *ends, const struct snap_stack *from)
 {
 	struct snap_stack *stack = &ends->stack;
 
@@ -73,7 +73,8 @@ static void add_stack(struct snap_ends *ends, const struct snap_stack *from)
 }
 
 /* What all have in common of the labels that name a state. */
-static void add_labels(struct snap_ends *ends, const struct snap_call_end *from, size_t count)
+static void add_labels(struct snap_ending_stacks *ends, const struct snap_call_end *from,
+		       size_t count)
 {
 	static const char *const keys[SNAP_ARRAY_SIZE(ends->labels)] = { "state", "wait", "syscall",
 									 "wchan" };
@@ -114,12 +115,12 @@ static void drop_doubles(struct snap_stack *stack)
 	stack->task_count = kept;
 }
 
-bool snap_ends_init(struct snap_ends *ends, const struct snap_call_end *from, size_t count,
-		    bool of_tasks)
+bool snap_ending_stacks_init(struct snap_ending_stacks *ends, const struct snap_call_end *from,
+			     size_t count, bool of_tasks)
 {
 	struct snap_stack *stack = &ends->stack;
 
-	*ends = (struct snap_ends){ .stack = { .unwind = SNAP_UNWIND_COMPLETE } };
+	*ends = (struct snap_ending_stacks){ .stack = { .unwind = SNAP_UNWIND_COMPLETE } };
 	if (!make_room(stack, from, count, of_tasks))
 		return false;
 	for (size_t i = 0; i < count; i++)
@@ -136,7 +137,7 @@ bool snap_ends_init(struct snap_ends *ends, const struct snap_call_end *from, si
 	return true;
 }
 
-void snap_ends_deinit(struct snap_ends *ends)
+void snap_ending_stacks_deinit(struct snap_ending_stacks *ends)
 {
 	free(ends->stack.threads);
 	free(ends->stack.tasks);

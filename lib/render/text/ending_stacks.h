@@ -3,21 +3,21 @@
  * The stacks that end at one node of a call tree, as one stack, whose state and members print like
  * those of any. Knows nothing of lines.
  */
-#ifndef SNAP_RENDER_TEXT_ENDS_H
-#define SNAP_RENDER_TEXT_ENDS_H
+#ifndef SNAP_RENDER_TEXT_ENDING_STACKS_H
+#define SNAP_RENDER_TEXT_ENDING_STACKS_H
 
 #include "render/view/calls/tree.h"
 
-struct snap_ends {
+struct snap_ending_stacks {
 	/* Without frames and id; count 0: there are none. Its pids are not in the order of threads. */
 	struct snap_stack stack;
 	struct snap_label labels[4];
 	uint64_t states[SNAP_STATE_COUNT];
 };
 
-/* Those of threads, or those of tasks. False without memory; snap_ends_deinit() in any case. */
-bool snap_ends_init(struct snap_ends *ends, const struct snap_call_end *from, size_t count,
-		    bool of_tasks) _must_check_;
-void snap_ends_deinit(struct snap_ends *ends);
+/* Those of threads, or those of tasks. False without memory; snap_ending_stacks_deinit() in any case. */
+bool snap_ending_stacks_init(struct snap_ending_stacks *ends, const struct snap_call_end *from,
+			     size_t count, bool of_tasks) _must_check_;
+void snap_ending_stacks_deinit(struct snap_ending_stacks *ends);
 
 #endif

@@ -8,18 +8,18 @@
  * result of a query is added to the log with the tick in which it arrives. Knows nothing of the
  * waiters.
  */
-#ifndef SNAP_RECORD_WAIT_ENDS_H
-#define SNAP_RECORD_WAIT_ENDS_H
+#ifndef SNAP_RECORD_WAIT_PEERS_H
+#define SNAP_RECORD_WAIT_PEERS_H
 
 #include "base/error.h"
 #include "store/log/log.h"
 
-struct snap_waited_end;
+struct snap_waited_peer;
 struct snap_peer_query;
 
 struct snap_peer_queries {
 	struct snap_log *log;
-	struct snap_waited_end *ends; /* with which a thread waits, or has since the last query */
+	struct snap_waited_peer *ends; /* with which a thread waits, or has since the last query */
 	size_t count, capacity;
 	uint32_t *places; /* by object: index + 1 in ends; 0: not there */
 	size_t place_count, place_capacity;

@@ -28,7 +28,7 @@ enum {
 enum { NEEDS_READER = 1, NEEDS_WRITER = 2 };
 
 struct candidate {
-	struct snap_wanted_end end; /* name: the descriptor's link, until it is asked for */
+	struct snap_wanted_peer end; /* name: the descriptor's link, until it is asked for */
 	unsigned needs;
 	bool may_ask_outside;
 	bool is_found;
@@ -40,7 +40,7 @@ struct ends {
 	struct candidate *candidates;
 	size_t count, capacity;
 	bool *stuck; /* by process: all its threads wait for others, as far as their calls tell */
-	struct snap_file_end *found;
+	struct snap_file_peer *found;
 	size_t found_count, found_capacity;
 	struct snap_outsider *outsiders;
 	size_t outsider_count, outsider_capacity;
@@ -65,7 +65,7 @@ static const unsigned ALONE = SNAP_WAIT_USE_READ | SNAP_WAIT_USE_WRITE | SNAP_WA
 
 static struct stacksnap_error *add_candidate(struct ends *ends, const struct candidate *candidate)
 {
-	if (ends->count >= SNAP_MAX_FILE_ENDS) {
+	if (ends->count >= SNAP_MAX_FILE_PEERS) {
 		ends->resolver->facts->lacks |= SNAP_LACK_CUT;
 		return NULL;
 	}
@@ -95,10 +95,10 @@ static struct stacksnap_error *want_descriptor(struct ends *ends, const struct s
 
 	if (!descriptor)
 		return NULL;
-	candidate.end = (struct snap_wanted_end){ .kind = descriptor->kind,
-						  .inode = descriptor->inode,
-						  .dev_major = descriptor->dev_major,
-						  .dev_minor = descriptor->dev_minor };
+	candidate.end = (struct snap_wanted_peer){ .kind = descriptor->kind,
+						   .inode = descriptor->inode,
+						   .dev_major = descriptor->dev_major,
+						   .dev_minor = descriptor->dev_minor };
 	/*
 	 * An end of a pipe that can do what is waited for is needed: the descriptor's own counts.
 	 */
@@ -229,8 +229,8 @@ static struct snap_scans *make_scans(const struct ends *ends, size_t count, uint
 {
 	struct snap_wait_asker *asker = ends->resolver->asker;
 	struct snap_scans *scans = snap_wait_asker_new_array(asker, 1, struct snap_scans);
-	struct snap_wanted_end *wanted =
-		snap_wait_asker_new_array(asker, ends->count, struct snap_wanted_end);
+	struct snap_wanted_peer *wanted =
+		snap_wait_asker_new_array(asker, ends->count, struct snap_wanted_peer);
 
 	if (!scans || !wanted)
 		return NULL;
@@ -244,7 +244,7 @@ static struct snap_scans *make_scans(const struct ends *ends, size_t count, uint
 	scans->wanted = wanted;
 	scans->wanted_count = ends->count;
 	scans->most_links = most_links;
-	scans->most_ends = SNAP_MAX_FILE_ENDS;
+	scans->most_ends = SNAP_MAX_FILE_PEERS;
 	scans->list = snap_wait_asker_new_array(asker, count, struct snap_scan);
 	return scans->list ? scans : NULL;
 }
@@ -252,19 +252,19 @@ static struct snap_scans *make_scans(const struct ends *ends, size_t count, uint
 static struct stacksnap_error *add_found(struct ends *ends, const struct snap_scan *scan,
 					 const struct snap_scan_end *end)
 {
-	const struct snap_wanted_end *wanted = &ends->candidates[end->wanted].end;
+	const struct snap_wanted_peer *wanted = &ends->candidates[end->wanted].end;
 
-	if (ends->found_count >= SNAP_MAX_FILE_ENDS) {
+	if (ends->found_count >= SNAP_MAX_FILE_PEERS) {
 		ends->resolver->facts->lacks |= SNAP_LACK_CUT;
 		return NULL;
 	}
 	if (!snap_reserve_array(ends->found, ends->found_capacity, ends->found_count + 1))
 		return snap_error_no_memory();
-	ends->found[ends->found_count++] = (struct snap_file_end){ .pid = scan->pid,
-								   .kind = wanted->kind,
-								   .inode = wanted->inode,
-								   .readable = end->readable,
-								   .writable = end->writable };
+	ends->found[ends->found_count++] = (struct snap_file_peer){ .pid = scan->pid,
+								    .kind = wanted->kind,
+								    .inode = wanted->inode,
+								    .readable = end->readable,
+								    .writable = end->writable };
 	return NULL;
 }
 
@@ -495,7 +495,7 @@ static struct stacksnap_error *scan_others(struct ends *ends)
 
 /* ---- the result ---- */
 
-SNAP_ORDER(compare_ends, struct snap_file_end, a, b, snap_compare(a->kind, b->kind),
+SNAP_ORDER(compare_ends, struct snap_file_peer, a, b, snap_compare(a->kind, b->kind),
 	   snap_compare(a->inode, b->inode), snap_compare(a->pid, b->pid));
 
 static void merge_ends(struct ends *ends)
@@ -505,8 +505,8 @@ static void merge_ends(struct ends *ends)
 	if (ends->found_count)
 		qsort(ends->found, ends->found_count, sizeof(*ends->found), compare_ends);
 	for (size_t i = 0; i < ends->found_count; i++) {
-		struct snap_file_end *last = count ? &ends->found[count - 1] : NULL;
-		const struct snap_file_end *next = &ends->found[i];
+		struct snap_file_peer *last = count ? &ends->found[count - 1] : NULL;
+		const struct snap_file_peer *next = &ends->found[i];
 
 		if (last && compare_ends(last, next) == 0) {
 			last->readable |= next->readable;
@@ -552,19 +552,19 @@ static struct stacksnap_error *give_ends(struct ends *ends)
 		qsort(ends->outsiders, ends->outsider_count, sizeof(*ends->outsiders),
 		      compare_outsiders);
 	if (ends->found_count)
-		facts->ends = snap_arena_memdup(arena, ends->found,
-						ends->found_count * sizeof(*ends->found));
+		facts->peers = snap_arena_memdup(arena, ends->found,
+						 ends->found_count * sizeof(*ends->found));
 	if (ends->outsider_count)
 		facts->outsiders = snap_arena_memdup(
 			arena, ends->outsiders, ends->outsider_count * sizeof(*ends->outsiders));
-	if ((ends->found_count && !facts->ends) || (ends->outsider_count && !facts->outsiders))
+	if ((ends->found_count && !facts->peers) || (ends->outsider_count && !facts->outsiders))
 		return snap_error_no_memory();
-	facts->end_count = ends->found_count;
+	facts->peer_count = ends->found_count;
 	facts->outsider_count = ends->outsider_count;
 	return give_locks(ends);
 }
 
-struct stacksnap_error *snap_wait_ask_ends(struct snap_wait_resolver *resolver)
+struct stacksnap_error *snap_wait_ask_peers(struct snap_wait_resolver *resolver)
 {
 	_cleanup_(ends_deinit) struct ends ends = { .resolver = resolver };
 	struct stacksnap_error *err = find_candidates(&ends);
