@@ -197,7 +197,7 @@ struct snap_log_object {
  * Of an object that is no futex the words are numbers, uint32_t from address 0 on: pids of the
  * processes of the recording that have the other end of its pipe or socket, or a lock of its file.
  */
-struct snap_log_hold {
+struct snap_log_owner_change {
 	uint32_t object;
 	uint32_t words; /* index + 1 in words; 0: they could not be read, or there are none */
 };
@@ -243,7 +243,7 @@ struct snap_log_tick {
 	int64_t stopped_ns;
 	/* changes before this one (in the whole run) are of this tick or older */
 	uint64_t change_end;
-	uint64_t hold_end, wake_end; /* and so of holds, of wakes */
+	uint64_t owner_end, wake_end; /* and so of holds, of wakes */
 };
 
 struct snap_log {
@@ -283,10 +283,10 @@ struct snap_log {
 	size_t words_count, words_capacity;
 	struct snap_log_object *objects;
 	size_t object_count, object_capacity;
-	struct snap_log_hold *holds; /* from first_hold on, in the order of their ticks */
-	size_t hold_count, hold_capacity;
-	uint32_t *held_before; /* of each object: its words before first_tick, as in a hold */
-	size_t held_before_count;
+	struct snap_log_owner_change *owners; /* from first_owner on, in the order of their ticks */
+	size_t owner_count, owner_capacity;
+	uint32_t *owners_before; /* of each object: its words before first_tick, as in a hold */
+	size_t owners_before_count;
 	struct snap_log_wake *wakes; /* from first_wake on, in the order of their ticks */
 	size_t wake_count, wake_capacity;
 	uint8_t *ran_before; /* of each thread: its last wake before first_tick */
@@ -303,7 +303,7 @@ struct snap_log {
 	size_t tick_count, tick_capacity;
 	struct snap_log_change *changes;
 	size_t change_count, change_capacity;
-	uint64_t first_tick, first_change, first_hold, first_wake;
+	uint64_t first_tick, first_change, first_owner, first_wake;
 	/* how each thread stood before first_tick; stack SNAP_LOG_GONE: it was not there */
 	struct snap_log_change *before;
 	size_t before_count;

@@ -124,11 +124,11 @@ static bool fill_wait(const struct setter *setter, const struct shared *shared,
 	if (!keeps_owner(from))
 		return true;
 	wait->owner_lack = SNAP_OWNER_KNOWN;
-	ret->holds = snap_arena_new(arena, struct snap_recorded_hold);
-	if (!ret->holds)
+	ret->owners = snap_arena_new(arena, struct snap_owner_span);
+	if (!ret->owners)
 		return false;
-	ret->hold_count = 1;
-	*ret->holds = (struct snap_recorded_hold){
+	ret->owner_count = 1;
+	*ret->owners = (struct snap_owner_span){
 		.track = from->has_owner ? track_of(setter, &from->owner) : SIZE_MAX,
 		.tid = from->owner.tid,
 		.lack = from->owner_lack,

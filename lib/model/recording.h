@@ -40,7 +40,7 @@ struct snap_run {
 /*
  * Who had an object from tick `first` to tick `last`: at each of them its words said so.
  */
-struct snap_recorded_hold {
+struct snap_owner_span {
 	uint32_t first, last;
 	size_t track;              /* index in tracks; SIZE_MAX: none of the recording's */
 	pid_t tid;                 /* as this host numbers it; 0: not known */
@@ -53,8 +53,8 @@ struct snap_recorded_wait {
 	size_t process; /* index in processes: of those who wait */
 	/* Kind, object, peers; not who has it, which changes: has_owner is false. */
 	const struct snap_wait *wait;
-	struct snap_recorded_hold *holds; /* in order, not overlapping; none: it keeps no owner */
-	size_t hold_count;
+	struct snap_owner_span *owners; /* in order, not overlapping; none: it keeps no owner */
+	size_t owner_count;
 };
 
 /*

@@ -18,7 +18,7 @@ void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *o
 	snap_plans_init(&sink->plans, options, log);
 	sink->looks =
 		(struct snap_task_looks){ .options = options, .log = log, .unwinder = unwinder };
-	snap_hold_watch_init(&sink->holders, log);
+	snap_owner_watch_init(&sink->holders, log);
 	snap_socket_queries_init(&sink->sockets, log);
 	snap_peer_queries_init(&sink->ends, log);
 }
@@ -35,7 +35,7 @@ void snap_log_sink_deinit(struct snap_log_sink *sink)
 		sink->processes = next;
 	}
 	snap_plans_deinit(&sink->plans);
-	snap_hold_watch_deinit(&sink->holders);
+	snap_owner_watch_deinit(&sink->holders);
 	snap_socket_queries_deinit(&sink->sockets);
 	snap_peer_queries_deinit(&sink->ends);
 	snap_error_destroy(sink->failure);
@@ -60,7 +60,7 @@ void snap_log_sink_renumber(struct snap_log_sink *sink)
 		if (thread->live)
 			thread->number = snap_log_moved_thread(log, thread->number);
 	}
-	snap_hold_watch_renumber(&sink->holders);
+	snap_owner_watch_renumber(&sink->holders);
 	snap_peer_queries_renumber(&sink->ends);
 	snap_log_unwinder_reset(sink->unwinder);
 }
@@ -176,7 +176,7 @@ static void remove_process(struct snap_log_sink *sink, struct snap_log_sink_proc
 	else
 		sink->processes = entry->next;
 	snap_plans_ended(&sink->plans, &entry->planned);
-	snap_hold_watch_forget(&sink->holders, &entry->held);
+	snap_owner_watch_forget(&sink->holders, &entry->held);
 	snap_task_list_deinit(&entry->tasks);
 	free(entry);
 }
@@ -220,7 +220,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 		if (!entry)
 			return snap_error_no_memory();
 	}
-	entry->held = (struct snap_hold_source){ .process = process };
+	entry->held = (struct snap_owner_source){ .process = process };
 	entry->sockets = (struct snap_socket_owner){ 0 };
 	err = snap_tasks_end(sink->log, &entry->tasks);
 	if (err)
@@ -383,7 +383,7 @@ static struct stacksnap_error *stand_with(struct snap_log_sink *sink,
 					  uint32_t after, const struct snap_memory_image *words)
 {
 	struct stacksnap_error *err =
-		snap_hold_watch_stand(&sink->holders, &process->held, before, after, words);
+		snap_owner_watch_stand(&sink->holders, &process->held, before, after, words);
 
 	return err ? err : snap_peer_queries_stand(&sink->ends, before, after);
 }
@@ -574,14 +574,14 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	return NULL;
 }
 
-struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
-						 struct snap_sampler *sampler)
+struct stacksnap_error *snap_log_sink_read_owners(struct snap_log_sink *sink,
+						  struct snap_sampler *sampler)
 {
 	struct stacksnap_error *err = NULL;
 
 	if (sink->options->explain == SNAP_EXPLAIN_NO)
 		return NULL;
-	err = snap_hold_watch_read(&sink->holders, sampler);
+	err = snap_owner_watch_read(&sink->holders, sampler);
 	return err ? err : snap_peer_queries_work(&sink->ends);
 }
 

@@ -29,7 +29,7 @@ struct snap_log_sink_process {
 	bool unmapped; /* there was no room for what it maps now: its stacks cannot be unwound */
 	struct snap_planned planned;
 	struct snap_task_list tasks;
-	struct snap_hold_source held; /* what its threads wait for */
+	struct snap_owner_source held; /* what its threads wait for */
 	struct snap_socket_owner sockets;
 	uint64_t stood_tick; /* the last one in which all of it was stopped */
 };
@@ -53,7 +53,7 @@ struct snap_log_sink {
 	struct snap_log_unwinder *unwinder;
 	struct snap_plans plans;
 	struct snap_task_looks looks;
-	struct snap_hold_watch holders;
+	struct snap_owner_watch holders;
 	struct snap_socket_queries sockets;
 	struct snap_peer_queries ends;
 	struct snap_taken_object taken; /* of the current sample */
@@ -86,8 +86,8 @@ struct stacksnap_error *snap_log_sink_look_at_tasks(struct snap_log_sink *sink,
 						    int64_t *stopped_ret) _must_check_;
 
 /* Within a tick, behind the sampler's: which threads hold what others wait for, without having run. */
-struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
-						 struct snap_sampler *sampler) _must_check_;
+struct stacksnap_error *snap_log_sink_read_owners(struct snap_log_sink *sink,
+						  struct snap_sampler *sampler) _must_check_;
 
 /* Outside of ticks: what is known of sockets; `is_last`: a moment is waited for it. */
 struct stacksnap_error *snap_log_sink_look_at_sockets(struct snap_log_sink *sink,

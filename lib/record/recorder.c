@@ -385,7 +385,7 @@ static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 	err = snap_sampler_tick(recorder->sampler, seen);
 	/* The first look opens all that there is, before the time counts. */
 	if (!err && recorder->log->stats.ticks)
-		err = snap_log_sink_read_holds(&recorder->log_sink, recorder->sampler);
+		err = snap_log_sink_read_owners(&recorder->log_sink, recorder->sampler);
 	if (!err && recorder->log->stats.ticks)
 		err = look_at_tasks(recorder, seen);
 	snap_log_end_tick(recorder->log, err ? 0 : seen->stopped_ns);

@@ -364,8 +364,8 @@ static struct stacksnap_error *convert_ticks(struct converter *converter)
 	for (size_t i = 0; i < count; i++) {
 		err = snap_log_begin_tick(converter->log, recording->ticks[i].time_ns);
 		if (!err)
-			err = snap_snaprec_add_holds(&converter->waits, recording, converter->log,
-						     i);
+			err = snap_snaprec_add_owners(&converter->waits, recording, converter->log,
+						      i);
 		while (!err && next < at[i])
 			err = convert_event(converter, &events[next++]);
 		if (err)

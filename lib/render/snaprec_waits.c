@@ -13,9 +13,9 @@ enum {
 };
 
 /* From a tick on. */
-struct snap_snaprec_hold {
+struct snap_snaprec_owner {
 	uint32_t tick, wait;
-	const struct snap_recorded_hold *hold; /* NULL: nothing is known from here on */
+	const struct snap_owner_span *hold; /* NULL: nothing is known from here on */
 };
 
 /* At a tick. */
@@ -26,7 +26,7 @@ struct snap_snaprec_wake {
 
 void snap_snaprec_waits_deinit(struct snap_snaprec_waits *waits)
 {
-	free(waits->holds);
+	free(waits->owners);
 	free(waits->wakes);
 }
 
@@ -51,7 +51,7 @@ static bool names_end(const struct snap_recorded_wait *wait)
 }
 
 /* What ends at a tick comes before what begins there. */
-SNAP_ORDER(by_tick, struct snap_snaprec_hold, a, b, snap_compare(a->tick, b->tick),
+SNAP_ORDER(by_tick, struct snap_snaprec_owner, a, b, snap_compare(a->tick, b->tick),
 	   snap_compare(a->wait, b->wait), snap_compare(a->hold != NULL, b->hold != NULL));
 
 static bool list_holds(struct snap_snaprec_waits *waits, const struct snap_recording *recording)
@@ -59,25 +59,25 @@ static bool list_holds(struct snap_snaprec_waits *waits, const struct snap_recor
 	size_t most = 1;
 
 	for (size_t i = 0; i < recording->wait_count; i++)
-		most += 2 * recording->waits[i].hold_count;
-	waits->holds = calloc(most, sizeof(*waits->holds));
-	if (!waits->holds)
+		most += 2 * recording->waits[i].owner_count;
+	waits->owners = calloc(most, sizeof(*waits->owners));
+	if (!waits->owners)
 		return false;
 	for (size_t i = 0; i < recording->wait_count; i++) {
 		const struct snap_recorded_wait *wait = &recording->waits[i];
 
 		if (!keeps_owner(wait) && !names_end(wait))
 			continue;
-		for (size_t k = 0; k < wait->hold_count; k++) {
-			const struct snap_recorded_hold *hold = &wait->holds[k];
+		for (size_t k = 0; k < wait->owner_count; k++) {
+			const struct snap_owner_span *hold = &wait->owners[k];
 
-			waits->holds[waits->count++] =
-				(struct snap_snaprec_hold){ hold->first, (uint32_t)i, hold };
-			waits->holds[waits->count++] =
-				(struct snap_snaprec_hold){ hold->last + 1, (uint32_t)i, NULL };
+			waits->owners[waits->count++] =
+				(struct snap_snaprec_owner){ hold->first, (uint32_t)i, hold };
+			waits->owners[waits->count++] =
+				(struct snap_snaprec_owner){ hold->last + 1, (uint32_t)i, NULL };
 		}
 	}
-	qsort(waits->holds, waits->count, sizeof(*waits->holds), by_tick);
+	qsort(waits->owners, waits->count, sizeof(*waits->owners), by_tick);
 	return true;
 }
 
@@ -147,8 +147,7 @@ struct stacksnap_error *snap_snaprec_add_waits(struct snap_snaprec_waits *waits,
 }
 
 /* What stands in the word, by which the same will be said again. */
-static uint32_t word_of(const struct snap_recording *recording,
-			const struct snap_recorded_hold *hold)
+static uint32_t word_of(const struct snap_recording *recording, const struct snap_owner_span *hold)
 {
 	const struct snap_track *track = NULL;
 
@@ -162,9 +161,9 @@ static uint32_t word_of(const struct snap_recording *recording,
 }
 
 static struct stacksnap_error *add_end(const struct snap_recording *recording, struct snap_log *log,
-				       const struct snap_snaprec_hold *from)
+				       const struct snap_snaprec_owner *from)
 {
-	const struct snap_recorded_hold *hold = from->hold;
+	const struct snap_owner_span *hold = from->hold;
 	uint32_t pid;
 
 	if (!hold || hold->lack != SNAP_OWNER_KNOWN || hold->track >= recording->track_count)
@@ -174,7 +173,7 @@ static struct stacksnap_error *add_end(const struct snap_recording *recording, s
 }
 
 static struct stacksnap_error *add_hold(const struct snap_recording *recording,
-					struct snap_log *log, const struct snap_snaprec_hold *from)
+					struct snap_log *log, const struct snap_snaprec_owner *from)
 {
 	const struct snap_wait *wait = recording->waits[from->wait].wait;
 	struct snap_memory_piece piece = { .address = wait->owner_word.address };
@@ -184,23 +183,23 @@ static struct stacksnap_error *add_hold(const struct snap_recording *recording,
 	if (names_end(&recording->waits[from->wait]))
 		return add_end(recording, log, from);
 	if (!from->hold || from->hold->lack == SNAP_OWNER_UNREADABLE)
-		return snap_log_hold(log, from->wait, NULL);
+		return snap_log_set_owner(log, from->wait, NULL);
 	word = word_of(recording, from->hold);
 	if (word == OWNER_DIED && wait->owner_word.form == SNAP_OWNER_FORM_TID)
 		word = NOT_RECOVERABLE;
 	piece.bytes = (const uint8_t *)&word;
 	piece.size = sizeof(word);
-	return snap_log_hold(log, from->wait, &image);
+	return snap_log_set_owner(log, from->wait, &image);
 }
 
-struct stacksnap_error *snap_snaprec_add_holds(struct snap_snaprec_waits *waits,
-					       const struct snap_recording *recording,
-					       struct snap_log *log, size_t tick)
+struct stacksnap_error *snap_snaprec_add_owners(struct snap_snaprec_waits *waits,
+						const struct snap_recording *recording,
+						struct snap_log *log, size_t tick)
 {
 	struct stacksnap_error *err = NULL;
 
-	while (waits->next < waits->count && waits->holds[waits->next].tick <= tick && !err)
-		err = add_hold(recording, log, &waits->holds[waits->next++]);
+	while (waits->next < waits->count && waits->owners[waits->next].tick <= tick && !err)
+		err = add_hold(recording, log, &waits->owners[waits->next++]);
 	return err;
 }
 

@@ -9,12 +9,12 @@
 
 #include "model/log.h"
 
-struct snap_snaprec_hold;
+struct snap_snaprec_owner;
 struct snap_snaprec_wake;
 
 /* All zero at first; to be released. */
 struct snap_snaprec_waits {
-	struct snap_snaprec_hold *holds; /* by tick */
+	struct snap_snaprec_owner *owners; /* by tick */
 	size_t count, next;
 	struct snap_snaprec_wake *wakes; /* by tick */
 	size_t wake_count, next_wake;
@@ -27,9 +27,9 @@ struct stacksnap_error *snap_snaprec_add_waits(struct snap_snaprec_waits *waits,
 					       const struct snap_recording *recording,
 					       struct snap_log *log) _must_check_;
 /* Within a tick: the holders from it on. */
-struct stacksnap_error *snap_snaprec_add_holds(struct snap_snaprec_waits *waits,
-					       const struct snap_recording *recording,
-					       struct snap_log *log, size_t tick) _must_check_;
+struct stacksnap_error *snap_snaprec_add_owners(struct snap_snaprec_waits *waits,
+						const struct snap_recording *recording,
+						struct snap_log *log, size_t tick) _must_check_;
 /* Behind the changes of a tick: whose threads have run before it. */
 void snap_snaprec_add_wakes(struct snap_snaprec_waits *waits, struct snap_log *log, size_t tick);
 /* What a run waits for, for its change. */

@@ -335,7 +335,7 @@ static inline void run_waits(struct snap_log *log)
 	snap_log_end_tick(log, 0);
 	fine(snap_log_begin_tick(log, 95000000));
 	bytes[8] = 44;
-	fine(snap_log_hold(log, lock - 1, &words));
+	fine(snap_log_set_owner(log, lock - 1, &words));
 	stand(log, 2, stack, object_of(log, 1, 0, 3, true, NULL));
 	socket.receive_queue = 2;
 	fine(snap_log_add_socket(log, &socket));
@@ -345,13 +345,13 @@ static inline void run_waits(struct snap_log *log)
 	fine(snap_log_add_socket(log, &socket));
 	snap_log_end_tick(log, 0);
 	fine(snap_log_begin_tick(log, 105000000));
-	fine(snap_log_hold(log, lock - 1, NULL));
+	fine(snap_log_set_owner(log, lock - 1, NULL));
 	late = object_of(log, 1, 202, 0x7f0000, false, NULL);
 	stand(log, 2, stack, object_of(log, 1, 7, 0x9000, false, &words));
 	snap_log_end_tick(log, 0);
 	fine(snap_log_begin_tick(log, 115000000));
-	fine(snap_log_hold(log, lock - 1, &words));
-	fine(snap_log_hold(log, late - 1, &words));
+	fine(snap_log_set_owner(log, lock - 1, &words));
+	fine(snap_log_set_owner(log, late - 1, &words));
 	stand(log, 2, stack, late);
 	snap_log_end_tick(log, 0);
 }

@@ -271,7 +271,7 @@ static inline void bed_hold(struct bed *bed, uint32_t object, uint32_t owner)
 {
 	struct bed_words words;
 
-	fine(snap_log_hold(
+	fine(snap_log_set_owner(
 		bed->log, object,
 		bed_mutex_words(&words, bed->log->objects[object].call.arguments[0], owner, 0)));
 }

@@ -184,8 +184,8 @@ static inline void same_objects(const struct snap_log *a, const struct snap_log 
 					 y->descriptors[k].remaining_ns);
 			same_text(x->descriptors[k].link, y->descriptors[k].link);
 		}
-		assert_int_equal(snap_log_held(a, (uint32_t)i) != NULL,
-				 snap_log_held(b, (uint32_t)i) != NULL);
+		assert_int_equal(snap_log_owner_bytes(a, (uint32_t)i) != NULL,
+				 snap_log_owner_bytes(b, (uint32_t)i) != NULL);
 	}
 	assert_int_equal(a->socket_count, b->socket_count);
 	for (size_t i = 0; i < a->socket_count; i++) {
@@ -240,8 +240,8 @@ static inline void same_ticks(const struct snap_log *a, const struct snap_log *b
 		assert_int_equal(a->ticks[i].stopped_ns, b->ticks[i].stopped_ns);
 		assert_int_equal(a->ticks[i].change_end - a->first_change,
 				 b->ticks[i].change_end - b->first_change);
-		assert_int_equal(a->ticks[i].hold_end - a->first_hold,
-				 b->ticks[i].hold_end - b->first_hold);
+		assert_int_equal(a->ticks[i].owner_end - a->first_owner,
+				 b->ticks[i].owner_end - b->first_owner);
 		assert_int_equal(a->ticks[i].wake_end - a->first_wake,
 				 b->ticks[i].wake_end - b->first_wake);
 	}
@@ -261,12 +261,12 @@ static inline void same_ticks(const struct snap_log *a, const struct snap_log *b
 	assert_int_equal(a->before_count, b->before_count);
 	for (size_t i = 0; i < a->before_count; i++)
 		same_change(&a->before[i], &b->before[i]);
-	assert_int_equal(a->hold_count, b->hold_count);
-	if (a->hold_count)
-		assert_memory_equal(a->holds, b->holds, a->hold_count * sizeof(*a->holds));
+	assert_int_equal(a->owner_count, b->owner_count);
+	if (a->owner_count)
+		assert_memory_equal(a->owners, b->owners, a->owner_count * sizeof(*a->owners));
 	for (size_t i = 0; i < a->object_count; i++)
-		assert_int_equal(i < a->held_before_count ? a->held_before[i] : 0,
-				 i < b->held_before_count ? b->held_before[i] : 0);
+		assert_int_equal(i < a->owners_before_count ? a->owners_before[i] : 0,
+				 i < b->owners_before_count ? b->owners_before[i] : 0);
 }
 
 static inline void same_logs(const struct snap_log *a, const struct snap_log *b)

@@ -126,7 +126,7 @@ static void test_own_words(void **state _unused_)
 	/* The first words that could be read count. */
 	late = bed_futex(&scene.bed, scene.process, M + 0x200, FUTEX_WAIT_PRIVATE, 2, NULL);
 	scene_wait(&scene, stack, late);
-	fine(snap_log_hold(scene.bed.log, late, bed_mutex_words(&words, M + 0x200, 101, 1)));
+	fine(snap_log_set_owner(scene.bed.log, late, bed_mutex_words(&words, M + 0x200, 101, 1)));
 	scene_explain(&scene);
 	wait = check(&scene.bed, stack, plain, SNAP_WAIT_MUTEX, M);
 	assert_null(wait->variant);

@@ -87,10 +87,10 @@ static void test_written_as_it_grows(void **state _unused_)
 	run_waits(log);
 	/* Nor are its holds. */
 	fine(snap_log_begin_tick(log, 125000000));
-	fine(snap_log_hold(log, 0, NULL));
+	fine(snap_log_set_owner(log, 0, NULL));
 	stand(log, 2, snap_log_standing(log, 2)->stack, 0);
 	fine(snap_log_writer_flush(writer, log));
-	fine(snap_log_hold(log, 0, &words));
+	fine(snap_log_set_owner(log, 0, &words));
 	stand(log, 2, snap_log_standing(log, 2)->stack, 1);
 	snap_log_end_tick(log, 0);
 	fine(snap_log_writer_flush(writer, log));
@@ -156,8 +156,8 @@ static void test_ring(void **state _unused_)
 	run_waits(log);
 	fine(snap_log_forget(log, 105000000, &renumbered));
 	assert_int_equal(log->tick_count, 2);
-	assert_int_equal(log->held_before_count, 4);
-	assert_int_not_equal(log->held_before[0], 0);
+	assert_int_equal(log->owners_before_count, 4);
+	assert_int_not_equal(log->owners_before[0], 0);
 	fine(snap_log_write(log, fd));
 	lseek(fd, 0, SEEK_SET);
 	fine(snap_log_read(fd, &back));
@@ -195,14 +195,14 @@ static void test_ends(void **state _unused_)
 	fine(snap_log_set_peers(log, object - 1, NULL, 0));
 	snap_log_end_tick(log, 0);
 	/* Nothing where nothing changed. */
-	assert_int_equal(log->hold_count, 2);
-	words = &log->words[log->holds[0].words - 1];
+	assert_int_equal(log->owner_count, 2);
+	words = &log->words[log->owners[0].words - 1];
 	assert_int_equal(words->piece_count, 1);
 	assert_int_equal(words->pieces[0].address, 0);
 	assert_int_equal(words->pieces[0].size, sizeof(numbers));
 	memcpy(numbers, words->pieces[0].bytes, sizeof(numbers));
 	assert_true(numbers[0] == 30 && numbers[1] == 812 && numbers[2] == 4711);
-	assert_int_equal(log->holds[1].words, 0);
+	assert_int_equal(log->owners[1].words, 0);
 	assert_int_equal(log->objects[object - 1].words, 0);
 	fine(snap_log_writer_finish(writer, log));
 	snap_log_writer_destroy(writer);

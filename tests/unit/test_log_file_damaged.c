@@ -184,17 +184,17 @@ static void unknown_descriptor(struct snap_log *log)
 
 static void hold_of_a_poll(struct snap_log *log)
 {
-	log->holds[0].object = 1;
+	log->owners[0].object = 1;
 }
 
 static void two_holds(struct snap_log *log)
 {
-	log->holds[log->hold_count - 1] = log->holds[log->hold_count - 2];
+	log->owners[log->owner_count - 1] = log->owners[log->owner_count - 2];
 }
 
 static void hold_without_words(struct snap_log *log)
 {
-	log->holds[0].words = (uint32_t)log->words_count + 1;
+	log->owners[0].words = (uint32_t)log->words_count + 1;
 }
 
 static void one_socket_twice(struct snap_log *log)

@@ -219,9 +219,9 @@ static void test_what_is_waited_for_has_its_part(void **state)
 	number = new_object(bed, space, NULL);
 	assert_int_equal(number, objects + 1);
 	piece.address = bed->log->objects[known - 1].call.arguments[0];
-	assert_non_null(snap_log_held(bed->log, known - 1));
-	fine(snap_log_hold(bed->log, known - 1, &words));
-	assert_null(snap_log_held(bed->log, known - 1));
+	assert_non_null(snap_log_owner_bytes(bed->log, known - 1));
+	fine(snap_log_set_owner(bed->log, known - 1, &words));
+	assert_null(snap_log_owner_bytes(bed->log, known - 1));
 	/* What was known is found again; others, and stacks, have room. */
 	bed->random = random;
 	assert_int_equal(new_object(bed, bed->space, &words), known);

@@ -212,8 +212,8 @@ static void test_words_of_calls_are_part_of_them(void **state)
 	assert_int_not_equal(a, b);
 	assert_int_equal(find(bed->log, poll, words_of(0x5000, 1)), a);
 	assert_int_not_equal(find(bed->log, poll, NULL), a);
-	assert_int_equal(word_of(snap_log_held(bed->log, a - 1)), 1);
-	assert_int_equal(word_of(snap_log_held(bed->log, b - 1)), 2);
+	assert_int_equal(word_of(snap_log_owner_bytes(bed->log, a - 1)), 1);
+	assert_int_equal(word_of(snap_log_owner_bytes(bed->log, b - 1)), 2);
 	assert_int_equal(bed->log->words_count, 2);
 }
 
@@ -244,7 +244,7 @@ static void test_pieces_are_sorted_and_joined(void **state)
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i * 7);
 	number = find(bed->log, poll, &image);
-	words = snap_log_held(bed->log, number - 1);
+	words = snap_log_owner_bytes(bed->log, number - 1);
 	assert_int_equal(words->piece_count, 3);
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(words->pieces[i].address, sorted[i].address);
@@ -255,11 +255,11 @@ static void test_pieces_are_sorted_and_joined(void **state)
 	assert_int_equal(find(bed->log, poll, &image), number);
 	/* Empty is none. */
 	image.piece_count = 0;
-	assert_null(snap_log_held(bed->log, find(bed->log, poll, &image) - 1));
+	assert_null(snap_log_owner_bytes(bed->log, find(bed->log, poll, &image) - 1));
 	assert_int_equal(find(bed->log, poll, NULL), find(bed->log, poll, &image));
 	/* There is a most. */
 	image = (struct snap_memory_image){ .pieces = large, .piece_count = 3 };
-	words = snap_log_held(bed->log, find(bed->log, poll, &image) - 1);
+	words = snap_log_owner_bytes(bed->log, find(bed->log, poll, &image) - 1);
 	assert_int_equal(words->piece_count, 2);
 	assert_int_equal(words->pieces[1].size, SNAP_LOG_MAX_OBJECT_WORDS - 16);
 	assert_int_equal(snap_log_words_image(words).bytes, SNAP_LOG_MAX_OBJECT_WORDS);
@@ -275,40 +275,40 @@ static void test_holds_are_a_time_line(void **state)
 
 	begin_tick(log);
 	lock = find(log, call_of(bed->space, FUTEX, 0x5000), words_of(0x5000, 7)) - 1;
-	assert_int_equal(log->hold_count, 1);
-	assert_int_equal(log->objects[lock].words, log->holds[0].words);
+	assert_int_equal(log->owner_count, 1);
+	assert_int_equal(log->objects[lock].words, log->owners[0].words);
 	snap_log_end_tick(log, 0);
 	begin_tick(log);
 	/* It is no other object with other words, and nothing changes by that. */
 	assert_int_equal(find(log, call_of(bed->space, FUTEX, 0x5000), words_of(0x5000, 9)) - 1,
 			 lock);
-	fine(snap_log_hold(log, lock, words_of(0x5000, 7)));
-	assert_int_equal(log->hold_count, 1);
+	fine(snap_log_set_owner(log, lock, words_of(0x5000, 7)));
+	assert_int_equal(log->owner_count, 1);
 	snap_log_end_tick(log, 0);
 	begin_tick(log);
-	fine(snap_log_hold(log, lock, words_of(0x5000, 8)));
+	fine(snap_log_set_owner(log, lock, words_of(0x5000, 8)));
 	/* The later one of a tick stays. */
-	fine(snap_log_hold(log, lock, words_of(0x5000, 9)));
-	assert_int_equal(log->hold_count, 2);
-	assert_int_equal(word_of(snap_log_held(log, lock)), 9);
+	fine(snap_log_set_owner(log, lock, words_of(0x5000, 9)));
+	assert_int_equal(log->owner_count, 2);
+	assert_int_equal(word_of(snap_log_owner_bytes(log, lock)), 9);
 	other = find(log, call_of(bed->space, FUTEX, 0x6000), NULL) - 1;
-	assert_null(snap_log_held(log, other));
-	assert_int_equal(log->hold_count, 2);
-	fine(snap_log_hold(log, other, words_of(0x6000, 1)));
+	assert_null(snap_log_owner_bytes(log, other));
+	assert_int_equal(log->owner_count, 2);
+	fine(snap_log_set_owner(log, other, words_of(0x6000, 1)));
 	snap_log_end_tick(log, 0);
 	begin_tick(log);
-	fine(snap_log_hold(log, lock, NULL));
+	fine(snap_log_set_owner(log, lock, NULL));
 	snap_log_end_tick(log, 0);
-	assert_null(snap_log_held(log, lock));
-	assert_int_equal(log->hold_count, 4);
-	assert_int_equal(log->holds[1].object, lock);
-	assert_int_equal(word_of(&log->words[log->holds[1].words - 1]), 9);
-	assert_int_equal(log->holds[2].object, other);
-	assert_int_equal(log->holds[3].words, 0);
-	assert_int_equal(log->ticks[0].hold_end, 1);
-	assert_int_equal(log->ticks[1].hold_end, 1);
-	assert_int_equal(log->ticks[2].hold_end, 3);
-	assert_int_equal(log->ticks[3].hold_end, 4);
+	assert_null(snap_log_owner_bytes(log, lock));
+	assert_int_equal(log->owner_count, 4);
+	assert_int_equal(log->owners[1].object, lock);
+	assert_int_equal(word_of(&log->words[log->owners[1].words - 1]), 9);
+	assert_int_equal(log->owners[2].object, other);
+	assert_int_equal(log->owners[3].words, 0);
+	assert_int_equal(log->ticks[0].owner_end, 1);
+	assert_int_equal(log->ticks[1].owner_end, 1);
+	assert_int_equal(log->ticks[2].owner_end, 3);
+	assert_int_equal(log->ticks[3].owner_end, 4);
 	/* What it was found with stays. */
 	assert_int_equal(word_of(&log->words[log->objects[lock].words - 1]), 7);
 }
@@ -330,21 +330,22 @@ static void test_holds_are_what_says_who_has_it(void **state)
 	begin_tick(log);
 	/* What it guards is no part of it. */
 	bytes[0] = bytes[SNAP_WORDS_BEFORE - 1] = bytes[SNAP_WORDS_BEFORE + 32] = 7;
-	fine(snap_log_hold(log, lock, &image));
-	assert_int_equal(log->hold_count, 1);
+	fine(snap_log_set_owner(log, lock, &image));
+	assert_int_equal(log->owner_count, 1);
 	bytes[SNAP_WORDS_BEFORE + 8] = 8;
-	fine(snap_log_hold(log, lock, &image));
-	assert_int_equal(log->hold_count, 2);
-	words = snap_log_held(log, lock);
+	fine(snap_log_set_owner(log, lock, &image));
+	assert_int_equal(log->owner_count, 2);
+	words = snap_log_owner_bytes(log, lock);
 	assert_int_equal(words->piece_count, 1);
 	assert_int_equal(words->pieces[0].address, 0x5000);
 	assert_int_equal(words->pieces[0].size, SNAP_LOG_HOLD_BYTES);
 	assert_int_equal(words->pieces[0].bytes[8], 8);
 	/* One that was found without words is explained by the first ones. */
 	assert_int_equal(log->objects[other].words, 0);
-	fine(snap_log_hold(log, other, &image));
-	assert_ptr_equal(snap_log_held(log, other), &log->words[log->objects[other].words - 1]);
-	assert_int_equal(snap_log_held(log, other)->pieces[0].size, sizeof(bytes));
+	fine(snap_log_set_owner(log, other, &image));
+	assert_ptr_equal(snap_log_owner_bytes(log, other),
+			 &log->words[log->objects[other].words - 1]);
+	assert_int_equal(snap_log_owner_bytes(log, other)->pieces[0].size, sizeof(bytes));
 	snap_log_end_tick(log, 0);
 }
 
@@ -593,9 +594,9 @@ static void twin_hold(const struct twin *twin, int seat, uint64_t owner)
 	uint32_t now = snap_log_standing(log, twin->thread[seat])->object;
 
 	if (now && log->objects[now - 1].is_futex)
-		fine(snap_log_hold(twin->log, now - 1,
-				   owner ? words_of(log->objects[now - 1].call.arguments[0], owner)
-					 : NULL));
+		fine(snap_log_set_owner(
+			twin->log, now - 1,
+			owner ? words_of(log->objects[now - 1].call.arguments[0], owner) : NULL));
 }
 
 static void churn_tick(struct churn *churn)
@@ -643,14 +644,14 @@ static void play_init(struct play *play, const struct snap_log *log)
 	play->held = calloc(log->object_count + 1, sizeof(*play->held));
 	for (size_t i = 0; i < log->before_count; i++)
 		play->threads[i] = &log->before[i];
-	for (size_t i = 0; i < log->held_before_count; i++)
-		play->held[i] = log->held_before[i];
+	for (size_t i = 0; i < log->owners_before_count; i++)
+		play->held[i] = log->owners_before[i];
 }
 
 static void play_deinit(struct play *play)
 {
 	assert_int_equal(play->change, play->log->change_count);
-	assert_int_equal(play->hold, play->log->hold_count);
+	assert_int_equal(play->hold, play->log->owner_count);
 	free(play->threads);
 	free(play->held);
 }
@@ -662,8 +663,8 @@ static void play_tick(struct play *play, uint64_t number)
 
 	for (; log->first_change + play->change < tick->change_end; play->change++)
 		play->threads[log->changes[play->change].thread] = &log->changes[play->change];
-	for (; log->first_hold + play->hold < tick->hold_end; play->hold++)
-		play->held[log->holds[play->hold].object] = log->holds[play->hold].words;
+	for (; log->first_owner + play->hold < tick->owner_end; play->hold++)
+		play->held[log->owners[play->hold].object] = log->owners[play->hold].words;
 }
 
 static void compare_words(const struct play *ring, uint32_t a, const struct play *whole, uint32_t b)
@@ -742,8 +743,9 @@ static void compare(const struct churn *churn)
 	for (int i = 0; i < SEATS; i++) {
 		uint32_t a = snap_log_standing(log, churn->ring.thread[i])->object;
 		uint32_t b = snap_log_standing(whole.log, churn->whole.thread[i])->object;
-		const struct snap_log_words *held = a ? snap_log_held(log, a - 1) : NULL;
-		const struct snap_log_words *same = b ? snap_log_held(whole.log, b - 1) : NULL;
+		const struct snap_log_words *held = a ? snap_log_owner_bytes(log, a - 1) : NULL;
+		const struct snap_log_words *same =
+			b ? snap_log_owner_bytes(whole.log, b - 1) : NULL;
 
 		assert_int_equal(held != NULL, same != NULL);
 		if (held)
@@ -809,7 +811,7 @@ static void test_ring_is_the_end_of_the_whole(void **state _unused_)
 	assert_true(churn.whole.log->words_count > 2 * churn.most_words);
 	/* All is forgotten but who has what is waited for now. */
 	fine(snap_log_forget(churn.ring.log, INT64_MAX, &renumbered));
-	assert_int_equal(churn.ring.log->hold_count, 0);
+	assert_int_equal(churn.ring.log->owner_count, 0);
 	fine(snap_log_forget_half(churn.ring.log, &renumbered));
 	assert_true(churn.ring.log->object_count <= SEATS);
 	assert_true(churn.ring.log->socket_count <= SEATS);

@@ -71,9 +71,9 @@ int snap_sampler_read_words(struct snap_sampler *sampler _unused_,
 
 struct bed {
 	struct snap_log *log;
-	struct snap_hold_watch holders;
+	struct snap_owner_watch holders;
 	struct snap_sampled_process processes[PROCESSES];
-	struct snap_hold_source sources[PROCESSES];
+	struct snap_owner_source sources[PROCESSES];
 	uint32_t spaces[PROCESSES];
 	int64_t share_ns; /* that it would have had */
 };
@@ -96,7 +96,7 @@ static int set_up(void **state)
 		fine(snap_log_map_process(bed->log, process, &facts, NULL, &bed->spaces[i]));
 		bed->sources[i].process = &bed->processes[i];
 	}
-	snap_hold_watch_init(&bed->holders, bed->log);
+	snap_owner_watch_init(&bed->holders, bed->log);
 	bed->share_ns = bed->holders.share_ns;
 	bed->holders.share_ns = INT64_MAX / 1000; /* however slow this machine is */
 	*state = bed;
@@ -107,7 +107,7 @@ static int tear_down(void **state)
 {
 	struct bed *bed = *state;
 
-	snap_hold_watch_deinit(&bed->holders);
+	snap_owner_watch_deinit(&bed->holders);
 	snap_log_destroy(bed->log);
 	free(bed);
 	return 0;
@@ -130,7 +130,7 @@ static void begin(struct bed *bed)
 
 static void end(struct bed *bed)
 {
-	fine(snap_hold_watch_read(&bed->holders, NULL));
+	fine(snap_owner_watch_read(&bed->holders, NULL));
 	snap_log_end_tick(bed->log, 0);
 }
 
@@ -160,7 +160,7 @@ static uint32_t futex(struct bed *bed, int process, uint64_t address)
 /* Within a tick; the sample has brought no words. */
 static void move(struct bed *bed, int process, uint32_t before, uint32_t after)
 {
-	fine(snap_hold_watch_stand(&bed->holders, &bed->sources[process], before, after, NULL));
+	fine(snap_owner_watch_stand(&bed->holders, &bed->sources[process], before, after, NULL));
 }
 
 /* The same, with the words that are there now. */
@@ -171,7 +171,7 @@ static void move_with_words(struct bed *bed, uint32_t before, uint32_t after)
 					   played.memory + (address - MEMORY) };
 	const struct snap_memory_image image = { .pieces = &piece, .piece_count = 1 };
 
-	fine(snap_hold_watch_stand(&bed->holders, &bed->sources[0], before, after, &image));
+	fine(snap_owner_watch_stand(&bed->holders, &bed->sources[0], before, after, &image));
 }
 
 static unsigned reads(uint64_t address)
@@ -182,7 +182,7 @@ static unsigned reads(uint64_t address)
 /* What the log says of a futex now; UINT32_MAX: nothing. */
 static uint32_t held(const struct bed *bed, uint32_t number)
 {
-	const struct snap_log_words *words = snap_log_held(bed->log, number - 1);
+	const struct snap_log_words *words = snap_log_owner_bytes(bed->log, number - 1);
 	const struct snap_log_object *object = &bed->log->objects[number - 1];
 	struct snap_memory_image image;
 	uint32_t word;
@@ -207,7 +207,7 @@ static void test_words_of_who_waits_are_read(void **state)
 	assert_int_equal(held(bed, lock), UINT32_MAX);
 	end(bed);
 	assert_int_equal(held(bed, lock), 77);
-	assert_int_equal(bed->log->hold_count, 1);
+	assert_int_equal(bed->log->owner_count, 1);
 	/* Nobody waits: nobody looks. */
 	begin(bed);
 	move(bed, 0, lock, 0);
@@ -295,7 +295,7 @@ static void test_words_of_samples_do(void **state)
 		assert_int_equal(held(bed, lock), i);
 	}
 	assert_int_equal(played.calls, 0);
-	assert_int_equal(bed->log->hold_count, 100);
+	assert_int_equal(bed->log->owner_count, 100);
 }
 
 static void test_most_waited_for_comes_first(void **state)
@@ -385,13 +385,14 @@ static void test_pages(void **state)
 	move(bed, 0, 0, low);
 	end(bed);
 	assert_int_equal(held(bed, low), 1);
-	assert_int_equal(snap_log_held(bed->log, low - 1)->pieces[0].address, first - 8);
+	assert_int_equal(snap_log_owner_bytes(bed->log, low - 1)->pieces[0].address, first - 8);
 	played.hole = MEMORY + 5 * PAGE;
 	begin(bed);
 	move(bed, 0, 0, high);
 	end(bed);
 	assert_int_equal(held(bed, high), 2);
-	assert_int_equal(snap_log_held(bed->log, high - 1)->pieces[0].size, SNAP_WORDS_BEFORE + 8);
+	assert_int_equal(snap_log_owner_bytes(bed->log, high - 1)->pieces[0].size,
+			 SNAP_WORDS_BEFORE + 8);
 	/* One that has gone is unknown from then on, and looked at seldom. */
 	gone = futex(bed, 0, place(100));
 	set_word(place(100), 4);
@@ -444,7 +445,7 @@ static void test_ended_process(void **state)
 	begin(bed);
 	move(bed, 0, 0, lock);
 	move(bed, 1, 0, other);
-	snap_hold_watch_forget(&bed->holders, &bed->sources[0]);
+	snap_owner_watch_forget(&bed->holders, &bed->sources[0]);
 	end(bed);
 	assert_int_equal(reads(place(1)), 0);
 	assert_int_equal(reads(place(2)), 1);
@@ -483,7 +484,7 @@ static void test_renumbered(void **state)
 				     &renumbered));
 		if (!renumbered)
 			continue;
-		snap_hold_watch_renumber(&bed->holders);
+		snap_owner_watch_renumber(&bed->holders);
 		lock = snap_log_standing(bed->log, thread)->object;
 		assert_int_equal(held(bed, lock), i);
 		set_word(place(i), i + 5000);

@@ -80,21 +80,21 @@ static void test_waits_of_a_snapshot(void **state _unused_)
 	assert_int_equal(recording->wait_count, 5);
 	assert_int_equal(recording->waits[0].process, 0);
 	assert_int_equal(recording->waits[0].wait->address, 0x100);
-	assert_int_equal(recording->waits[0].holds[0].track, SIZE_MAX);
-	assert_int_equal(recording->waits[0].holds[0].tid, 301);
+	assert_int_equal(recording->waits[0].owners[0].track, SIZE_MAX);
+	assert_int_equal(recording->waits[0].owners[0].tid, 301);
 	/* Its owner is of another process. */
 	assert_int_equal(recording->waits[1].process, 0);
-	assert_int_equal(recording->waits[1].hold_count, 1);
-	assert_int_equal(recording->waits[1].holds[0].lack, SNAP_OWNER_KNOWN);
-	assert_int_equal(recording->tracks[recording->waits[1].holds[0].track].tid, 104);
+	assert_int_equal(recording->waits[1].owner_count, 1);
+	assert_int_equal(recording->waits[1].owners[0].lack, SNAP_OWNER_KNOWN);
+	assert_int_equal(recording->tracks[recording->waits[1].owners[0].track].tid, 104);
 	assert_false(recording->waits[1].wait->has_owner);
 	assert_int_equal(recording->waits[1].wait->owner.tid, 0);
-	assert_int_equal(recording->waits[2].holds[0].lack, SNAP_OWNER_EXITED);
-	assert_int_equal(recording->waits[2].holds[0].tid, 99);
-	assert_int_equal(recording->waits[2].holds[0].track, SIZE_MAX);
+	assert_int_equal(recording->waits[2].owners[0].lack, SNAP_OWNER_EXITED);
+	assert_int_equal(recording->waits[2].owners[0].tid, 99);
+	assert_int_equal(recording->waits[2].owners[0].track, SIZE_MAX);
 	assert_int_equal(recording->waits[3].wait->address, 0x200);
 	assert_int_equal(recording->waits[4].wait->kind, SNAP_WAIT_SLEEP);
-	assert_int_equal(recording->waits[4].hold_count, 0);
+	assert_int_equal(recording->waits[4].owner_count, 0);
 	assert_int_equal(recording->waits[4].wait->owner_lack, SNAP_OWNER_NOT_KEPT);
 	/* 201, 202, then 101 … 105 */
 	assert_int_equal(recording->tracks[0].runs[0].wait, 1);

@@ -255,7 +255,7 @@ static void test_longest(void **state _unused_)
 /* Two threads in one function: that which had it longer is named. */
 static void test_holders_of_one_function(void **state _unused_)
 {
-	struct snap_recorded_hold holds[] = {
+	struct snap_owner_span holds[] = {
 		{ .first = 0, .last = 9, .track = 1, .tid = 101 },
 		{ .first = 10, .last = 39, .track = 2, .tid = 102 },
 	};
@@ -266,8 +266,8 @@ static void test_holders_of_one_function(void **state _unused_)
 	waited_set_up(&bed);
 	bed.runs[4].stack = CHARGES;
 	bed.runs[4].wait = NO_WAIT;
-	bed.waits[LEDGER - 1].holds = holds;
-	bed.waits[LEDGER - 1].hold_count = 2;
+	bed.waits[LEDGER - 1].owners = holds;
+	bed.waits[LEDGER - 1].owner_count = 2;
 	waited = waited_of(&bed, all);
 	holder = &waited.owed.rows[0].holders[0];
 	assert_int_equal(waited.owed.rows[0].holder_count, 1);
@@ -320,7 +320,7 @@ static void test_clients_are_one_row(void **state _unused_)
 /* Figures of a file that nobody wrote: the row is there, the rest is not believed. */
 static void test_holds_that_lie(void **state _unused_)
 {
-	struct snap_recorded_hold holds[] = {
+	struct snap_owner_span holds[] = {
 		{ .first = 10, .last = 5, .track = 1 },
 		{ .first = 20, .last = 29, .track = 1000000, .tid = 5 },
 		{ .first = 0, .last = 99, .track = 2, .tid = 102 },
@@ -331,8 +331,8 @@ static void test_holds_that_lie(void **state _unused_)
 	struct snap_waited waited;
 
 	waited_set_up(&bed);
-	bed.waits[LEDGER - 1].holds = holds;
-	bed.waits[LEDGER - 1].hold_count = SNAP_ARRAY_SIZE(holds);
+	bed.waits[LEDGER - 1].owners = holds;
+	bed.waits[LEDGER - 1].owner_count = SNAP_ARRAY_SIZE(holds);
 	bed.runs[0].wait = 4000000000;
 	waited = waited_of(&bed, all);
 	assert_int_equal(waited.owed.rows[0].holder_count, 1);

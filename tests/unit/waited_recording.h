@@ -75,15 +75,15 @@ static const struct {
 };
 
 /* By numbers of tracks, which are those of the tids above, in order. */
-static struct snap_recorded_hold ledger_holds[] = {
+static struct snap_owner_span ledger_holds[] = {
 	{ .first = 0, .last = 39, .track = 1, .tid = 101 },
 	{ .first = 40, .last = 49, .track = SIZE_MAX, .lack = SNAP_OWNER_CHANGING },
 	{ .first = 50, .last = 99, .track = 2, .tid = 102 },
 };
-static struct snap_recorded_hold cache_holds[] = {
+static struct snap_owner_span cache_holds[] = {
 	{ .first = 0, .last = 59, .track = SIZE_MAX, .tid = 999 },
 };
-static struct snap_recorded_hold log_holds[] = {
+static struct snap_owner_span log_holds[] = {
 	{ .first = 0, .last = 99, .track = SIZE_MAX, .tid = 77, .lack = SNAP_OWNER_EXITED },
 };
 
@@ -108,13 +108,13 @@ static inline void waited_wait(struct waited_bed *bed, enum waited_wait number, 
 }
 
 static inline void waited_lock(struct waited_bed *bed, enum waited_wait number, size_t process,
-			       const char *symbol, struct snap_recorded_hold *holds, size_t count)
+			       const char *symbol, struct snap_owner_span *holds, size_t count)
 {
 	waited_wait(bed, number, process, SNAP_WAIT_MUTEX);
 	bed->kinds[number - 1].address = 0x4000 + number * 64;
 	bed->kinds[number - 1].symbol = symbol;
-	bed->waits[number - 1].holds = holds;
-	bed->waits[number - 1].hold_count = count;
+	bed->waits[number - 1].owners = holds;
+	bed->waits[number - 1].owner_count = count;
 }
 
 static inline void waited_connection(struct waited_bed *bed, enum waited_wait number,

@@ -9,7 +9,7 @@
  *     tasks (what each of them is)                          tasks.c
  *     waits (what runs wait for, once a process)            recorded_waits.c
  *     wakes (when threads ran that wait)                    wakes.c
- *     holds (its owner, from tick to tick)               holds.c, owners.c, peers.c
+ *     holds (its owner, from tick to tick)               owner_spans.c, owners.c, peers.c
  *     processes (nodes, those left out), tracks, order     tree.c
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
@@ -183,7 +183,7 @@ struct snap_log_owner snap_log_find_peer(const struct snap_log_analysis *of,
 struct snap_log_owner snap_log_find_child(struct snap_log_analysis *of, uint32_t process,
 					  pid_t child, uint64_t moment);
 /* The holds of them. NO_MEMORY, CANCELLED. */
-struct stacksnap_error *snap_log_make_holds(struct snap_log_analysis *of) _must_check_;
+struct stacksnap_error *snap_log_make_owner_spans(struct snap_log_analysis *of) _must_check_;
 
 /* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;

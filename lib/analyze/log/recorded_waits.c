@@ -165,5 +165,5 @@ struct stacksnap_error *snap_log_make_waits(struct snap_log_analysis *of, const 
 	for (size_t i = 0; i < of->log->explained_count && of->of_explained; i++)
 		if (of->of_explained[i])
 			of->of_explained[i] = numbers[of->of_explained[i] - 1] + 1;
-	return snap_log_make_holds(of);
+	return snap_log_make_owner_spans(of);
 }

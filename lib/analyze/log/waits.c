@@ -5,7 +5,7 @@
  * Each pair is treated as a thread of a snapshot, in a made-up capture. Its frames are those of the
  * stack, its call and descriptors those of the object, and its memory the words that the object had
  * first. So the analysis of snapshots finds what the thread waits for. The holder changes while the
- * waiter sleeps; it is left to holds.c, as is everything that is true only at one instant.
+ * waiter sleeps; it is left to owner_spans.c, as is everything that is true only at one instant.
  */
 #include "analyze/log/internal.h"
 #include "analyze/wait/wait.h"
@@ -148,11 +148,12 @@ static bool find_first_words(struct explaining *all)
 		return false;
 	for (size_t i = 0; i < log->object_count; i++) {
 		all->first_words[i] = log->objects[i].words;
-		if (!all->first_words[i] && i < log->held_before_count && log->objects[i].is_futex)
-			all->first_words[i] = log->held_before[i];
+		if (!all->first_words[i] && i < log->owners_before_count &&
+		    log->objects[i].is_futex)
+			all->first_words[i] = log->owners_before[i];
 	}
-	for (size_t i = 0; i < log->hold_count; i++) {
-		const struct snap_log_hold *hold = &log->holds[i];
+	for (size_t i = 0; i < log->owner_count; i++) {
+		const struct snap_log_owner_change *hold = &log->owners[i];
 
 		if (!all->first_words[hold->object] && log->objects[hold->object].is_futex)
 			all->first_words[hold->object] = hold->words;

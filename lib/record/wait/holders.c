@@ -23,7 +23,7 @@ enum {
 
 /* A futex with a waiter. */
 struct snap_watched_futex {
-	struct snap_hold_source *source;
+	struct snap_owner_source *source;
 	uint64_t address;
 	uint64_t due;  /* the tick from which on it may be read */
 	uint64_t left; /* the last tick in which a waiter ceased to wait */
@@ -31,7 +31,7 @@ struct snap_watched_futex {
 	uint32_t wait; /* ticks to the next look, if nothing has changed */
 };
 
-struct snap_hold_batch {
+struct snap_owner_batch {
 	uint32_t chosen[MOST_CHOSEN];
 	struct snap_sampled_words pieces[2 * MOST_BATCH];
 	struct snap_futex_words words[MOST_BATCH];
@@ -41,23 +41,23 @@ _Static_assert(2 * MOST_BATCH <= SNAP_SAMPLED_WORDS_MOST, "as many as may be rea
 _Static_assert(MOST_BATCH *(SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND) <= SNAP_SAMPLED_WORDS_BYTES,
 	       "as many bytes");
 
-void snap_hold_watch_init(struct snap_hold_watch *holders, struct snap_log *log)
+void snap_owner_watch_init(struct snap_owner_watch *holders, struct snap_log *log)
 {
 	int64_t share = log->period_ns / SHARE;
 
-	*holders = (struct snap_hold_watch){
+	*holders = (struct snap_owner_watch){
 		.log = log, .tick = 1, .share_ns = share < LEAST_SHARE_NS ? LEAST_SHARE_NS : share
 	};
 }
 
-void snap_hold_watch_deinit(struct snap_hold_watch *holders)
+void snap_owner_watch_deinit(struct snap_owner_watch *holders)
 {
 	free(holders->futexes);
 	free(holders->places);
 	free(holders->batch);
 }
 
-static uint64_t ticks_of(const struct snap_hold_watch *holders, int64_t seconds)
+static uint64_t ticks_of(const struct snap_owner_watch *holders, int64_t seconds)
 {
 	int64_t period = holders->log->period_ns;
 
@@ -68,14 +68,14 @@ static uint64_t ticks_of(const struct snap_hold_watch *holders, int64_t seconds)
 
 /* ---- which there are ---- */
 
-static struct snap_watched_futex *find(const struct snap_hold_watch *holders, uint32_t object)
+static struct snap_watched_futex *find(const struct snap_owner_watch *holders, uint32_t object)
 {
 	uint32_t place = object < holders->place_count ? holders->places[object] : 0;
 
 	return place ? &holders->futexes[place - 1] : NULL;
 }
 
-static void drop(struct snap_hold_watch *holders, struct snap_watched_futex *futex)
+static void drop(struct snap_owner_watch *holders, struct snap_watched_futex *futex)
 {
 	const struct snap_watched_futex *last = &holders->futexes[--holders->count];
 
@@ -86,8 +86,8 @@ static void drop(struct snap_hold_watch *holders, struct snap_watched_futex *fut
 	holders->places[futex->object] = (uint32_t)(futex - holders->futexes) + 1;
 }
 
-static struct stacksnap_error *add_waiter(struct snap_hold_watch *holders,
-					  struct snap_hold_source *source, uint32_t object)
+static struct stacksnap_error *add_waiter(struct snap_owner_watch *holders,
+					  struct snap_owner_source *source, uint32_t object)
 {
 	const struct snap_log_object *of = &holders->log->objects[object];
 	struct snap_watched_futex *futex = find(holders, object);
@@ -115,7 +115,7 @@ static struct stacksnap_error *add_waiter(struct snap_hold_watch *holders,
 }
 
 /* A thread ceased to wait, and may have got the lock. */
-static void remove_waiter(struct snap_hold_watch *holders, uint32_t object)
+static void remove_waiter(struct snap_owner_watch *holders, uint32_t object)
 {
 	struct snap_watched_futex *futex = find(holders, object);
 
@@ -128,23 +128,23 @@ static void remove_waiter(struct snap_hold_watch *holders, uint32_t object)
 }
 
 /* Adds it to the log; *changed_ret: it differs from the last one. */
-static struct stacksnap_error *tell(struct snap_hold_watch *holders, uint32_t object,
+static struct stacksnap_error *tell(struct snap_owner_watch *holders, uint32_t object,
 				    const struct snap_memory_image *words, bool *changed_ret)
 {
 	struct snap_log *log = holders->log;
-	const struct snap_log_words *held = snap_log_held(log, object);
+	const struct snap_log_words *held = snap_log_owner_bytes(log, object);
 	ptrdiff_t before = held ? held - log->words : -1;
-	struct stacksnap_error *err = snap_log_hold(log, object, words);
+	struct stacksnap_error *err = snap_log_set_owner(log, object, words);
 
 	if (err)
 		return err;
-	held = snap_log_held(log, object);
+	held = snap_log_owner_bytes(log, object);
 	*changed_ret = (held ? held - log->words : -1) != before;
 	return NULL;
 }
 
 /* A waiter was sampled: if the sample has the words, and no other thread has run, they are right. */
-static struct stacksnap_error *take_sample(struct snap_hold_watch *holders, uint32_t object,
+static struct stacksnap_error *take_sample(struct snap_owner_watch *holders, uint32_t object,
 					   const struct snap_memory_image *words)
 {
 	struct snap_watched_futex *futex = find(holders, object);
@@ -164,9 +164,10 @@ static struct stacksnap_error *take_sample(struct snap_hold_watch *holders, uint
 	return tell(holders, object, words, &changed);
 }
 
-struct stacksnap_error *snap_hold_watch_stand(struct snap_hold_watch *holders,
-					      struct snap_hold_source *source, uint32_t before,
-					      uint32_t after, const struct snap_memory_image *words)
+struct stacksnap_error *snap_owner_watch_stand(struct snap_owner_watch *holders,
+					       struct snap_owner_source *source, uint32_t before,
+					       uint32_t after,
+					       const struct snap_memory_image *words)
 {
 	struct stacksnap_error *err;
 
@@ -180,14 +181,15 @@ struct stacksnap_error *snap_hold_watch_stand(struct snap_hold_watch *holders,
 	return after ? take_sample(holders, after - 1, words) : NULL;
 }
 
-void snap_hold_watch_forget(struct snap_hold_watch *holders, const struct snap_hold_source *source)
+void snap_owner_watch_forget(struct snap_owner_watch *holders,
+			     const struct snap_owner_source *source)
 {
 	for (size_t i = holders->count; i-- > 0;)
 		if (holders->futexes[i].source == source)
 			drop(holders, &holders->futexes[i]);
 }
 
-void snap_hold_watch_renumber(struct snap_hold_watch *holders)
+void snap_owner_watch_renumber(struct snap_owner_watch *holders)
 {
 	size_t kept = 0;
 
@@ -208,7 +210,7 @@ void snap_hold_watch_renumber(struct snap_hold_watch *holders)
 /* ---- whose turn it is ---- */
 
 /* 0: it is not due. Else how much it matters: by those who wait, and for how long it has waited. */
-static unsigned class_of(const struct snap_hold_watch *holders,
+static unsigned class_of(const struct snap_owner_watch *holders,
 			 const struct snap_watched_futex *futex)
 {
 	uint64_t weight;
@@ -242,7 +244,7 @@ static int compare_chosen(const void *left, const void *right, void *context)
 }
 
 /* Which are read now. Of a class that has no room as a whole those come that stand first now. */
-static size_t choose(struct snap_hold_watch *holders)
+static size_t choose(struct snap_owner_watch *holders)
 {
 	size_t counts[CLASSES + 1] = { 0 }, count = 0, first;
 	uint32_t *chosen = holders->batch->chosen;
@@ -270,9 +272,9 @@ static size_t choose(struct snap_hold_watch *holders)
 
 /* ---- reading ---- */
 
-static size_t list_pieces(struct snap_hold_watch *holders, const uint32_t *chosen, size_t count)
+static size_t list_pieces(struct snap_owner_watch *holders, const uint32_t *chosen, size_t count)
 {
-	struct snap_hold_batch *batch = holders->batch;
+	struct snap_owner_batch *batch = holders->batch;
 	size_t pieces = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -291,7 +293,7 @@ static size_t list_pieces(struct snap_hold_watch *holders, const uint32_t *chose
 	return pieces;
 }
 
-static struct stacksnap_error *take_words(struct snap_hold_watch *holders,
+static struct stacksnap_error *take_words(struct snap_owner_watch *holders,
 					  struct snap_watched_futex *futex,
 					  const struct snap_futex_words *words)
 {
@@ -313,12 +315,12 @@ static struct stacksnap_error *take_words(struct snap_hold_watch *holders,
 }
 
 /* Those of one process, with one hand-over. */
-static struct stacksnap_error *read_batch(struct snap_hold_watch *holders,
+static struct stacksnap_error *read_batch(struct snap_owner_watch *holders,
 					  struct snap_sampler *sampler, const uint32_t *chosen,
 					  size_t count)
 {
-	struct snap_hold_batch *batch = holders->batch;
-	struct snap_hold_source *source = holders->futexes[chosen[0]].source;
+	struct snap_owner_batch *batch = holders->batch;
+	struct snap_owner_source *source = holders->futexes[chosen[0]].source;
 	size_t pieces = list_pieces(holders, chosen, count), at = 0;
 	struct stacksnap_error *err = NULL;
 
@@ -342,7 +344,7 @@ static struct stacksnap_error *read_batch(struct snap_hold_watch *holders,
 	return err;
 }
 
-static size_t length_of_batch(const struct snap_hold_watch *holders, const uint32_t *chosen,
+static size_t length_of_batch(const struct snap_owner_watch *holders, const uint32_t *chosen,
 			      size_t count)
 {
 	size_t length = 1;
@@ -353,7 +355,7 @@ static size_t length_of_batch(const struct snap_hold_watch *holders, const uint3
 	return length;
 }
 
-static struct stacksnap_error *read_chosen(struct snap_hold_watch *holders,
+static struct stacksnap_error *read_chosen(struct snap_owner_watch *holders,
 					   struct snap_sampler *sampler, size_t count,
 					   int64_t until_ns)
 {
@@ -370,8 +372,8 @@ static struct stacksnap_error *read_chosen(struct snap_hold_watch *holders,
 	return err;
 }
 
-struct stacksnap_error *snap_hold_watch_read(struct snap_hold_watch *holders,
-					     struct snap_sampler *sampler)
+struct stacksnap_error *snap_owner_watch_read(struct snap_owner_watch *holders,
+					      struct snap_sampler *sampler)
 {
 	int64_t share = holders->share_ns, begin;
 	struct stacksnap_error *err = NULL;

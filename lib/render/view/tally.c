@@ -156,7 +156,7 @@ static bool add_run(struct adder *adder, const struct snap_run *run, struct snap
 	if (!find_object_of_run(adder, run, &row.object))
 		return false;
 	if (row.object && run->wait && adder->by & SNAP_TALLY_HOLDER &&
-	    adder->recording->waits[run->wait - 1].hold_count)
+	    adder->recording->waits[run->wait - 1].owner_count)
 		return add_pieces(adder, run, row);
 	return add_row(adder->tally, &row);
 }

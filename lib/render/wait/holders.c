@@ -83,7 +83,7 @@ static bool find_function(struct snap_holders *holders, uint32_t stack, const ch
 /* ---- the holder ---- */
 
 struct list {
-	struct snap_held *items;
+	struct snap_holder_span *items;
 	size_t count, capacity;
 };
 
@@ -92,9 +92,9 @@ static void list_deinit(struct list *list)
 	free(list->items);
 }
 
-static bool add_held(struct list *list, const struct snap_held *held)
+static bool add_held(struct list *list, const struct snap_holder_span *held)
 {
-	struct snap_held *before = list->count ? &list->items[list->count - 1] : NULL;
+	struct snap_holder_span *before = list->count ? &list->items[list->count - 1] : NULL;
 
 	if (before && before->last + 1 == held->first && before->track == held->track &&
 	    before->tid == held->tid && before->lack == held->lack &&
@@ -119,7 +119,7 @@ static bool add_track(struct snap_holders *holders, struct list *list, size_t nu
 		      uint32_t first, uint32_t last, bool is_process)
 {
 	const struct snap_track *track = &holders->recording->tracks[number];
-	struct snap_held held = {
+	struct snap_holder_span held = {
 		.first = first, .last = last, .track = number, .tid = track->tid
 	};
 
@@ -161,8 +161,8 @@ static bool make_list(struct snap_holders *holders, const struct snap_recorded_w
 {
 	uint32_t next = 0;
 
-	for (size_t i = 0; i < wait->hold_count; i++) {
-		const struct snap_recorded_hold *hold = &wait->holds[i];
+	for (size_t i = 0; i < wait->owner_count; i++) {
+		const struct snap_owner_span *hold = &wait->owners[i];
 		bool fine = true;
 
 		if (hold->first < next || hold->last < hold->first || hold->last == UINT32_MAX)
@@ -172,20 +172,20 @@ static bool make_list(struct snap_holders *holders, const struct snap_recorded_w
 			fine = add_track(holders, list, hold->track, hold->first, hold->last,
 					 hold->is_process);
 		else if (hold->tid && (hold->lack == SNAP_OWNER_KNOWN || is_lost(hold->lack)))
-			fine = add_held(list, &(struct snap_held){ .first = hold->first,
-								   .last = hold->last,
-								   .track = SIZE_MAX,
-								   .tid = hold->tid,
-								   .lack = hold->lack });
+			fine = add_held(list, &(struct snap_holder_span){ .first = hold->first,
+									  .last = hold->last,
+									  .track = SIZE_MAX,
+									  .tid = hold->tid,
+									  .lack = hold->lack });
 		if (!fine)
 			return false;
 	}
 	return true;
 }
 
-const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_t wait)
+const struct snap_holder_spans *snap_holders_of(struct snap_holders *holders, size_t wait)
 {
-	struct snap_held_list *result = &holders->lists[wait];
+	struct snap_holder_spans *result = &holders->lists[wait];
 	_cleanup_(list_deinit) struct list list = { .count = 0 };
 
 	if (result->items)
@@ -194,7 +194,7 @@ const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_
 		return NULL;
 	result->items = list.count ? snap_arena_memdup(&holders->arena, list.items,
 						       list.count * sizeof(*list.items))
-				   : snap_arena_new(&holders->arena, struct snap_held);
+				   : snap_arena_new(&holders->arena, struct snap_holder_span);
 	result->count = list.count;
 	return result->items ? result : NULL;
 }
@@ -202,14 +202,15 @@ const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_
 /* ---- of a run ---- */
 
 /* The first one that is not over at a tick. */
-static size_t first_held(const struct snap_held_list *list, uint32_t tick)
+static size_t first_held(const struct snap_holder_spans *list, uint32_t tick)
 {
 	return snap_first_not(list->count, i, list->items[i].last < tick);
 }
 
-const struct snap_held *snap_holders_at(struct snap_holders *holders, size_t wait, uint32_t tick)
+const struct snap_holder_span *snap_holders_at(struct snap_holders *holders, size_t wait,
+					       uint32_t tick)
 {
-	const struct snap_held_list *list = snap_holders_of(holders, wait);
+	const struct snap_holder_spans *list = snap_holders_of(holders, wait);
 	size_t at = list ? first_held(list, tick) : 0;
 
 	return list && at < list->count && list->items[at].first <= tick ? &list->items[at] : NULL;
@@ -226,7 +227,7 @@ void snap_wait_pieces_init(struct snap_wait_pieces *pieces, struct snap_holders 
 
 bool snap_wait_pieces_next(struct snap_wait_pieces *pieces, struct snap_wait_piece *piece)
 {
-	const struct snap_held *held = NULL;
+	const struct snap_holder_span *held = NULL;
 	size_t *left = &pieces->holders->pieces;
 
 	if (pieces->failed || pieces->over)

@@ -14,7 +14,7 @@
 #include "model/recording.h"
 
 /* From tick `first` to tick `last` one thread had it, and stood in one function. */
-struct snap_held {
+struct snap_holder_span {
 	uint32_t first, last;
 	size_t track; /* index in tracks; SIZE_MAX: not in the recording */
 	pid_t tid;
@@ -24,8 +24,8 @@ struct snap_held {
 };
 
 /* In order, not overlapping; between them no holder is known. */
-struct snap_held_list {
-	const struct snap_held *items; /* NULL: not made yet */
+struct snap_holder_spans {
+	const struct snap_holder_span *items; /* NULL: not made yet */
 	size_t count;
 };
 
@@ -33,10 +33,10 @@ struct snap_holders {
 	const struct snap_recording *recording;
 	struct snap_arena arena;
 	struct snap_interner names;
-	const char **functions;       /* of each stack: its own function, see `looked_at` */
-	bool *looked_at;              /* at the stack */
-	struct snap_held_list *lists; /* of each wait */
-	size_t steps, pieces;         /* that may still be taken, see holders.c */
+	const char **functions;          /* of each stack: its own function, see `looked_at` */
+	bool *looked_at;                 /* at the stack */
+	struct snap_holder_spans *lists; /* of each wait */
+	size_t steps, pieces;            /* that may still be taken, see holders.c */
 };
 
 /* NO_MEMORY. Released by snap_holders_deinit() in any case. */
@@ -45,15 +45,16 @@ struct stacksnap_error *snap_holders_init(struct snap_holders *holders,
 void snap_holders_deinit(struct snap_holders *holders);
 
 /* Of a wait's number in the recording; NULL without memory. */
-const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_t wait);
+const struct snap_holder_spans *snap_holders_of(struct snap_holders *holders, size_t wait);
 
 /* The holder at a tick; NULL: none is known, or no memory. */
-const struct snap_held *snap_holders_at(struct snap_holders *holders, size_t wait, uint32_t tick);
+const struct snap_holder_span *snap_holders_at(struct snap_holders *holders, size_t wait,
+					       uint32_t tick);
 
 /* A part of a run in which holder and place of the holder stayed the same. */
 struct snap_wait_piece {
 	uint32_t first, last;
-	const struct snap_held *held; /* NULL: not known */
+	const struct snap_holder_span *held; /* NULL: not known */
 };
 
 /*
@@ -63,7 +64,7 @@ struct snap_wait_piece {
 struct snap_wait_pieces {
 	struct snap_holders *holders;
 	const struct snap_run *run;
-	const struct snap_held_list *list;
+	const struct snap_holder_spans *list;
 	size_t at;
 	uint32_t tick;
 	bool over, failed; /* failed: no memory */

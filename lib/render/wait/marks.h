@@ -18,7 +18,7 @@ struct snap_wait_mark {
 	uint32_t first, last; /* ticks, between which none were missed */
 	const char *object;   /* equal text, equal pointer */
 	bool has_holder;
-	struct snap_held holder;
+	struct snap_holder_span holder;
 	const char *holder_name; /* of the thread; NULL unknown */
 };
 

@@ -77,8 +77,8 @@ bool snap_waited_is_owed(const struct snap_recorded_wait *recorded)
 {
 	const struct snap_wait *wait = recorded->wait;
 
-	for (size_t i = 0; i < recorded->hold_count; i++)
-		if (recorded->holds[i].tid)
+	for (size_t i = 0; i < recorded->owner_count; i++)
+		if (recorded->owners[i].tid)
 			return true;
 	switch (wait->kind) {
 	case SNAP_WAIT_NONE:

@@ -45,7 +45,8 @@ void snap_shares_deinit(struct snap_shares *shares)
 
 SNAP_ORDER(by_number, uint64_t, a, b, snap_compare(*a, *b));
 
-static bool add_share(struct snap_shares *shares, const struct snap_held *held, uint64_t slots)
+static bool add_share(struct snap_shares *shares, const struct snap_holder_span *held,
+		      uint64_t slots)
 {
 	if (!slots)
 		return true;
@@ -68,8 +69,8 @@ static uint64_t slot_behind(const struct snap_spells *spells, uint32_t tick)
 }
 
 bool snap_shares_add(struct snap_shares *shares, const struct snap_spells *spells,
-		     const struct snap_held_list *held, const struct snap_waited_stretch *stretches,
-		     size_t count)
+		     const struct snap_holder_spans *held,
+		     const struct snap_waited_stretch *stretches, size_t count)
 {
 	_cleanup_free_ uint64_t *slots = malloc((2 * count + 1) * sizeof(*slots));
 	struct sweep sweep = { .begins = slots, .ends = slots + count, .count = count };

@@ -37,8 +37,8 @@ void snap_shares_deinit(struct snap_shares *shares);
  * another holder between, held it when ticks were missed. False without memory.
  */
 bool snap_shares_add(struct snap_shares *shares, const struct snap_spells *spells,
-		     const struct snap_held_list *held, const struct snap_waited_stretch *stretches,
-		     size_t count) _must_check_;
+		     const struct snap_holder_spans *held,
+		     const struct snap_waited_stretch *stretches, size_t count) _must_check_;
 
 /*
  * The holders of a row whose slots are known, of which at most so many are listed; in the arena.

@@ -298,10 +298,10 @@ static bool find_holders(struct builder *builder, const struct bundle *bundle,
 {
 	_cleanup_(snap_shares_deinit) struct snap_shares shares = { .count = 0 };
 	const size_t *begin = builder->stretch_begin;
-	const struct snap_held_list *list;
+	const struct snap_holder_spans *list;
 
 	for (uint32_t wait = bundle->first; wait != NO_ROW; wait = builder->next[wait]) {
-		if (!builder->recording->waits[wait].hold_count)
+		if (!builder->recording->waits[wait].owner_count)
 			continue;
 		row->keeps_owner = true;
 		list = snap_holders_of(&builder->holders, wait);
@@ -366,7 +366,8 @@ static void pass_stretches(struct builder *builder, const bool *listed, size_t *
 		while (snap_spell_walk_next(&walk, &spell)) {
 			size_t wait = spell.wait;
 
-			if (!recording->waits[wait].hold_count || !listed[builder->bundle_of[wait]])
+			if (!recording->waits[wait].owner_count ||
+			    !listed[builder->bundle_of[wait]])
 				continue;
 			if (puts)
 				builder->stretches[fill[wait]] =

@@ -19,17 +19,17 @@ static void mark_words(struct snap_log_compaction *compaction, uint32_t words)
 
 void snap_log_mark_waits(const struct snap_log *log, struct snap_log_compaction *compaction)
 {
-	for (size_t i = 0; i < log->hold_count; i++) {
-		compaction->objects.to[log->holds[i].object] = 1;
-		mark_words(compaction, log->holds[i].words);
+	for (size_t i = 0; i < log->owner_count; i++) {
+		compaction->objects.to[log->owners[i].object] = 1;
+		mark_words(compaction, log->owners[i].words);
 	}
 	for (size_t i = 0; i < log->object_count; i++) {
 		if (!compaction->objects.to[i])
 			continue;
 		mark_words(compaction, log->objects[i].words);
 		mark_words(compaction, log->index->held[i].words);
-		if (i < log->held_before_count)
-			mark_words(compaction, log->held_before[i]);
+		if (i < log->owners_before_count)
+			mark_words(compaction, log->owners_before[i]);
 	}
 }
 
@@ -156,7 +156,7 @@ static void move_words(const struct snap_log_compaction *compaction, uint32_t *w
 
 static void move_held(struct snap_log *log, const struct snap_log_compaction *compaction)
 {
-	struct snap_log_held *held = log->index->held;
+	struct snap_log_last_owner *held = log->index->held;
 	size_t before = 0;
 
 	for (size_t i = 0; i < log->object_count; i++) {
@@ -166,16 +166,16 @@ static void move_held(struct snap_log *log, const struct snap_log_compaction *co
 			continue;
 		held[to] = held[i];
 		move_words(compaction, &held[to].words);
-		if (i < log->held_before_count) {
-			log->held_before[to] = log->held_before[i];
-			move_words(compaction, &log->held_before[to]);
+		if (i < log->owners_before_count) {
+			log->owners_before[to] = log->owners_before[i];
+			move_words(compaction, &log->owners_before[to]);
 			before = to + (size_t)1;
 		}
 	}
-	log->held_before_count = before;
-	for (size_t i = 0; i < log->hold_count; i++) {
-		log->holds[i].object = compaction->objects.to[log->holds[i].object];
-		move_words(compaction, &log->holds[i].words);
+	log->owners_before_count = before;
+	for (size_t i = 0; i < log->owner_count; i++) {
+		log->owners[i].object = compaction->objects.to[log->owners[i].object];
+		move_words(compaction, &log->owners[i].words);
 	}
 }
 
@@ -192,7 +192,8 @@ static void shrink_waits(struct snap_log *log)
 	snap_log_shrink(log->words, log->words_capacity, log->words_count);
 	snap_log_shrink(log->objects, log->object_capacity, log->object_count);
 	snap_log_shrink(index->held, index->held_capacity, log->object_count);
-	snap_log_shrink(log->held_before, index->held_before_capacity, log->held_before_count);
+	snap_log_shrink(log->owners_before, index->owners_before_capacity,
+			log->owners_before_count);
 	snap_log_shrink(log->sockets, log->socket_capacity, log->socket_count);
 	snap_log_shrink(index->socket_stamps, index->socket_stamp_capacity, log->socket_count);
 	snap_log_shrink(log->explained, log->explained_capacity, log->explained_count);

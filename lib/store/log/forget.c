@@ -52,14 +52,14 @@ static void forget_changes(struct snap_log *log, size_t count)
 static void forget_holds(struct snap_log *log, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		log->held_before[log->holds[i].object] = log->holds[i].words;
+		log->owners_before[log->owners[i].object] = log->owners[i].words;
 	if (!count)
 		return;
-	log->holds += count;
-	log->hold_count -= count;
-	log->hold_capacity -= count;
+	log->owners += count;
+	log->owner_count -= count;
+	log->owner_capacity -= count;
 	log->index->hold_gap += count;
-	log->first_hold += count;
+	log->first_owner += count;
 }
 
 static void forget_wakes(struct snap_log *log, size_t count)
@@ -84,11 +84,11 @@ static bool forget_ticks(struct snap_log *log, int64_t before_ns)
 		ticks++;
 	if (ticks == 0)
 		return true;
-	if (!snap_log_make_before(log) || !snap_log_make_held_before(log) ||
+	if (!snap_log_make_before(log) || !snap_log_make_owners_before(log) ||
 	    !snap_log_make_ran_before(log))
 		return false;
 	forget_changes(log, log->ticks[ticks - 1].change_end - log->first_change);
-	forget_holds(log, log->ticks[ticks - 1].hold_end - log->first_hold);
+	forget_holds(log, log->ticks[ticks - 1].owner_end - log->first_owner);
 	forget_wakes(log, log->ticks[ticks - 1].wake_end - log->first_wake);
 	log->ticks += ticks;
 	log->tick_count -= ticks;

@@ -43,7 +43,7 @@ struct snap_log_standing {
 };
 
 /* The words of a futex as they were told last. */
-struct snap_log_held {
+struct snap_log_last_owner {
 	uint32_t words; /* as in a hold */
 	uint64_t last;  /* number of its last hold in the run, + 1 */
 };
@@ -80,8 +80,8 @@ struct snap_log_index {
 	struct snap_hash_table frames, stacks, label_sets, words, objects, sockets, explained;
 	struct snap_log_standing *standing; /* one a thread */
 	size_t standing_capacity, before_capacity;
-	struct snap_log_held *held; /* one an object */
-	size_t held_capacity, held_before_capacity;
+	struct snap_log_last_owner *held; /* one an object */
+	size_t held_capacity, owners_before_capacity;
 	/* of each socket, the number of its last change among those of all sockets */
 	uint64_t *socket_stamps, socket_stamp;
 	size_t socket_stamp_capacity;
@@ -195,7 +195,7 @@ static inline uint64_t snap_log_hash_frame(uint32_t space, uint64_t bits)
 	return snap_hash_add(bits, space);
 }
 
-/* ---- what threads wait for: words.c, object.c, socket.c, holds.c, explained.c ---- */
+/* ---- what threads wait for: words.c, object.c, socket.c, owner_changes.c, explained.c ---- */
 
 /*
  * The number + 1 of words, pieces in any order; 0: there are none, or no room for them. Those that
@@ -213,10 +213,10 @@ uint64_t snap_log_hash_socket(const struct snap_socket *socket);
 /* The one with its namespace and inode; NULL: there is none. */
 struct snap_socket *snap_log_find_socket(struct snap_log *log, const struct snap_socket *socket);
 /* Within a tick: from here on the words of a futex are these, as in a hold. */
-struct stacksnap_error *snap_log_add_hold(struct snap_log *log, uint32_t object,
-					  uint32_t words) _must_check_;
-/* An element of held_before for each object; new ones are 0. */
-bool snap_log_make_held_before(struct snap_log *log);
+struct stacksnap_error *snap_log_add_owner_change(struct snap_log *log, uint32_t object,
+						  uint32_t words) _must_check_;
+/* An element of owners_before for each object; new ones are 0. */
+bool snap_log_make_owners_before(struct snap_log *log);
 /* Within a tick: a wake of a thread. Where there is no room, none is known from this tick on. */
 void snap_log_add_wake(struct snap_log *log, uint32_t thread, enum snap_log_ran ran);
 /* At the end of a tick: who has run before each one, and has not any more. */

@@ -333,7 +333,7 @@ uint64_t snap_log_cost(const struct snap_log *log)
 {
 	return log->index->things + log->index->waits + cost_of_spaces(log) + log->arena.total +
 	       log->capture->arena.total + log->tick_count * (uint64_t)COST_TICK +
-	       log->change_count * (uint64_t)COST_CHANGE + log->hold_count * (uint64_t)COST_HOLD +
+	       log->change_count * (uint64_t)COST_CHANGE + log->owner_count * (uint64_t)COST_HOLD +
 	       log->wake_count * (uint64_t)COST_WAKE;
 }
 

@@ -93,8 +93,8 @@ static void destroy_index(struct snap_log *log)
 		free(log->ticks - index->tick_gap);
 	if (log->changes)
 		free(log->changes - index->change_gap);
-	if (log->holds)
-		free(log->holds - index->hold_gap);
+	if (log->owners)
+		free(log->owners - index->hold_gap);
 	if (log->wakes)
 		free(log->wakes - index->wake_gap);
 	free(index->spaces);
@@ -141,7 +141,7 @@ void snap_log_destroy(struct snap_log *log)
 	free(log->calls);
 	free(log->words);
 	free(log->objects);
-	free(log->held_before);
+	free(log->owners_before);
 	free(log->ran_before);
 	free(log->sockets);
 	free(log->explained);
@@ -271,7 +271,7 @@ struct stacksnap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_n
 		time_ns = tick[-1].time_ns + 1;
 	*tick = (struct snap_log_tick){ .time_ns = time_ns,
 					.change_end = log->first_change + log->change_count,
-					.hold_end = log->first_hold + log->hold_count,
+					.owner_end = log->first_owner + log->owner_count,
 					.wake_end = log->first_wake + log->wake_count };
 	log->tick_count++;
 	index->in_tick = true;
@@ -378,7 +378,7 @@ size_t snap_log_bytes(const struct snap_log *log)
 	bytes += log->before_count * sizeof(*log->before);
 	bytes += log->words_capacity * sizeof(*log->words);
 	bytes += log->object_capacity * (sizeof(*log->objects) + sizeof(*index->held));
-	bytes += (log->hold_capacity + index->hold_gap) * sizeof(*log->holds);
+	bytes += (log->owner_capacity + index->hold_gap) * sizeof(*log->owners);
 	bytes += (log->wake_capacity + index->wake_gap) * sizeof(*log->wakes);
 	bytes += log->socket_capacity * sizeof(*log->sockets);
 	bytes += log->explained_capacity * sizeof(*log->explained);

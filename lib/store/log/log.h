@@ -132,8 +132,8 @@ struct stacksnap_error *snap_log_find_object(struct snap_log *log,
  * count that may say who has it; NULL: they cannot be read. Without effect if they are so already;
  * where there is no room for them, they cannot be read.
  */
-struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
-				      const struct snap_memory_image *words) _must_check_;
+struct stacksnap_error *snap_log_set_owner(struct snap_log *log, uint32_t object,
+					   const struct snap_memory_image *words) _must_check_;
 /*
  * Within a tick, of an object that is no futex: these processes have the other end of what is
  * waited with, or what is waited for, from now on; SNAP_LOG_MAX_HOLDERS at most.
@@ -144,7 +144,7 @@ struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object
  * The words of an object as they were told last; NULL: unknown. Valid until an object or a hold is
  * added.
  */
-const struct snap_log_words *snap_log_held(const struct snap_log *log, uint32_t object);
+const struct snap_log_words *snap_log_owner_bytes(const struct snap_log *log, uint32_t object);
 /* What is known of a socket, in place of what was; copied. Without effect if there is no room. */
 struct stacksnap_error *snap_log_add_socket(struct snap_log *log,
 					    const struct snap_socket *socket) _must_check_;

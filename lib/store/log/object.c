@@ -134,13 +134,13 @@ static struct stacksnap_error *add_object(struct snap_log *log, struct snap_log_
 	    !snap_hash_table_add(&index->objects, snap_log_hash_object(object), number))
 		return snap_error_no_memory();
 	log->objects[number] = *object;
-	index->held[number] = (struct snap_log_held){ .words = 0 };
+	index->held[number] = (struct snap_log_last_owner){ .words = 0 };
 	log->object_count++;
 	snap_log_charge_object(log, number);
 	*ret = number + 1;
 	/* Who has a futex is a time line from its first moment on. */
 	if (object->is_futex && object->words && index->in_tick)
-		return snap_log_add_hold(log, number, object->words);
+		return snap_log_add_owner_change(log, number, object->words);
 	return NULL;
 }
 

@@ -271,7 +271,7 @@ struct stacksnap_error *snap_log_writer_flush(struct snap_log_writer *writer,
 	if (!file->has_ticks) {
 		file->ticks = log->first_tick;
 		file->changes = log->first_change;
-		file->holds = log->first_hold;
+		file->owners = log->first_owner;
 		file->wakes = log->first_wake;
 	}
 	if (file->ticks < log->first_tick || file->threads > log->thread_count ||

@@ -82,7 +82,7 @@ struct snap_log_file {
 	size_t processes, threads, tasks, reasons, calls, frames, label_sets, stacks;
 	size_t task_threads; /* of the threads: those that are tasks */
 	size_t words, objects, explained;
-	uint64_t ticks, changes, holds, wakes;
+	uint64_t ticks, changes, owners, wakes;
 	uint64_t socket_stamp; /* of their changes: those up to this one */
 	bool has_ticks;        /* where its ticks begin is told */
 	/* what numbers are told as the distance from */
@@ -202,9 +202,9 @@ void snap_log_code_ticks(struct snap_log_file *file);
 void snap_log_code_waits(struct snap_log_file *file);
 /* That of a change, whose thread is known. */
 void snap_log_code_object_of(struct snap_log_file *file, struct snap_log_change *change);
-void snap_log_code_held_before(struct snap_log_file *file);
+void snap_log_code_owners_before(struct snap_log_file *file);
 /* Those of a tick: all since the last one. */
-void snap_log_code_holds(struct snap_log_file *file, struct snap_log_tick *tick);
+void snap_log_code_owner_changes(struct snap_log_file *file, struct snap_log_tick *tick);
 void snap_log_code_explained(struct snap_log_file *file);
 void snap_log_code_ran_before(struct snap_log_file *file);
 /* Those of a tick: all since the last one. */

@@ -223,7 +223,7 @@ static void code_tick(struct snap_log_file *file)
 	file->last.thread = 0;
 	while (count-- && snap_log_fine(file))
 		code_tick_change(file);
-	snap_log_code_holds(file, &tick);
+	snap_log_code_owner_changes(file, &tick);
 	snap_log_code_wakes(file, &tick);
 	if (file->reads && snap_log_fine(file)) {
 		tick.change_end = file->changes;
@@ -247,7 +247,7 @@ void snap_log_code_ticks(struct snap_log_file *file)
 	file->last.thread = 0;
 	snap_log_code_changed(file, file->has_ticks ? 0 : log->before_count, stood_before,
 			      code_before);
-	snap_log_code_held_before(file);
+	snap_log_code_owners_before(file);
 	snap_log_code_ran_before(file);
 	file->has_ticks = true;
 	count = snap_log_code_count(file, file->reads ? 0 : snap_log_tick_at(log) - file->ticks, 1);

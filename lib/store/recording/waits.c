@@ -125,7 +125,7 @@ static void read_held(struct snap_log_file *file, size_t index)
 	struct snap_log_index *log_index = file->log->index;
 
 	if (snap_reserve_array(log_index->held, log_index->held_capacity, index + 1))
-		log_index->held[index] = (struct snap_log_held){ .words = 0 };
+		log_index->held[index] = (struct snap_log_last_owner){ .words = 0 };
 	else
 		snap_log_fail_memory(file);
 }
@@ -278,7 +278,7 @@ static bool are_pids(const struct snap_log_words *words)
 }
 
 /* False: there is none to be read. */
-static bool code_hold(struct snap_log_file *file, struct snap_log_hold *hold)
+static bool code_hold(struct snap_log_file *file, struct snap_log_owner_change *hold)
 {
 	struct snap_log *log = file->log;
 	struct snap_log_object *object;
@@ -306,61 +306,61 @@ static bool code_hold(struct snap_log_file *file, struct snap_log_hold *hold)
 
 static bool was_held_before(const struct snap_log_file *file, size_t index)
 {
-	return file->log->held_before[index];
+	return file->log->owners_before[index];
 }
 
 static void code_held_before(struct snap_log_file *file, size_t index)
 {
 	struct snap_log *log = file->log;
-	struct snap_log_hold hold = { .object = (uint32_t)index };
+	struct snap_log_owner_change hold = { .object = (uint32_t)index };
 
 	snap_log_check(file, !file->has_ticks, "unexpected initial state");
 	if (!file->reads)
-		hold.words = log->held_before[index];
-	else if (!snap_log_make_held_before(log))
+		hold.words = log->owners_before[index];
+	else if (!snap_log_make_owners_before(log))
 		snap_log_fail_memory(file);
 	if (code_hold(file, &hold))
-		log->held_before[hold.object] = hold.words;
+		log->owners_before[hold.object] = hold.words;
 }
 
-void snap_log_code_held_before(struct snap_log_file *file)
+void snap_log_code_owners_before(struct snap_log_file *file)
 {
 	file->last.object = 0;
-	snap_log_code_changed(file, file->has_ticks ? 0 : file->log->held_before_count,
+	snap_log_code_changed(file, file->has_ticks ? 0 : file->log->owners_before_count,
 			      was_held_before, code_held_before);
 }
 
 static void code_hold_of_tick(struct snap_log_file *file, uint64_t begin)
 {
 	struct snap_log *log = file->log;
-	struct snap_log_hold hold = { .words = 0 };
-	struct snap_log_held *held;
+	struct snap_log_owner_change hold = { .words = 0 };
+	struct snap_log_last_owner *held;
 
 	if (!file->reads)
-		hold = log->holds[file->holds - log->first_hold];
-	file->holds++;
+		hold = log->owners[file->owners - log->first_owner];
+	file->owners++;
 	if (!code_hold(file, &hold))
 		return;
 	held = &log->index->held[hold.object];
 	snap_log_check(file, held->last <= begin, "two holds of an object in one tick");
 	if (!snap_log_fine(file))
 		return;
-	if (!snap_reserve_array(log->holds, log->hold_capacity, log->hold_count + 1)) {
+	if (!snap_reserve_array(log->owners, log->owner_capacity, log->owner_count + 1)) {
 		snap_log_fail_memory(file);
 		return;
 	}
-	log->holds[log->hold_count++] = hold;
-	held->last = file->holds;
+	log->owners[log->owner_count++] = hold;
+	held->last = file->owners;
 }
 
-void snap_log_code_holds(struct snap_log_file *file, struct snap_log_tick *tick)
+void snap_log_code_owner_changes(struct snap_log_file *file, struct snap_log_tick *tick)
 {
-	uint64_t begin = file->holds;
-	size_t count = snap_log_code_count(file, (size_t)(tick->hold_end - file->holds), 2);
+	uint64_t begin = file->owners;
+	size_t count = snap_log_code_count(file, (size_t)(tick->owner_end - file->owners), 2);
 
 	file->last.object = 0;
 	while (count-- && snap_log_fine(file))
 		code_hold_of_tick(file, begin);
 	if (file->reads)
-		tick->hold_end = file->holds;
+		tick->owner_end = file->owners;
 }

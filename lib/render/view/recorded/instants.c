@@ -85,7 +85,7 @@ static const struct snap_wait *owned_wait(struct snap_instants *instants,
 					  const struct snap_run *run, const struct snap_wait *from)
 {
 	const struct snap_recording *recording = instants->recording;
-	const struct snap_held *held =
+	const struct snap_holder_span *held =
 		snap_holders_at(&instants->holders, run->wait - 1, instants->tick);
 	struct snap_wait *wait =
 		held ? snap_arena_memdup(&instants->arena, from, sizeof(*from)) : NULL;

@@ -75,9 +75,9 @@ static void check_holds(const struct snap_recording *recording, size_t wait,
 	const struct snap_recorded_wait *found = &recording->waits[wait];
 
 	assert_true(wait < recording->wait_count);
-	assert_int_equal(found->hold_count, count);
+	assert_int_equal(found->owner_count, count);
 	for (size_t i = 0; i < count; i++) {
-		const struct snap_recorded_hold *hold = &found->holds[i];
+		const struct snap_owner_span *hold = &found->owners[i];
 
 		assert_int_equal(hold->first, expected[i].first);
 		assert_int_equal(hold->last, expected[i].last);
@@ -203,16 +203,16 @@ static void test_owner_ends(void **state _unused_)
 	scene_hold(&scene, 101);
 	recording = analyze(&scene);
 	bed_deinit(&scene.bed);
-	assert_int_equal(recording->waits[0].hold_count, 4);
-	assert_int_equal(recording->waits[0].holds[0].track, 0);
-	assert_int_equal(recording->waits[0].holds[0].last, 1);
-	assert_int_equal(recording->waits[0].holds[1].lack, SNAP_OWNER_EXITED);
-	assert_int_equal(recording->waits[0].holds[1].tid, 101);
-	assert_int_equal(recording->waits[0].holds[1].track, SIZE_MAX);
-	assert_int_equal(recording->waits[0].holds[1].last, 4);
+	assert_int_equal(recording->waits[0].owner_count, 4);
+	assert_int_equal(recording->waits[0].owners[0].track, 0);
+	assert_int_equal(recording->waits[0].owners[0].last, 1);
+	assert_int_equal(recording->waits[0].owners[1].lack, SNAP_OWNER_EXITED);
+	assert_int_equal(recording->waits[0].owners[1].tid, 101);
+	assert_int_equal(recording->waits[0].owners[1].track, SIZE_MAX);
+	assert_int_equal(recording->waits[0].owners[1].last, 4);
 	/* Tracks of one number are in the order of their time. */
-	assert_int_equal(recording->waits[0].holds[3].track, 1);
-	assert_int_equal(recording->waits[0].holds[3].lack, KNOWN);
+	assert_int_equal(recording->waits[0].owners[3].track, 1);
+	assert_int_equal(recording->waits[0].owners[3].lack, KNOWN);
 	snap_recording_destroy(recording);
 }
 
@@ -260,10 +260,10 @@ static void test_filters(void **state _unused_)
 	scene.bed.options.states = 1u << SNAP_STATE_SLEEPING;
 	recording = analyze(&scene);
 	assert_int_equal(recording->track_count, 1);
-	assert_int_equal(recording->waits[0].hold_count, 1);
-	assert_int_equal(recording->waits[0].holds[0].track, SIZE_MAX);
-	assert_int_equal(recording->waits[0].holds[0].tid, 101);
-	assert_int_equal(recording->waits[0].holds[0].lack, KNOWN);
+	assert_int_equal(recording->waits[0].owner_count, 1);
+	assert_int_equal(recording->waits[0].owners[0].track, SIZE_MAX);
+	assert_int_equal(recording->waits[0].owners[0].tid, 101);
+	assert_int_equal(recording->waits[0].owners[0].lack, KNOWN);
 	snap_recording_destroy(recording);
 
 	/* Who waits is not shown. */
@@ -310,7 +310,7 @@ static void test_order(void **state _unused_)
 	assert_int_equal(recording->wait_count, 4);
 	assert_int_equal(recording->waits[0].wait->kind, SNAP_WAIT_MUTEX);
 	assert_int_equal(recording->waits[1].wait->kind, SNAP_WAIT_CONDITION);
-	assert_int_equal(recording->waits[1].hold_count, 0);
+	assert_int_equal(recording->waits[1].owner_count, 0);
 	assert_int_equal(recording->waits[2].process, 1);
 	assert_int_equal(recording->waits[2].wait->address, M);
 	/* It waits for itself, and is said to. */
@@ -465,10 +465,11 @@ static void test_words_that_lack_it(void **state _unused_)
 
 	scene_init(&scene);
 	bed_begin(&scene.bed);
-	fine(snap_log_hold(scene.bed.log, scene.mutex, bed_words(&words, M, &one, sizeof(one))));
+	fine(snap_log_set_owner(scene.bed.log, scene.mutex,
+				bed_words(&words, M, &one, sizeof(one))));
 	bed_end(&scene.bed);
 	bed_begin(&scene.bed);
-	fine(snap_log_hold(scene.bed.log, scene.mutex, NULL));
+	fine(snap_log_set_owner(scene.bed.log, scene.mutex, NULL));
 	bed_end(&scene.bed);
 	scene_hold(&scene, 102);
 	recording = analyze(&scene);

@@ -10,37 +10,38 @@
 #include <assert.h>
 #include <string.h>
 
-bool snap_log_make_held_before(struct snap_log *log)
+bool snap_log_make_owners_before(struct snap_log *log)
 {
-	if (!snap_reserve_array(log->held_before, log->index->held_before_capacity,
+	if (!snap_reserve_array(log->owners_before, log->index->owners_before_capacity,
 				log->object_count))
 		return false;
-	for (size_t i = log->held_before_count; i < log->object_count; i++)
-		log->held_before[i] = 0;
-	log->held_before_count = log->object_count;
+	for (size_t i = log->owners_before_count; i < log->object_count; i++)
+		log->owners_before[i] = 0;
+	log->owners_before_count = log->object_count;
 	return true;
 }
 
-struct stacksnap_error *snap_log_add_hold(struct snap_log *log, uint32_t object, uint32_t words)
+struct stacksnap_error *snap_log_add_owner_change(struct snap_log *log, uint32_t object,
+						  uint32_t words)
 {
 	struct snap_log_index *index = log->index;
-	struct snap_log_held *held = &index->held[object];
+	struct snap_log_last_owner *held = &index->held[object];
 	uint64_t begin =
-		log->tick_count > 1 ? log->ticks[log->tick_count - 2].hold_end : log->first_hold;
+		log->tick_count > 1 ? log->ticks[log->tick_count - 2].owner_end : log->first_owner;
 
 	if (held->words == words)
 		return NULL;
 	held->words = words;
 	if (held->last > begin) {
-		log->holds[held->last - 1 - log->first_hold].words = words;
+		log->owners[held->last - 1 - log->first_owner].words = words;
 		return NULL;
 	}
-	if (!snap_log_grow_behind_gap(&log->holds, &index->hold_gap, &log->hold_capacity,
-				      log->hold_count, sizeof(*log->holds)))
+	if (!snap_log_grow_behind_gap(&log->owners, &index->hold_gap, &log->owner_capacity,
+				      log->owner_count, sizeof(*log->owners)))
 		return snap_error_no_memory();
-	log->holds[log->hold_count++] = (struct snap_log_hold){ object, words };
-	log->ticks[log->tick_count - 1].hold_end++;
-	held->last = log->first_hold + log->hold_count;
+	log->owners[log->owner_count++] = (struct snap_log_owner_change){ object, words };
+	log->ticks[log->tick_count - 1].owner_end++;
+	held->last = log->first_owner + log->owner_count;
 	return NULL;
 }
 
@@ -94,8 +95,8 @@ static bool is_clipped_to(const struct snap_log_words *words, const struct clipp
 
 SNAP_ORDER(compare_numbers, uint32_t, a, b, snap_compare(*a, *b));
 
-struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
-				      const struct snap_memory_image *image)
+struct stacksnap_error *snap_log_set_owner(struct snap_log *log, uint32_t object,
+					   const struct snap_memory_image *image)
 {
 	struct snap_log_index *index = log->index;
 	struct snap_log_object *of = &log->objects[object];
@@ -108,14 +109,14 @@ struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
 	/* By the first ones it is explained. */
 	if (!of->words) {
 		err = snap_log_find_words(log, of->space, image, true, &of->words);
-		return err ? err : snap_log_add_hold(log, object, of->words);
+		return err ? err : snap_log_add_owner_change(log, object, of->words);
 	}
 	clip(&clipped, image, of->call.arguments[0]);
 	if (index->held[object].words && is_clipped_to(&log->words[index->held[object].words - 1],
 						       &clipped, of->call.arguments[0]))
 		return NULL;
 	err = snap_log_find_words(log, of->space, &clipped.image, true, &words);
-	return err ? err : snap_log_add_hold(log, object, words);
+	return err ? err : snap_log_add_owner_change(log, object, words);
 }
 
 struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object,
@@ -133,10 +134,10 @@ struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object
 	qsort(sorted, count, sizeof(*sorted), compare_numbers);
 	piece.size = count * sizeof(*sorted);
 	err = snap_log_find_words(log, log->objects[object].space, &image, true, &words);
-	return err ? err : snap_log_add_hold(log, object, words);
+	return err ? err : snap_log_add_owner_change(log, object, words);
 }
 
-const struct snap_log_words *snap_log_held(const struct snap_log *log, uint32_t object)
+const struct snap_log_words *snap_log_owner_bytes(const struct snap_log *log, uint32_t object)
 {
 	uint32_t words;
 

@@ -35,7 +35,7 @@ struct line {
 	uint32_t source;               /* the object whose words count, + 1; 0: none is known yet */
 	uint32_t since;                /* tick of the slice */
 	bool is_open, is_touched, is_child;
-	size_t last; /* its last hold in `found`, + 1 */
+	size_t last; /* its last span in `found`, + 1 */
 	struct snap_log_owner owner;
 };
 
@@ -47,15 +47,15 @@ struct event {
 
 struct found {
 	uint32_t wait;
-	struct snap_recorded_hold hold;
+	struct snap_owner_span span;
 };
 
 struct walk {
 	struct snap_log_analysis *of;
 	struct link *by_object, *by_wait; /* the same, in either order */
 	size_t link_count;
-	uint32_t *words;      /* of each object now, as in a hold; UINT32_MAX: not told yet */
-	uint32_t *waiters;    /* of each object: threads that wait with it now */
+	uint32_t *words;   /* of each object now, as in an owner change; UINT32_MAX: unknown yet */
+	uint32_t *waiters; /* of each object: threads that wait with it now */
 	uint32_t *object_of;  /* of each thread, + 1 */
 	struct line *lines;   /* of each wait of the recording */
 	struct link *parents; /* waits for children: by process, which stands as `object` */
@@ -122,19 +122,19 @@ static struct snap_log_owner owner_by_words(const struct walk *walk, uint32_t wa
 
 /* ---- time lines ---- */
 
-static bool continues(const struct snap_recorded_hold *a, const struct snap_recorded_hold *b)
+static bool continues(const struct snap_owner_span *a, const struct snap_owner_span *b)
 {
 	return a->last + 1 == b->first && a->track == b->track && a->tid == b->tid &&
 	       a->lack == b->lack && a->is_process == b->is_process;
 }
 
-static bool add_hold(struct walk *walk, uint32_t wait, uint32_t first, uint32_t last,
+static bool add_span(struct walk *walk, uint32_t wait, uint32_t first, uint32_t last,
 		     const struct snap_log_owner *owner)
 {
 	struct line *line = &walk->lines[wait];
 	struct found found = {
 		.wait = wait,
-		.hold = { .first = first,
+		.span = { .first = first,
 			  .last = last,
 			  .track = owner->thread == UINT32_MAX ? SIZE_MAX
 							       : walk->tracks[owner->thread],
@@ -143,8 +143,8 @@ static bool add_hold(struct walk *walk, uint32_t wait, uint32_t first, uint32_t 
 			  .is_process = owner->is_any },
 	};
 
-	if (line->last && continues(&walk->found[line->last - 1].hold, &found.hold)) {
-		walk->found[line->last - 1].hold.last = last;
+	if (line->last && continues(&walk->found[line->last - 1].span, &found.span)) {
+		walk->found[line->last - 1].span.last = last;
 		return true;
 	}
 	if (!snap_reserve_array(walk->found, walk->found_capacity, walk->found_count + 1))
@@ -169,8 +169,8 @@ static bool close_line(struct walk *walk, uint32_t wait, uint32_t end)
 	/* Behind `since`, when it lived. */
 	if (line->owner.death != SNAP_LOG_NO_DEATH && line->owner.death - 1 - walk->of->first < end)
 		death = (uint32_t)(line->owner.death - 1 - walk->of->first);
-	return add_hold(walk, wait, line->since, death - 1, &line->owner) &&
-	       (death == end || add_hold(walk, wait, death, end - 1, &gone));
+	return add_span(walk, wait, line->since, death - 1, &line->owner) &&
+	       (death == end || add_span(walk, wait, death, end - 1, &gone));
 }
 
 static void touch(struct walk *walk, uint32_t wait)
@@ -259,7 +259,7 @@ static void prefer(struct walk *walk, uint32_t object, bool always)
 	}
 }
 
-static void hold(struct walk *walk, const struct snap_log_hold *to)
+static void take_owner(struct walk *walk, const struct snap_log_owner_change *to)
 {
 	walk->words[to->object] = to->words;
 	prefer(walk, to->object, walk->waiters[to->object] > 0);
@@ -455,12 +455,12 @@ static void begin_with_ends(struct walk *walk)
 {
 	const struct snap_log *log = walk->of->log;
 
-	for (size_t i = 0; i < log->hold_count; i++) {
-		const struct snap_log_object *object = &log->objects[log->holds[i].object];
+	for (size_t i = 0; i < log->owner_count; i++) {
+		const struct snap_log_object *object = &log->objects[log->owners[i].object];
 
-		if (!object->is_futex && !is_told(walk, log->holds[i].object) &&
+		if (!object->is_futex && !is_told(walk, log->owners[i].object) &&
 		    object->descriptor_count && object->descriptors[0].kind != SNAP_DESCRIPTOR_FILE)
-			hold(walk, &log->holds[i]);
+			take_owner(walk, &log->owners[i]);
 	}
 }
 
@@ -481,9 +481,10 @@ static bool walk_init(struct walk *walk)
 	memset(walk->words, 0xff, (log->object_count + 1) * sizeof(*walk->words));
 	if (!find_processes(walk) || !list_children(walk))
 		return false;
-	for (size_t i = 0; i < log->held_before_count && i < log->object_count; i++)
-		if (log->held_before[i])
-			hold(walk, &(struct snap_log_hold){ (uint32_t)i, log->held_before[i] });
+	for (size_t i = 0; i < log->owners_before_count && i < log->object_count; i++)
+		if (log->owners_before[i])
+			take_owner(walk, &(struct snap_log_owner_change){ (uint32_t)i,
+									  log->owners_before[i] });
 	begin_with_ends(walk);
 	for (size_t i = 0; i < log->before_count; i++)
 		change(walk, &log->before[i]);
@@ -496,15 +497,15 @@ static struct stacksnap_error *walk_ticks(struct walk *walk)
 {
 	const struct snap_log_analysis *of = walk->of;
 	const struct snap_log *log = of->log;
-	size_t next_hold = 0, next_change = 0, next_event = 0;
+	size_t next_owner = 0, next_change = 0, next_event = 0;
 
 	for (size_t i = 0; i < of->end; i++) {
 		const struct snap_log_tick *tick = &log->ticks[i];
 
 		if (i % CHECK_CANCEL == 0 && snap_options_cancelled(of->options))
 			return snap_error_cancelled();
-		for (; next_hold < tick->hold_end - log->first_hold; next_hold++)
-			hold(walk, &log->holds[next_hold]);
+		for (; next_owner < tick->owner_end - log->first_owner; next_owner++)
+			take_owner(walk, &log->owners[next_owner]);
 		for (; next_change < tick->change_end - log->first_change; next_change++)
 			change(walk, &log->changes[next_change]);
 		pass_events(walk, &next_event, i + 1);
@@ -522,30 +523,30 @@ static struct stacksnap_error *walk_ticks(struct walk *walk)
 static bool keep_holds(struct walk *walk)
 {
 	struct snap_recording *recording = walk->of->recording;
-	struct snap_recorded_hold *holds =
+	struct snap_owner_span *spans =
 		snap_arena_new_array(snap_analysis_arena(&walk->of->analysis),
-				     walk->found_count + 1, struct snap_recorded_hold);
+				     walk->found_count + 1, struct snap_owner_span);
 
-	if (!holds)
+	if (!spans)
 		return false;
 	for (size_t i = 0; i < walk->found_count; i++)
-		recording->waits[walk->found[i].wait].hold_count++;
+		recording->waits[walk->found[i].wait].owner_count++;
 	for (size_t i = 0; i < recording->wait_count; i++) {
 		struct snap_recorded_wait *wait = &recording->waits[i];
 
-		wait->holds = wait->hold_count ? holds : NULL;
-		holds += wait->hold_count;
-		wait->hold_count = 0;
+		wait->owners = wait->owner_count ? spans : NULL;
+		spans += wait->owner_count;
+		wait->owner_count = 0;
 	}
 	for (size_t i = 0; i < walk->found_count; i++) {
 		struct snap_recorded_wait *wait = &recording->waits[walk->found[i].wait];
 
-		wait->holds[wait->hold_count++] = walk->found[i].hold;
+		wait->owners[wait->owner_count++] = walk->found[i].span;
 	}
 	return true;
 }
 
-struct stacksnap_error *snap_log_make_holds(struct snap_log_analysis *of)
+struct stacksnap_error *snap_log_make_owner_spans(struct snap_log_analysis *of)
 {
 	_cleanup_(walk_deinit) struct walk walk = { .of = of };
 	struct stacksnap_error *err;
