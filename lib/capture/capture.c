@@ -23,7 +23,7 @@ enum {
 	SPARE_MOST = 1024,
 	SPARE_LEAST = 16,
 	EXECED_TRIES = 2,
-	HELD_TRIES = 5,
+	STALLED_TRIES = 5,
 	STARVED_TRIES = 4,
 	LOST_TRIES = 8,
 	/* Parts of the time of a run, in percent: see snap_discover(). */
@@ -93,7 +93,7 @@ static struct stacksnap_error *discover_tree(const struct snap_options *options,
  * threads of one that runs were gone when they were to be stopped.
  */
 struct retry {
-	bool execed, held, starved, lost;
+	bool execed, stalled, starved, lost;
 	unsigned tries; /* with this one */
 	bool again;     /* the rest is left to the next one */
 };
@@ -101,7 +101,7 @@ struct retry {
 static bool may_retry(const struct retry *retry, const struct snap_stop_backoff *pace)
 {
 	unsigned most = retry->lost      ? LOST_TRIES
-			: retry->held    ? HELD_TRIES
+			: retry->stalled ? STALLED_TRIES
 			: retry->starved ? STARVED_TRIES
 			: retry->execed  ? EXECED_TRIES
 					 : 1;
@@ -395,7 +395,7 @@ static void note_stalls(const struct tree *tree, const struct snap_stop *stop, i
 	for (uint32_t i = 0; i < stop->process_count; i++) {
 		const struct snap_traced *traced = &stop->processes[i];
 
-		if (!traced->stalled && !traced->held && !traced->maps_cut)
+		if (!traced->stalled && !traced->unresponsive && !traced->maps_cut)
 			continue;
 		snap_stop_backoff_blame(tree->pace, tree->capture->processes[traced->index].uid,
 					ns);
@@ -419,7 +419,7 @@ static char state_now(const struct snap_capture *capture, size_t process)
  */
 static bool is_starved(const struct snap_capture *capture, const struct snap_traced *traced)
 {
-	return traced->held && traced->index < capture->process_count &&
+	return traced->unresponsive && traced->index < capture->process_count &&
 	       state_now(capture, traced->index) == 'R';
 }
 
@@ -434,7 +434,7 @@ static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 	err = run_stop(tree, &stop);
 	if (err)
 		return err;
-	retry->held |= stop->held;
+	retry->stalled |= stop->stalled;
 	if (stop->begin_ns && !capture->time_ns)
 		capture->time_ns = stop->begin_ns + offset_ns(CLOCK_REALTIME);
 	if (stop->still_ns)
@@ -485,7 +485,7 @@ static struct stacksnap_error *stop_trees(struct tree *tree, struct retry *retry
 			    is_too_late(tree) || (round == 0 && is_to_wait(tree)))
 				continue;
 			err = stop_tree(tree, retry);
-			retry->again = retry->held && may_retry(retry, tree->pace);
+			retry->again = retry->stalled && may_retry(retry, tree->pace);
 		}
 	}
 	return err;
@@ -611,7 +611,7 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 		if (err)
 			return err;
 	} while (retry.again || may_retry(&retry, &pace));
-	if (retry.held)
+	if (retry.stalled)
 		snap_capture_warn(capture, "stop_held", 0, 0,
 				  "some processes could not be stopped: the tracer was blocked "
 				  "repeatedly");

@@ -68,12 +68,12 @@ static void explain_trouble(const struct snap_options *options, struct snap_capt
 					 "cannot unwind %d: the word size or architecture of its "
 					 "program is not supported",
 					 pid);
-	} else if (traced->held == SNAP_HELD_MAPS) {
+	} else if (traced->unresponsive == SNAP_UNRESPONSIVE_MAPS) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
 					 "process %d does not respond: reading its memory map took "
 					 "longer than %d ms",
 					 pid, patience_ms);
-	} else if (traced->held == SNAP_HELD_SEIZE) {
+	} else if (traced->unresponsive == SNAP_UNRESPONSIVE_SEIZE) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
 					 "process %d does not respond: it could not be seized "
 					 "within %d ms, as it is in an exec",

@@ -121,7 +121,7 @@ static bool is_in_call(void *context, const struct snap_sampled_thread *thread,
 
 	if (!mine || mine->tid != thread->tid || mine->result != SNAP_THREAD_COPIED)
 		return false;
-	mine->stands = false;
+	mine->confirmed = false;
 	*ret = snap_wait_call_of(traced->arch, mine);
 	if (!ret->known || ret->number < 0)
 		return false;
@@ -143,7 +143,7 @@ static bool add_words(struct moment *moment, struct snap_traced *traced,
 			continue;
 		if (snap_copy_words(traced->arch, &copy, memory->read, memory->context,
 				    moment->copied) ||
-		    moment->copied->held)
+		    moment->copied->stalled)
 			return false;
 		snap_nostop_keep_words(moment->nostop, traced, &moment->copied->image);
 	}
@@ -224,7 +224,7 @@ static bool read_words_again(void *context, const struct snap_sampled_process *p
 	return true;
 }
 
-static void note_that_it_stands(void *context, const struct snap_sampled_thread *thread)
+static void note_confirmed(void *context, const struct snap_sampled_thread *thread)
 {
 	struct moment *moment = context;
 	struct snap_traced *traced;
@@ -234,7 +234,7 @@ static void note_that_it_stands(void *context, const struct snap_sampled_thread 
 	if (!mine)
 		return;
 	call = snap_wait_call_of(traced->arch, mine);
-	mine->stands = true;
+	mine->confirmed = true;
 	moment->standing += is_in_futex(traced, &call);
 }
 
@@ -262,7 +262,7 @@ struct stacksnap_error *snap_nostop_confirm(struct snap_nostop *nostop,
 		.context = &moment,
 		.in_call = is_in_call,
 		.read_words = read_words_again,
-		.stands = note_that_it_stands,
+		.confirmed = note_confirmed,
 	};
 	struct stacksnap_error *err = copied ? NULL : snap_error_no_memory();
 

@@ -132,7 +132,7 @@ static bool is_there(int process_fd)
 }
 
 /* The answer of a process to the first question. */
-struct told {
+struct reported {
 	enum snap_answer_kind kind;
 	enum snap_ask_stage stage;
 	bool is_confined;
@@ -140,7 +140,7 @@ struct told {
 
 struct reading {
 	size_t index, number; /* in the capture; in the list for the second question */
-	struct told told;
+	struct reported reported;
 	int fd, files_fd; /* its directory; that of a thread that its leader left behind */
 	bool is_whole;    /* all of its descriptors are wanted */
 };
@@ -227,15 +227,15 @@ static struct stacksnap_error *read_process(struct snap_discovery *run, struct r
 	/* A thread that the leader left behind still has what the leader has lost. */
 	if (snap_stat_has_left(&stat))
 		reading->files_fd = snap_procfs_open_survivor(run->procfs, reading->fd, &state);
-	snap_discovery_read_owner(run, process, reading->fd, reading->told.is_confined);
+	snap_discovery_read_owner(run, process, reading->fd, reading->reported.is_confined);
 	if (!snap_discovery_read_groups(run, process,
 					reading->files_fd < 0 ? reading->fd : reading->files_fd))
 		return snap_error_no_memory();
 	if (has_gone_meanwhile(live, reading->fd, &stat))
 		mark_vanished(run, process);
 	else if (!snap_process_explain_state(run->capture, process, &stat) &&
-		 (is_late || reading->told.kind == SNAP_ANSWER_LATE))
-		mark_silent(run, process, is_late ? now->stage : reading->told.stage);
+		 (is_late || reading->reported.kind == SNAP_ANSWER_LATE))
+		mark_silent(run, process, is_late ? now->stage : reading->reported.stage);
 	/* The state of a process is that of its leader, or of a thread that is left. */
 	if (reading->files_fd >= 0 && process->trouble == SNAP_TROUBLE_NONE)
 		process->state = state;
@@ -331,20 +331,20 @@ static bool will_be_asked_later(const struct snap_discovery *run, enum snap_answ
 
 /* Takes the answers of the new processes; told[] is by turn. */
 static struct stacksnap_error *take_answers(struct snap_discovery *run, const size_t *turns,
-					    struct told *told)
+					    struct reported *reported)
 {
 	const struct snap_capture *capture = run->capture;
 	size_t fresh = capture->process_count - run->facts_count, asked = 0, not_asked = 0;
 
-	for (size_t i = 0; i < fresh; i++, told++) {
+	for (size_t i = 0; i < fresh; i++, reported++) {
 		struct snap_process *process = &capture->processes[turns[i]];
 		struct snap_answer answer;
 
-		*told = (struct told){ .kind = SNAP_ANSWER_GIVEN, .is_confined = true };
+		*reported = (struct reported){ .kind = SNAP_ANSWER_GIVEN, .is_confined = true };
 		if (!is_to_be_asked(run, process))
 			continue;
 		answer = snap_asker_answer(run->asker, asked++);
-		*told = (struct told){ answer.kind, answer.stage, answer.is_confined };
+		*reported = (struct reported){ answer.kind, answer.stage, answer.is_confined };
 		if (!snap_discovery_keep_program(run, process, &answer))
 			return snap_error_no_memory();
 		not_asked += answer.kind == SNAP_ANSWER_NOT_ASKED &&
@@ -362,7 +362,7 @@ struct readings {
 	int64_t until_ns;
 	const size_t *turns; /* which processes */
 	size_t turn, turn_count;
-	const struct told *told; /* by turn */
+	const struct reported *reported; /* by turn */
 };
 
 static void close_readings(struct readings *readings)
@@ -398,20 +398,20 @@ static struct stacksnap_error *open_readings(struct snap_discovery *run, struct 
 	long whole = run->procfs->live ? run->whole_budget : 0;
 
 	for (; readings->turn < readings->turn_count && readings->count < most; readings->turn++) {
-		const struct told *told = &readings->told[readings->turn];
+		const struct reported *reported = &readings->reported[readings->turn];
 		size_t index = readings->turns[readings->turn];
 		struct snap_process *process = &capture->processes[index];
 		struct reading *reading = &readings->list[readings->count];
 
 		if (process->trouble != SNAP_TROUBLE_NONE || take_known(run, process))
 			continue;
-		if (is_out_of_time(run, readings, told->kind)) {
+		if (is_out_of_time(run, readings, reported->kind)) {
 			mark_out_of_time(run, process);
 			continue;
 		}
 		*reading = (struct reading){ .index = index,
 					     .number = readings->count,
-					     .told = *told,
+					     .reported = *reported,
 					     .files_fd = -1,
 					     .is_whole = whole >= LIVE_EACH };
 		whole -= LIVE_EACH;
@@ -445,7 +445,7 @@ static struct stacksnap_error *ask_readings(struct snap_discovery *run, struct r
 	for (size_t i = 0; i < readings->count; i++) {
 		struct reading *reading = &readings->list[i];
 
-		if (reading->told.kind == SNAP_ANSWER_LATE)
+		if (reading->reported.kind == SNAP_ANSWER_LATE)
 			continue;
 		reading->number = count++;
 		snap_asker_add(run->asker, run->capture->processes[reading->index].pid);
@@ -469,9 +469,10 @@ static struct stacksnap_error *take_readings(struct snap_discovery *run, struct 
 
 		if (snap_options_cancelled(run->options))
 			return snap_error_cancelled();
-		if (reading->told.kind != SNAP_ANSWER_LATE)
+		if (reading->reported.kind != SNAP_ANSWER_LATE)
 			now = snap_asker_answer(run->asker, reading->number);
-		if (reading->told.kind != SNAP_ANSWER_LATE && will_be_asked_later(run, now.kind)) {
+		if (reading->reported.kind != SNAP_ANSWER_LATE &&
+		    will_be_asked_later(run, now.kind)) {
 			snap_close(&live->pidfd);
 			mark_out_of_time(run, process);
 			continue;
@@ -518,22 +519,22 @@ struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 {
 	size_t first = run->facts_count, count = run->capture->process_count - first;
 	_cleanup_free_ struct readings *readings = calloc(1, sizeof(*readings));
-	_cleanup_free_ struct told *told = calloc(count + 1, sizeof(*told));
+	_cleanup_free_ struct reported *reported = calloc(count + 1, sizeof(*reported));
 	_cleanup_free_ size_t *turns = NULL;
 	struct stacksnap_error *err;
 
-	if (!readings || !told)
+	if (!readings || !reported)
 		return snap_error_no_memory();
 	err = snap_discovery_turns(run, &turns);
 	if (!err)
 		err = ask_new_processes(run, turns);
 	if (!err)
-		err = take_answers(run, turns, told);
+		err = take_answers(run, turns, reported);
 	if (err)
 		return err;
 	readings->turns = turns;
 	readings->turn_count = count;
-	readings->told = told;
+	readings->reported = reported;
 	readings->until_ns = facts_until(run);
 	err = read_in_turns(run, readings);
 	run->facts_count = run->capture->process_count;

@@ -29,7 +29,7 @@ struct snap_download {
 	struct client *client;
 	const struct snap_options *options;
 	char id[2 * 64 + 1]; /* of the file on its way */
-	long told;           /* bytes, when progress was last told */
+	long reported;       /* bytes, when progress was last told */
 	struct client *(*begin)(void);
 	void (*end)(struct client *client);
 	int (*find_debuginfo)(struct client *client, const unsigned char *build_id, int size,
@@ -81,8 +81,8 @@ static int on_progress(struct client *client, long done, long total)
 		download = get_user_data(client);
 	if (!download)
 		return 0;
-	if (download->told < 0 || done - download->told >= STEP) {
-		download->told = done;
+	if (download->reported < 0 || done - download->reported >= STEP) {
+		download->reported = done;
 		tell(download, done, total);
 	}
 	return snap_options_cancelled(download->options);
@@ -149,7 +149,7 @@ static struct stacksnap_error *ask(struct snap_download *download,
 		return snap_error_not_found();
 	for (size_t i = 0; i < request->build_id_size; i++)
 		p += sprintf(p, "%02x", request->build_id[i]);
-	download->told = -1;
+	download->reported = -1;
 	/* Size 0 says that the id is given in hexadecimal digits. */
 	fd = download->find_debuginfo(download->client, (const unsigned char *)download->id, 0,
 				      NULL);

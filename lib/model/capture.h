@@ -155,7 +155,7 @@ struct snap_thread {
 	 * Of one that was not taken together with others: it stood in its call at one moment with all
 	 * that have this, and the words of waits are of that moment.
 	 */
-	bool stands;
+	bool confirmed;
 	const uint64_t *reference_pcs; /* --engine=ptrace: unwound while stopped, innermost first */
 	size_t reference_pc_count;
 };

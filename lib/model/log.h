@@ -60,7 +60,7 @@ static const uint32_t SNAP_LOG_GONE = UINT32_MAX;
 /*
  * What a recording said of a process that is written out again, where facts alone do not say it.
  */
-struct snap_log_told {
+struct snap_log_reported {
 	bool known;
 	enum snap_process_type type;
 	const char *description;
@@ -81,7 +81,7 @@ struct snap_log_process {
 	uint64_t first_tick, last_tick; /* last_tick UINT64_MAX: it is there yet */
 	bool execed;                    /* ended by going on as another program */
 	bool is_target;
-	struct snap_log_told told;
+	struct snap_log_reported reported;
 };
 
 /*

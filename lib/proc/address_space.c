@@ -104,11 +104,11 @@ static bool keep_path(struct reading *reading, struct snap_map *map, const char 
 }
 
 /* One clock a buffer of text. */
-static void give_sign(const struct snap_space_reader *reader, uint64_t total, uint64_t *told)
+static void give_sign(const struct snap_space_reader *reader, uint64_t total, uint64_t *reported)
 {
-	if (!reader->sign || total == *told)
+	if (!reader->sign || total == *reported)
 		return;
-	*told = total;
+	*reported = total;
 	__atomic_store_n(reader->sign, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELAXED);
 }
 
@@ -154,7 +154,7 @@ int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 {
 	struct reading reading = { .reader = reader, .room = share_of(reader) };
 	struct snap_lines lines;
-	uint64_t told = 0;
+	uint64_t reported = 0;
 	bool cut = false;
 	size_t length;
 	char *line;
@@ -163,7 +163,7 @@ int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 	snap_lines_init(&lines, maps_fd, reader->buffer, reader->buffer_size);
 	lines.most = SNAP_SPACE_TEXT;
 	while (!cut && (more = snap_lines_next(&lines, &line, &length)) > 0) {
-		give_sign(reader, lines.total, &told);
+		give_sign(reader, lines.total, &reported);
 		cut = lines.limited || !keep_map(&reading, line, length);
 	}
 	cut |= lines.limited;

@@ -369,7 +369,7 @@ int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret)
 	return task_path(path, tid, "status") ? read_status(tasks_fd, path, ret) : -ENAMETOOLONG;
 }
 
-bool snap_procfs_is_held(pid_t child)
+bool snap_procfs_is_blocked(pid_t child)
 {
 	struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_stat stat;

@@ -111,7 +111,7 @@ int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret);
  * Whether a child of the caller's is in a sleep that only SIGKILL ends, or nothing: state D. Its
  * own stat tells that at once, unless it is in an exec.
  */
-bool snap_procfs_is_held(pid_t child);
+bool snap_procfs_is_blocked(pid_t child);
 
 /* Opens a file below a directory for reading, to be read by lines (maps). */
 int snap_procfs_open_file(int directory_fd, const char *name);

@@ -86,10 +86,10 @@ static struct stacksnap_error *go_without_space(struct snap_log_sink *sink,
 						struct snap_log_sink_process *entry,
 						struct stacksnap_error *why)
 {
-	if (!sink->told_of_spaces)
+	if (!sink->reported_of_spaces)
 		snap_capture_warn(sink->log->capture, "too_many_processes", 0, 0,
 				  "%s: later processes have no samples", snap_error_message(why));
-	sink->told_of_spaces = true;
+	sink->reported_of_spaces = true;
 	snap_error_destroy(why);
 	if (entry->space != UINT32_MAX)
 		snap_log_unwinder_leave(sink->unwinder, entry->space);

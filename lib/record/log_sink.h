@@ -62,7 +62,7 @@ struct snap_log_sink {
 	size_t thread_count, thread_capacity;
 	uint32_t first_free; /* of threads: index + 1; 0: none */
 	unsigned warnings;
-	bool told_of_spaces;             /* that there are too many */
+	bool reported_of_spaces;         /* that there are too many */
 	uint64_t tick;                   /* its number, for asked_tick */
 	struct stacksnap_error *failure; /* of the end of a process, where none can be returned */
 	/* what there is now */

@@ -24,9 +24,9 @@ static void warn_of_parsers(struct snap_losses *losses, struct snap_capture *cap
 	const char *why, *text;
 	unsigned lost = snap_log_unwinder_losses(unwinder, &why);
 
-	if (lost == losses->told_parsers)
+	if (lost == losses->reported_parsers)
 		return;
-	losses->told_parsers = lost;
+	losses->reported_parsers = lost;
 	text = lost == 1 ? snap_arena_printf(&capture->arena, "stacks lost: %s", why)
 			 : snap_arena_printf(&capture->arena,
 					     "stacks lost %u times, most recently: %s", lost, why);
@@ -36,9 +36,9 @@ static void warn_of_parsers(struct snap_losses *losses, struct snap_capture *cap
 static void warn_of_budget(struct snap_losses *losses, const struct snap_options *options,
 			   struct snap_capture *capture, uint64_t left_out)
 {
-	if (left_out == losses->told_left_out)
+	if (left_out == losses->reported_left_out)
 		return;
-	losses->told_left_out = left_out;
+	losses->reported_left_out = left_out;
 	renew_warning(capture, "samples_left_out",
 		      snap_arena_printf(&capture->arena,
 					"%" PRIu64 " sample%s left out, as no process may stand "
@@ -50,9 +50,9 @@ static void warn_of_budget(struct snap_losses *losses, const struct snap_options
 /* Processes for which there was no time until the end; a late one only comes later. */
 static void warn_of_waiting(struct snap_losses *losses, struct snap_capture *capture)
 {
-	if (losses->waiting == losses->told_waiting || !losses->waiting)
+	if (losses->waiting == losses->reported_waiting || !losses->waiting)
 		return;
-	losses->told_waiting = losses->waiting;
+	losses->reported_waiting = losses->waiting;
 	renew_warning(capture, "processes_late",
 		      snap_arena_printf(&capture->arena,
 					"there was no time to look at %" PRIu32
@@ -64,9 +64,9 @@ static void warn_of_waiting(struct snap_losses *losses, struct snap_capture *cap
 static void warn_of_execs(struct snap_losses *losses, struct snap_capture *capture,
 			  const struct snap_recording_stats *stats)
 {
-	if (losses->in_exec == losses->told_in_exec)
+	if (losses->in_exec == losses->reported_in_exec)
 		return;
-	losses->told_in_exec = losses->in_exec;
+	losses->reported_in_exec = losses->in_exec;
 	renew_warning(capture, "samples_in_exec",
 		      snap_arena_printf(&capture->arena,
 					"%" PRIu64 " time%s in %" PRIu64
@@ -81,7 +81,7 @@ static void warn_of_tasks(struct snap_losses *losses, struct snap_capture *captu
 {
 	uint64_t left_out = stats->task_looks_left_out, cut = losses->cut_looks;
 
-	if (left_out != losses->told_task_looks)
+	if (left_out != losses->reported_task_looks)
 		renew_warning(capture, "task_looks_left_out",
 			      snap_arena_printf(&capture->arena,
 						"%" PRIu64
@@ -90,15 +90,15 @@ static void warn_of_tasks(struct snap_losses *losses, struct snap_capture *captu
 						"shown as at the look before (--task-hz)",
 						left_out, left_out == 1 ? "" : "s",
 						left_out == 1 ? "was" : "were"));
-	if (cut != losses->told_cut_looks)
+	if (cut != losses->reported_cut_looks)
 		renew_warning(capture, "tasks_cut",
 			      snap_arena_printf(&capture->arena,
 						"%" PRIu64 " of %" PRIu64
 						" looks at tasks that wait "
 						"could not see all of them",
 						cut, stats->task_looks));
-	losses->told_task_looks = left_out;
-	losses->told_cut_looks = cut;
+	losses->reported_task_looks = left_out;
+	losses->reported_cut_looks = cut;
 }
 
 void snap_losses_warn(struct snap_losses *losses, const struct snap_options *options,

@@ -15,11 +15,11 @@ struct snap_losses {
 	uint64_t cut_looks; /* that could not see all tasks */
 	uint64_t in_exec;   /* how often a process was not looked at in a tick, for an exec */
 	/* What the warnings tell. */
-	unsigned told_parsers;
-	uint64_t told_left_out;
-	uint32_t told_waiting;
-	uint64_t told_task_looks, told_cut_looks;
-	uint64_t told_in_exec;
+	unsigned reported_parsers;
+	uint64_t reported_left_out;
+	uint32_t reported_waiting;
+	uint64_t reported_task_looks, reported_cut_looks;
+	uint64_t reported_in_exec;
 };
 
 /* Warnings of the log tell what was lost by now. */

@@ -282,7 +282,7 @@ static int64_t now_ns(const struct snap_recorder *recorder)
 	return snap_clock_ns(CLOCK_MONOTONIC) - recorder->start_ns;
 }
 
-static bool is_told_to_stop(struct snap_recorder *recorder)
+static bool was_asked_to_stop(struct snap_recorder *recorder)
 {
 	return atomic_load(&recorder->stop_ns) || snap_options_cancelled(recorder->options);
 }
@@ -299,7 +299,7 @@ static enum snap_recording_end wait_for_tick(struct snap_recorder *recorder)
 		int64_t now = now_ns(recorder), until = due < end ? due : end;
 		struct timespec when;
 
-		if (is_told_to_stop(recorder))
+		if (was_asked_to_stop(recorder))
 			return SNAP_END_ASKED;
 		if (now >= end)
 			return SNAP_END_TIME;

@@ -87,15 +87,15 @@ bool snap_until_met(struct snap_until_watch *watch, const struct snap_until *unt
 		    const struct snap_until_tick *tick)
 {
 	if (!holds(watch, until, tick)) {
-		watch->holds = watch->told = false;
+		watch->holds = watch->reported = false;
 		return false;
 	}
 	if (!watch->holds) {
 		watch->holds = true;
 		watch->since_ns = tick->time_ns;
 	}
-	if (watch->told || tick->time_ns - watch->since_ns < until->for_ns)
+	if (watch->reported || tick->time_ns - watch->since_ns < until->for_ns)
 		return false;
-	watch->told = true;
+	watch->reported = true;
 	return true;
 }

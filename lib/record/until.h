@@ -31,7 +31,7 @@ struct snap_until_point {
 
 /* Zeroed at first. */
 struct snap_until_watch {
-	bool holds, told;
+	bool holds, reported;
 	int64_t since_ns;
 	struct snap_until_point points[SNAP_UNTIL_POINTS]; /* a ring, oldest at `first` */
 	unsigned first, count;

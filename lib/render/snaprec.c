@@ -132,10 +132,10 @@ static struct stacksnap_error *convert_process(struct converter *converter, size
 	if (from->ended)
 		process->last_tick = log->first_tick + from->last;
 	process->execed = from->execed;
-	process->told = (struct snap_log_told){ .known = true,
-						.type = from->node->type,
-						.description = from->node->description,
-						.thread_count = from->node->thread_count };
+	process->reported = (struct snap_log_reported){ .known = true,
+							.type = from->node->type,
+							.description = from->node->description,
+							.thread_count = from->node->thread_count };
 	return NULL;
 }
 

@@ -265,13 +265,13 @@ static void print_count(uint64_t count, const char *noun, const char *end, FILE 
 /* "10 missed", and why: "(7 as no processor was free, 3 as a look took too long)". */
 static void print_missed(const struct snap_recording_stats *stats, FILE *out)
 {
-	uint64_t told = stats->ticks_late + stats->ticks_left_out;
+	uint64_t reported = stats->ticks_late + stats->ticks_left_out;
 	const struct {
 		uint64_t ticks;
 		const char *why;
 	} reasons[] = {
 		{ stats->ticks_late, "as no processor was free" },
-		{ stats->ticks_missed > told ? stats->ticks_missed - told : 0,
+		{ stats->ticks_missed > reported ? stats->ticks_missed - reported : 0,
 		  "as the look before took too long" },
 		{ stats->ticks_left_out, "to keep within the memory" },
 	};

@@ -224,17 +224,17 @@ static void warn_of_losses(struct snap_snapshot *snapshot, const struct snap_fal
 			   snap_error_message(fallback->reason));
 }
 
-static void warn_of_held_files(struct snap_snapshot *snapshot,
+static void warn_of_lost_files(struct snap_snapshot *snapshot,
 			       const struct snap_collector *collector)
 {
-	unsigned held = snap_collector_held(collector);
+	unsigned blocked = snap_collector_lost_openers(collector);
 
-	if (held == 0)
+	if (blocked == 0)
 		return;
 	snapshot->missing.modules++;
 	snap_snapshot_warn(snapshot, "files_held", 0, 0,
-			   "symbols lost: files of %u %s could not be opened in time", held,
-			   held == 1 ? "process" : "processes");
+			   "symbols lost: files of %u %s could not be opened in time", blocked,
+			   blocked == 1 ? "process" : "processes");
 }
 
 static struct snap_fallback plan_analysis(struct analysis *analysis, int64_t deadline_ns)
@@ -286,7 +286,7 @@ struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector
 	}
 	if (!err) {
 		warn_of_losses(analysis.snapshot, &fallback, alone);
-		warn_of_held_files(analysis.snapshot, collector);
+		warn_of_lost_files(analysis.snapshot, collector);
 		*ret = analysis.snapshot;
 	}
 	snap_error_destroy(fallback.reason);

@@ -308,9 +308,9 @@ static struct stacksnap_error *describe_end(int status)
 }
 
 /* The error that the parser reports. It cannot claim that the run is cancelled. */
-static struct stacksnap_error *unpack_error(const struct snap_wire_error *told)
+static struct stacksnap_error *unpack_error(const struct snap_wire_error *reported)
 {
-	struct stacksnap_error *err = snap_wire_unpack_error(told);
+	struct stacksnap_error *err = snap_wire_unpack_error(reported);
 
 	if (!err || snap_error_code(err) != SNAP_ERROR_CANCELLED)
 		return err;

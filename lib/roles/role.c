@@ -70,7 +70,7 @@ int snap_role_end(struct snap_role *role)
 {
 	int status = role->pidfd >= 0 ? snap_spawn_end(role->pidfd, 0, HELD_MS) : -1;
 
-	if (role->pidfd >= 0 && !snap_role_has_ended(role, 0) && !snap_procfs_is_held(role->pid))
+	if (role->pidfd >= 0 && !snap_role_has_ended(role, 0) && !snap_procfs_is_blocked(role->pid))
 		snap_spawn_end(role->pidfd, 0, PATIENCE_MS - HELD_MS);
 	snap_close(&role->pidfd);
 	snap_close(&role->channel);

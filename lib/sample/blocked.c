@@ -66,7 +66,7 @@ bool snap_sampler_wants_beside(const struct snap_sampler *sampler,
 	const struct snap_sampler_process *process = thread->process;
 
 	if (sampler->options->explain == SNAP_EXPLAIN_NO || sampler->options->no_stop ||
-	    sampler->options->never_stop || process->words_held)
+	    sampler->options->never_stop || process->words_stalled)
 		return false;
 	return is_new(sampler, thread) || process->beside_tick != sampler->ticks ||
 	       process->beside_reads <= beside_most(sampler) / 2;
@@ -142,7 +142,7 @@ static int locate(void *context, struct snap_syscall_line *ret)
 	}
 	status = locate_alone(question, ret);
 	if (status == -ETIMEDOUT && snap_reader_is_late_beside(reader)) {
-		question->thread->process->words_held = true;
+		question->thread->process->words_stalled = true;
 		status = locate_alone(question, ret);
 	}
 	keep_beside(question, snap_reader_beside(reader));
@@ -293,13 +293,13 @@ static void want_words(struct snap_sampler *sampler, struct snap_sampler_thread 
 	snap_sampler_drop_beside(thread);
 	sampler->beside_hash = 0;
 	if (!sampler->options->no_stop || sampler->options->explain == SNAP_EXPLAIN_NO ||
-	    thread->process->words_held)
+	    thread->process->words_stalled)
 		return;
 	if (!sampler->words)
 		sampler->words = calloc(1, sizeof(*sampler->words));
 	blocked->words = sampler->words;
 	if (blocked->words)
-		blocked->words->held = false;
+		blocked->words->stalled = false;
 }
 
 static void take_words(const struct question *question, const struct snap_blocked_copy *blocked,
@@ -308,7 +308,7 @@ static void take_words(const struct question *question, const struct snap_blocke
 	struct snap_sampler_thread *thread = question->thread;
 
 	if (blocked->words)
-		thread->process->words_held |= blocked->words->held;
+		thread->process->words_stalled |= blocked->words->stalled;
 	if (result != SNAP_COPY_DONE)
 		return;
 	if (blocked->words)
@@ -494,8 +494,8 @@ struct stacksnap_error *snap_sampler_read_ahead(struct snap_sampler *sampler,
 		return NULL;
 	/* Its stack can be had. */
 	if (snap_reader_is_late_beside(sampler->reader)) {
-		asked[late]->process->words_held = true;
+		asked[late]->process->words_stalled = true;
 		return NULL;
 	}
-	return snap_sampler_process_hold(sampler, asked[late]->process, "reading its memory");
+	return snap_sampler_process_stalled(sampler, asked[late]->process, "reading its memory");
 }

@@ -14,23 +14,23 @@
 
 #include <errno.h>
 
-struct stand {
+struct checked {
 	struct snap_sampler_thread *thread;
 	struct snap_thread_call call;
 	struct snap_run_counters counters;
 };
 
-struct stands {
+struct moment {
 	struct snap_sampler *sampler;
 	const struct snap_confirm *confirm;
-	struct stand *list;
+	struct checked *list;
 	size_t count;
 };
 
-static bool has_time(const struct stands *stands)
+static bool has_time(const struct moment *moment)
 {
-	return snap_clock_ns(CLOCK_MONOTONIC) < stands->sampler->until_ns &&
-	       !snap_options_cancelled(stands->sampler->options);
+	return snap_clock_ns(CLOCK_MONOTONIC) < moment->sampler->until_ns &&
+	       !snap_options_cancelled(moment->sampler->options);
 }
 
 static bool read_counters(struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
@@ -46,20 +46,20 @@ static bool read_counters(struct snap_sampler *sampler, const struct snap_sample
 	return fd >= 0 && snap_guard_read(sampler->guard_kind, fd, ret) == 0;
 }
 
-static void list_threads(struct stands *stands)
+static void list_threads(struct moment *moment)
 {
-	struct snap_sampler *sampler = stands->sampler;
-	const struct snap_confirm *confirm = stands->confirm;
+	struct snap_sampler *sampler = moment->sampler;
+	const struct snap_confirm *confirm = moment->confirm;
 
 	for (size_t i = 0; i < sampler->guard_count; i++) {
 		struct snap_sampler_thread *thread = sampler->guards[i].thread;
-		struct stand stand = { .thread = thread };
+		struct checked checked = { .thread = thread };
 
 		if (snap_sampler_thread_gone(sampler, thread) ||
 		    thread->process->state != SNAP_SAMPLER_PROCESS_SAMPLED ||
-		    !confirm->in_call(confirm->context, &thread->shown, &stand.call))
+		    !confirm->in_call(confirm->context, &thread->shown, &checked.call))
 			continue;
-		stands->list[stands->count++] = stand;
+		moment->list[moment->count++] = checked;
 	}
 }
 
@@ -75,60 +75,60 @@ static bool is_same_call(enum snap_arch arch, const struct snap_thread_call *cal
 }
 
 /* Those of a list that are in their calls; they stay, in their order. */
-static size_t locate(struct stands *stands, size_t from, size_t count, size_t kept)
+static size_t locate(struct moment *moment, size_t from, size_t count, size_t kept)
 {
-	struct snap_sampler *sampler = stands->sampler;
+	struct snap_sampler *sampler = moment->sampler;
 	size_t listed = 0, late;
 
 	for (size_t i = from; i < from + count; i++) {
-		struct stand *stand = &stands->list[i];
+		struct checked *checked = &moment->list[i];
 
-		if (!read_counters(sampler, stand->thread, &stand->counters))
+		if (!read_counters(sampler, checked->thread, &checked->counters))
 			continue;
 		sampler->questions[listed] = (struct snap_reader_question){
-			.target = snap_sampler_reader_target(sampler, stand->thread->process,
-							     stand->thread),
+			.target = snap_sampler_reader_target(sampler, checked->thread->process,
+							     checked->thread),
 		};
-		stands->list[from + listed++] = *stand;
+		moment->list[from + listed++] = *checked;
 	}
 	if (!listed || snap_reader_locate_all(sampler->reader, sampler->questions, listed, &late))
 		return kept;
 	for (size_t i = 0; i < listed; i++) {
-		const struct stand *stand = &stands->list[from + i];
+		const struct checked *checked = &moment->list[from + i];
 		struct snap_syscall_line line;
 
 		if (snap_reader_located(sampler->reader, i, &line) == 0 &&
-		    is_same_call(stand->thread->process->facts.arch, &stand->call, &line))
-			stands->list[kept++] = *stand;
+		    is_same_call(checked->thread->process->facts.arch, &checked->call, &line))
+			moment->list[kept++] = *checked;
 	}
 	return kept;
 }
 
-static void find_in_calls(struct stands *stands)
+static void find_in_calls(struct moment *moment)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < stands->count && has_time(stands); i += SNAP_READER_MOST) {
-		size_t left = stands->count - i;
+	for (size_t i = 0; i < moment->count && has_time(moment); i += SNAP_READER_MOST) {
+		size_t left = moment->count - i;
 
-		kept = locate(stands, i, left < SNAP_READER_MOST ? left : SNAP_READER_MOST, kept);
+		kept = locate(moment, i, left < SNAP_READER_MOST ? left : SNAP_READER_MOST, kept);
 	}
-	stands->count = kept;
+	moment->count = kept;
 }
 
 struct memory {
-	struct stands *stands;
+	struct moment *moment;
 	struct snap_sampler_process *process;
 };
 
 static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
 {
 	const struct memory *memory = context;
-	struct snap_sampler *sampler = memory->stands->sampler;
+	struct snap_sampler *sampler = memory->moment->sampler;
 	const struct snap_reader_target target =
 		snap_sampler_reader_target(sampler, memory->process, NULL);
 
-	if (!has_time(memory->stands))
+	if (!has_time(memory->moment))
 		return -ETIMEDOUT;
 	return snap_reader_read(sampler->reader, &target, address, bytes, size);
 }
@@ -137,57 +137,57 @@ static int read_all(void *context, struct snap_sampled_words *words, size_t coun
 {
 	const struct memory *memory = context;
 
-	if (!has_time(memory->stands))
+	if (!has_time(memory->moment))
 		return -ETIMEDOUT;
-	return snap_sampler_read_words(memory->stands->sampler, &memory->process->shown, words,
+	return snap_sampler_read_words(memory->moment->sampler, &memory->process->shown, words,
 				       count);
 }
 
 /* No thread of a process is confirmed if its memory cannot be read again. */
-static void read_words(struct stands *stands)
+static void read_words(struct moment *moment)
 {
-	const struct snap_confirm *confirm = stands->confirm;
+	const struct snap_confirm *confirm = moment->confirm;
 	size_t kept = 0;
 
-	for (size_t i = 0, next; i < stands->count; i = next) {
-		struct snap_sampler_process *process = stands->list[i].thread->process;
-		struct memory of = { stands, process };
+	for (size_t i = 0, next; i < moment->count; i = next) {
+		struct snap_sampler_process *process = moment->list[i].thread->process;
+		struct memory of = { moment, process };
 		const struct snap_confirm_memory memory = { read_memory, read_all, &of };
 		bool is_read;
 
-		is_read = !process->words_held &&
+		is_read = !process->words_stalled &&
 			  confirm->read_words(confirm->context, &process->shown, &memory);
 		for (next = i;
-		     next < stands->count && stands->list[next].thread->process == process; next++)
+		     next < moment->count && moment->list[next].thread->process == process; next++)
 			if (is_read)
-				stands->list[kept++] = stands->list[next];
+				moment->list[kept++] = moment->list[next];
 	}
-	stands->count = kept;
+	moment->count = kept;
 }
 
-SNAP_ORDER(compare_processes, struct stand, a, b,
+SNAP_ORDER(compare_processes, struct checked, a, b,
 	   snap_compare(a->thread->process->facts.pid, b->thread->process->facts.pid));
 
 struct stacksnap_error *snap_sampler_confirm(struct snap_sampler *sampler,
 					     const struct snap_confirm *confirm)
 {
-	_cleanup_free_ struct stand *list = malloc((sampler->guard_count + 1) * sizeof(*list));
-	struct stands stands = { .sampler = sampler, .confirm = confirm, .list = list };
+	_cleanup_free_ struct checked *list = malloc((sampler->guard_count + 1) * sizeof(*list));
+	struct moment moment = { .sampler = sampler, .confirm = confirm, .list = list };
 
 	if (!list)
 		return snap_error_no_memory();
 	if (sampler->guard_kind == SNAP_GUARD_NONE)
 		return NULL;
-	list_threads(&stands);
-	find_in_calls(&stands);
-	qsort(list, stands.count, sizeof(*list), compare_processes);
-	read_words(&stands);
-	for (size_t i = 0; i < stands.count; i++) {
+	list_threads(&moment);
+	find_in_calls(&moment);
+	qsort(list, moment.count, sizeof(*list), compare_processes);
+	read_words(&moment);
+	for (size_t i = 0; i < moment.count; i++) {
 		struct snap_run_counters now;
 
 		if (read_counters(sampler, list[i].thread, &now) &&
 		    snap_run_counters_equal(&now, &list[i].counters))
-			confirm->stands(confirm->context, &list[i].thread->shown);
+			confirm->confirmed(confirm->context, &list[i].thread->shown);
 	}
 	return NULL;
 }

@@ -152,7 +152,7 @@ static enum snap_copy_result result_of_error(int error)
 	if (error == -ESRCH || error == -ENOENT)
 		return SNAP_COPY_GONE;
 	if (error == -ETIMEDOUT)
-		return SNAP_COPY_HELD;
+		return SNAP_COPY_STALLED;
 	if (error == -ESTALE)
 		return SNAP_COPY_STALE;
 	return error == -EACCES || error == -EPERM ? SNAP_COPY_REFUSED : SNAP_COPY_UNUSABLE;

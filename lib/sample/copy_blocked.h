@@ -88,7 +88,7 @@ enum snap_copy_result {
 	SNAP_COPY_UNUSABLE, /* a 32-bit thread, or its stack cannot be read: only a stop helps */
 	SNAP_COPY_GONE,     /* it has exited */
 	SNAP_COPY_REFUSED,  /* reading is not permitted (EACCES, EPERM) */
-	SNAP_COPY_HELD,     /* reading did not return in time */
+	SNAP_COPY_STALLED,  /* reading did not return in time */
 	SNAP_COPY_STALE,    /* it is another program (ESTALE) */
 };
 

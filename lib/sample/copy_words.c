@@ -37,11 +37,11 @@ static int read_piece(struct words *words, uint64_t address, size_t size)
 	uint8_t *bytes = ret->bytes + words->used;
 	ssize_t got;
 
-	if (ret->held || ret->image.piece_count == SNAP_WORDS_PIECES ||
+	if (ret->stalled || ret->image.piece_count == SNAP_WORDS_PIECES ||
 	    size > sizeof(ret->bytes) - words->used)
 		return 0;
 	got = words->read(words->context, address, bytes, size);
-	ret->held = got == -ETIMEDOUT;
+	ret->stalled = got == -ETIMEDOUT;
 	if (got <= 0)
 		return got == -ESTALE ? -ESTALE : 0;
 	ret->pieces[ret->image.piece_count++] =

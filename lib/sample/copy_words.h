@@ -20,7 +20,7 @@ struct snap_copied_words {
 	struct snap_memory_image image; /* its pieces are in no order, and may overlap */
 	struct snap_memory_piece pieces[SNAP_WORDS_PIECES];
 	uint8_t bytes[SNAP_WORDS_BYTES];
-	bool held; /* a page did not come in time: no more is to be asked of this process */
+	bool stalled; /* a page did not come in time: no more is to be asked of this process */
 };
 
 /* Up to the first byte that cannot be read; a negative errno. */

@@ -17,7 +17,7 @@ static enum snap_tick_action stop_or(enum snap_tick_action otherwise,
 		return otherwise;
 	if (!rules->only_tick && (seen->letter == 'D' || seen->letter == 't'))
 		return otherwise;
-	if (seen->held_off)
+	if (seen->does_not_stop)
 		return SNAP_TICK_MISS;
 	if (!seen->over_budget)
 		return SNAP_TICK_STOP;
@@ -85,7 +85,7 @@ enum snap_tick_action snap_tick_decide(enum snap_sampler_thread_state state,
 	case SNAP_SIGHT_RUNNING:
 		if (may_retry)
 			return SNAP_TICK_RETRY;
-		if (seen->held_off || rules->never_stop)
+		if (seen->does_not_stop || rules->never_stop)
 			return SNAP_TICK_MISS;
 		return seen->over_budget ? SNAP_TICK_LEAVE_OUT : SNAP_TICK_STOP;
 	case SNAP_SIGHT_UNREADABLE:

@@ -70,7 +70,7 @@ static struct stacksnap_error *take_program(struct snap_sampler *sampler,
 	*old_ret = process->arena;
 	snap_arena_init(&process->arena);
 	process->space = NULL;
-	snap_sampler_process_told(process);
+	snap_sampler_process_reported(process);
 	err = snap_facts_copy(&process->arena, &found->processes[0], &process->facts);
 	if (err)
 		return err;
@@ -85,7 +85,7 @@ static struct stacksnap_error *take_program(struct snap_sampler *sampler,
 	    process->state == SNAP_SAMPLER_PROCESS_LOST)
 		return err;
 	err = sampler->sink->program(sampler->sink->context, &process->shown, true);
-	snap_sampler_process_told(process);
+	snap_sampler_process_reported(process);
 	return err;
 }
 

@@ -15,9 +15,9 @@ enum {
 	MAP_LEAST_MS = 50, /* between two readings of the mappings of a process */
 	MAP_SHARE = 33,    /* of the time at most one part in so many is spent on them */
 	/* How long a process that does not respond is let be: at first it may be the machine. */
-	FIRST_HELD_MS = 250,
-	HELD_TIMES = 4, /* longer each time */
-	LONGEST_HELD_S = 60,
+	FIRST_REST_MS = 250,
+	REST_TIMES = 4, /* longer each time */
+	LONGEST_REST_S = 60,
 };
 
 struct stacksnap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
@@ -84,20 +84,20 @@ struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sample
 	return take_trouble(sampler, process, facts.trouble, facts.trouble_message);
 }
 
-struct stacksnap_error *snap_sampler_process_hold(struct snap_sampler *sampler,
-						  struct snap_sampler_process *process,
-						  const char *what)
+struct stacksnap_error *snap_sampler_process_stalled(struct snap_sampler *sampler,
+						     struct snap_sampler_process *process,
+						     const char *what)
 {
-	const int64_t longest = LONGEST_HELD_S * SNAP_NS_PER_S;
+	const int64_t longest = LONGEST_REST_S * SNAP_NS_PER_S;
 	char text[128];
 
-	process->held_ns =
-		process->held_ns ? HELD_TIMES * process->held_ns : FIRST_HELD_MS * SNAP_NS_PER_MS;
-	if (process->held_ns > longest)
-		process->held_ns = longest;
-	process->held_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + process->held_ns;
+	process->unresponsive_ns = process->unresponsive_ns ? REST_TIMES * process->unresponsive_ns
+							    : FIRST_REST_MS * SNAP_NS_PER_MS;
+	if (process->unresponsive_ns > longest)
+		process->unresponsive_ns = longest;
+	process->unresponsive_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + process->unresponsive_ns;
 	snap_sampler_end_threads(sampler, process);
-	process->state = SNAP_SAMPLER_PROCESS_HELD;
+	process->state = SNAP_SAMPLER_PROCESS_UNRESPONSIVE;
 	snprintf(text, sizeof(text), "process %d does not respond: %s took too long",
 		 (int)process->facts.pid, what);
 	return take_trouble(sampler, process, SNAP_TROUBLE_NOT_RESPONDING, text);
@@ -173,7 +173,7 @@ static int learn_program(struct snap_sampler *sampler, struct snap_sampler_proce
 	return process->program != before ? -ESTALE : 0;
 }
 
-void snap_sampler_process_told(struct snap_sampler_process *process)
+void snap_sampler_process_reported(struct snap_sampler_process *process)
 {
 	process->facts.pieces = NULL;
 	process->facts.piece_count = 0;
@@ -222,7 +222,7 @@ static struct stacksnap_error *take_space(void *context, const struct snap_reade
 	mapping->changed = true;
 	process->shown.runtimes =
 		sampler->options->runtimes_given ? sampler->options->runtimes : about->runtimes;
-	snap_sampler_process_told(process);
+	snap_sampler_process_reported(process);
 	err = copy_pieces(&process->pieces, space, &process->facts);
 	if (err)
 		return err;
@@ -236,7 +236,7 @@ static struct stacksnap_error *take_space(void *context, const struct snap_reade
 	process->facts.maps_cut = process->space->cut;
 	if (process->announced) {
 		err = sink->mapped(sink->context, &process->shown);
-		snap_sampler_process_told(process);
+		snap_sampler_process_reported(process);
 	}
 	snap_sampler_space_put(sampler, old);
 	return err;
@@ -263,7 +263,7 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 	if (err)
 		return err;
 	if (error == -ETIMEDOUT)
-		return snap_sampler_process_hold(sampler, process, "reading its mappings");
+		return snap_sampler_process_stalled(sampler, process, "reading its mappings");
 	if (error == -ESTALE)
 		snap_sampler_process_lose(sampler, process);
 	*changed_ret = mapping.changed;
@@ -326,10 +326,10 @@ int snap_sampler_read_words(struct snap_sampler *sampler, struct snap_sampled_pr
 	if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED)
 		return -ESTALE;
 	/* A process that once kept us waiting is not asked. */
-	if (process->words_held)
+	if (process->words_stalled)
 		return -ETIMEDOUT;
 	status = count ? snap_reader_read_words(sampler->reader, &target, words, count) : 0;
-	process->words_held = status == -ETIMEDOUT;
+	process->words_stalled = status == -ETIMEDOUT;
 	return status;
 }
 
@@ -339,7 +339,7 @@ struct stacksnap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 	process->state = SNAP_SAMPLER_PROCESS_UNREADABLE;
 	/* Others have asked, and had no answer. */
 	if (process->facts.trouble == SNAP_TROUBLE_NOT_RESPONDING)
-		return snap_sampler_process_hold(sampler, process, "reading its arguments");
+		return snap_sampler_process_stalled(sampler, process, "reading its arguments");
 	if (process->facts.trouble != SNAP_TROUBLE_NONE)
 		return NULL;
 	return snap_sampler_process_reopen(sampler, process);
@@ -359,7 +359,7 @@ struct stacksnap_error *snap_sampler_process_reopen(struct snap_sampler *sampler
 	if (!error)
 		error = try_memory(sampler, process);
 	if (error == -ETIMEDOUT)
-		return snap_sampler_process_hold(sampler, process, "opening its memory");
+		return snap_sampler_process_stalled(sampler, process, "opening its memory");
 	if (error == -ESTALE)
 		process->state = SNAP_SAMPLER_PROCESS_LOST;
 	else if (error)
@@ -368,7 +368,7 @@ struct stacksnap_error *snap_sampler_process_reopen(struct snap_sampler *sampler
 		return NULL;
 	process->map_after_ns = 0;
 	err = snap_sampler_process_map(sampler, process, &changed);
-	if (err || process->state == SNAP_SAMPLER_PROCESS_HELD ||
+	if (err || process->state == SNAP_SAMPLER_PROCESS_UNRESPONSIVE ||
 	    process->state == SNAP_SAMPLER_PROCESS_LOST)
 		return err;
 	if (process->space && process->space->is_32_bit)

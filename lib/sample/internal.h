@@ -53,7 +53,7 @@ struct snap_renewal {
  *	                            | it has ended                           it ended      |
  *	                            +-----> GONE <-----------------------------------------+
  *
- * From each of these but GONE it is HELD when something that was asked of it did not return in
+ * From each of these but GONE it is UNRESPONSIVE when something that was asked of it did not return in
  * time: nothing is asked of it for a while, longer each time; then it is as one that was NEW.
  */
 enum snap_sampler_process_state {
@@ -61,8 +61,8 @@ enum snap_sampler_process_state {
 	SNAP_SAMPLER_PROCESS_SAMPLED,    /* its threads are looked at */
 	SNAP_SAMPLER_PROCESS_UNREADABLE, /* `facts.trouble` says why; only asked if it has ended */
 	SNAP_SAMPLER_PROCESS_LOST,       /* is another program now, or has ended */
-	SNAP_SAMPLER_PROCESS_HELD,       /* does not respond: let be for some time */
-	SNAP_SAMPLER_PROCESS_GONE,       /* will be removed at the end of the tick */
+	SNAP_SAMPLER_PROCESS_UNRESPONSIVE, /* does not respond: let be for some time */
+	SNAP_SAMPLER_PROCESS_GONE,         /* will be removed at the end of the tick */
 };
 
 struct snap_sampler_process {
@@ -92,9 +92,10 @@ struct snap_sampler_process {
 	size_t listed;        /* how many the kernel counted at the last listing */
 	uint32_t turns;       /* of its new threads in the look `turn_look` */
 	uint64_t turn_look;
-	uint64_t checked;               /* the last look for an exec */
-	int64_t held_until_ns, held_ns; /* not asked before; and for how long it was let be */
-	/* The same for its state alone, which a tick asks often; and whether it is to be HELD. */
+	uint64_t checked; /* the last look for an exec */
+	int64_t unresponsive_until_ns,
+		unresponsive_ns; /* not asked before; and for how long it was let be */
+	/* The same for its state alone, which a tick asks often; and whether it is to be UNRESPONSIVE. */
 	int64_t silent_until_ns, silent_ns;
 	bool hold_due;
 	/* Not before, lest all the time is spent on it. */
@@ -104,7 +105,7 @@ struct snap_sampler_process {
 	unsigned seemed_ended;  /* how often, one after the other */
 	uint32_t ticks_in_exec; /* that were not reported: it may have ended */
 	int64_t trace_after_ns; /* another process traces it: not stopped before */
-	bool words_held; /* memory that explains a wait did not come: it is not asked for again */
+	bool words_stalled; /* memory that explains a wait did not come: it is not asked for again */
 	struct snap_budget budget; /* of the time for which it is stopped */
 	/* Of the tracer's current call, and of the tick `stood_tick`. */
 	unsigned call_stops;
@@ -153,9 +154,9 @@ struct snap_sampler_thread {
 	size_t guard;    /* in sampler->guards */
 	uint32_t flags;  /* PF_* */
 	int cpu;
-	char letter;      /* of its state, at the last look */
-	char told_letter; /* the state that the sink has without a copy; 0: it has a copy, or none */
-	uint64_t run_ns;  /* at the last look */
+	char letter;          /* of its state, at the last look */
+	char reported_letter; /* the state that the sink has without a copy; 0: it has a copy, or none */
+	uint64_t run_ns;      /* at the last look */
 	/*
 	 * Where it was blocked when it was last shown: hashes of the known registers and of the
 	 * stack's bytes, with those that a plan copied. A thread that is found with both again is
@@ -194,13 +195,13 @@ enum snap_sight {
 
 struct snap_observation {
 	enum snap_sight sight;
-	char letter;      /* of its state; 0: not known yet */
-	bool is_worker;   /* made by the kernel: there is no stack of a program */
-	bool held_off;    /* it did not stop the last times, or another process traces it */
-	bool seen_lately; /* UNREADABLE: stopped for this reason a short time ago */
-	bool too_soon;    /* without counters: stopped as it was blocked, a short time ago */
-	bool is_due;      /* without counters: that was long ago */
-	bool over_budget; /* its process has been stopped for too long */
+	char letter;        /* of its state; 0: not known yet */
+	bool is_worker;     /* made by the kernel: there is no stack of a program */
+	bool does_not_stop; /* it did not stop the last times, or another process traces it */
+	bool seen_lately;   /* UNREADABLE: stopped for this reason a short time ago */
+	bool too_soon;      /* without counters: stopped as it was blocked, a short time ago */
+	bool is_due;        /* without counters: that was long ago */
+	bool over_budget;   /* its process has been stopped for too long */
 	bool time_is_up;
 };
 
@@ -438,20 +439,20 @@ bool snap_sampler_space_is(const struct snap_sampler_space *kept, const struct s
 
 /* facts.c: what a process is and has mapped. */
 /* The sink knows its mappings: what it copied is not needed here any more. */
-void snap_sampler_process_told(struct snap_sampler_process *process);
+void snap_sampler_process_reported(struct snap_sampler_process *process);
 /* The target to read: a living thread of the process, `thread` or another one if it is NULL. */
 struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *sampler,
 						     const struct snap_sampler_process *process,
 						     const struct snap_sampler_thread *thread);
-/* Something that was asked of it (`what`) did not return: it is HELD, and the sink gets it. */
-struct stacksnap_error *snap_sampler_process_hold(struct snap_sampler *sampler,
-						  struct snap_sampler_process *process,
-						  const char *what) _must_check_;
+/* Something that was asked of it (`what`) did not return: it is UNRESPONSIVE, and the sink gets it. */
+struct stacksnap_error *snap_sampler_process_stalled(struct snap_sampler *sampler,
+						     struct snap_sampler_process *process,
+						     const char *what) _must_check_;
 /* Looks whether it may be read, and reads its mappings; trouble is the process's. */
 struct stacksnap_error *
 snap_sampler_process_open(struct snap_sampler *sampler,
 			  struct snap_sampler_process *process) _must_check_;
-/* The same of one that was HELD; that it did not respond stays its trouble, if it has no other. */
+/* The same of one that was UNRESPONSIVE; that it did not respond stays its trouble, if it has no other. */
 struct stacksnap_error *
 snap_sampler_process_reopen(struct snap_sampler *sampler,
 			    struct snap_sampler_process *process) _must_check_;

@@ -615,7 +615,8 @@ static void sum_up_tick(struct snap_sampler *sampler)
 		alive += is_alive(sampler->processes[i]);
 		sampled += state == SNAP_SAMPLER_PROCESS_SAMPLED ||
 			   state == SNAP_SAMPLER_PROCESS_NEW ||
-			   state == SNAP_SAMPLER_PROCESS_LOST || state == SNAP_SAMPLER_PROCESS_HELD;
+			   state == SNAP_SAMPLER_PROCESS_LOST ||
+			   state == SNAP_SAMPLER_PROCESS_UNRESPONSIVE;
 	}
 	tick->threads = (uint32_t)sampler->guard_count;
 	tick->disk = (uint32_t)sampler->disk;

@@ -204,7 +204,7 @@ struct snap_confirm {
 	bool (*read_words)(void *context, const struct snap_sampled_process *process,
 			   const struct snap_confirm_memory *memory);
 	/* It was in its call from before anything was read until all had been. */
-	void (*stands)(void *context, const struct snap_sampled_thread *thread);
+	void (*confirmed)(void *context, const struct snap_sampled_thread *thread);
 };
 
 /* No tick may follow, but it may be asked again: of another moment. NO_MEMORY. */

@@ -182,7 +182,7 @@ static struct stacksnap_error *take_stall(struct snap_sampler *sampler,
 	if (++process->stalls < PATIENT_STALLS && sampler->read_ns < MOST_READ_NS)
 		return snap_sampler_miss(sampler, thread);
 	process->stalls = 0;
-	return snap_sampler_process_hold(sampler, process, "reading its memory");
+	return snap_sampler_process_stalled(sampler, process, "reading its memory");
 }
 
 static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
@@ -289,7 +289,7 @@ static void read_beside(struct snap_sampler *sampler, size_t count, struct besid
 		return;
 	memset(ret, 0, sizeof(*ret));
 	if (late != SIZE_MAX)
-		asked[late]->process->words_held = true;
+		asked[late]->process->words_stalled = true;
 }
 
 static const struct snap_beside *beside_of(const struct snap_sampler *sampler,

@@ -95,7 +95,7 @@ struct stacksnap_error *snap_sampler_miss(struct snap_sampler *sampler,
 {
 	sampler->tick.missed++;
 	snap_trace(sampler->options->trace, thread->shown.tid, SNAP_TRACE_MISSED, NULL);
-	thread->told_letter = 0;
+	thread->reported_letter = 0;
 	snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_MOVING);
 	return tell_result(sampler, thread, SNAP_THREAD_NOT_STOPPED);
 }
@@ -104,14 +104,14 @@ struct stacksnap_error *snap_sampler_miss(struct snap_sampler *sampler,
 static struct stacksnap_error *tell_state(struct snap_sampler *sampler,
 					  struct snap_sampler_thread *thread, bool is_worker)
 {
-	char told = thread->told_letter;
+	char reported = thread->reported_letter;
 
 	sampler->tick.kept++;
 	snap_sampler_thread_set(sampler, thread,
 				thread->letter == 'R' ? SNAP_SAMPLER_THREAD_MOVING
 						      : SNAP_SAMPLER_THREAD_SETTLED);
-	thread->told_letter = thread->letter;
-	if (told == thread->letter)
+	thread->reported_letter = thread->letter;
+	if (reported == thread->letter)
 		return NULL;
 	return tell_result(sampler, thread,
 			   is_worker ? SNAP_THREAD_UNTRACED : SNAP_THREAD_NOT_STOPPED);
@@ -153,7 +153,7 @@ static struct stacksnap_error *request_stop(struct snap_sampler *sampler,
 	struct snap_stop_request request = { .thread = thread };
 
 	set_after_stop(sampler, thread);
-	thread->told_letter = 0;
+	thread->reported_letter = 0;
 	if (copy) {
 		request.blocked = true;
 		request.address = copy->stack_address;
@@ -214,8 +214,8 @@ static enum snap_tick_action decide(const struct snap_sampler *sampler,
 	const struct snap_tick_rules rules = snap_sampler_rules(sampler);
 
 	seen->letter = thread->letter;
-	seen->held_off = sampler->now_ns < thread->skip_until_ns ||
-			 sampler->now_ns < thread->process->trace_after_ns;
+	seen->does_not_stop = sampler->now_ns < thread->skip_until_ns ||
+			      sampler->now_ns < thread->process->trace_after_ns;
 	seen->too_soon = is_too_soon(sampler, thread);
 	seen->time_is_up = rules.only_tick && snap_clock_ns(CLOCK_MONOTONIC) >= sampler->until_ns;
 	return snap_tick_decide(snap_sampler_thread_state(sampler, thread), seen, &rules);
@@ -369,7 +369,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 			thread->registers_hash = registers_hash;
 			thread->stack_hash = stale ? 0 : stack_hash;
 			thread->beside_hash = beside_hash;
-			thread->told_letter = 0;
+			thread->reported_letter = 0;
 			snap_sampler_thread_set(sampler, thread,
 						stale ? SNAP_SAMPLER_THREAD_MOVING
 						      : SNAP_SAMPLER_THREAD_SETTLED);
@@ -478,8 +478,8 @@ static struct stacksnap_error *look_at_blocked(struct snap_sampler *sampler,
 		return look_at_unreadable(sampler, thread, seen);
 	case SNAP_COPY_REFUSED:
 		return snap_sampler_process_refused(sampler, thread->process, EACCES);
-	case SNAP_COPY_HELD:
-		return snap_sampler_process_hold(sampler, thread->process, "reading its memory");
+	case SNAP_COPY_STALLED:
+		return snap_sampler_process_stalled(sampler, thread->process, "reading its memory");
 	case SNAP_COPY_STALE:
 		snap_sampler_process_lose(sampler, thread->process);
 		return NULL;

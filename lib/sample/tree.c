@@ -82,7 +82,7 @@ void snap_sampler_process_destroy(struct snap_sampler *sampler,
 	snap_sampler_process_drop_live(sampler, &process->live);
 	sampler->descriptors += process->shown.tasks_fd >= 0;
 	snap_close(&process->shown.tasks_fd);
-	snap_sampler_process_told(process);
+	snap_sampler_process_reported(process);
 	snap_arena_deinit(&process->arena);
 	snap_sampler_space_put(sampler, process->space);
 	free(process->threads);
@@ -295,7 +295,7 @@ static void check_troubled_processes(struct snap_sampler *sampler)
 		_cleanup_fd_ int fd = -1;
 
 		if (process->state != SNAP_SAMPLER_PROCESS_UNREADABLE &&
-		    process->state != SNAP_SAMPLER_PROCESS_HELD)
+		    process->state != SNAP_SAMPLER_PROCESS_UNRESPONSIVE)
 			continue;
 		fd = snap_sampler_process_directory(sampler, process);
 		if (fd == -ESRCH)
@@ -308,7 +308,7 @@ static void check_troubled_processes(struct snap_sampler *sampler)
  * dozens, and others are to be sampled. The report says to the end that they did not respond: what
  * is missing is missing.
  */
-static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler)
+static struct stacksnap_error *retry_stalled_processes(struct snap_sampler *sampler)
 {
 	struct stacksnap_error *err = NULL;
 
@@ -317,12 +317,12 @@ static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler
 		int64_t begin;
 
 		if (process->hold_due && process->state == SNAP_SAMPLER_PROCESS_SAMPLED)
-			err = snap_sampler_process_hold(sampler, process, "reading its state");
+			err = snap_sampler_process_stalled(sampler, process, "reading its state");
 		process->hold_due = false;
 		if (err)
 			return err;
-		if (process->state != SNAP_SAMPLER_PROCESS_HELD || sampler->options->no_stop ||
-		    sampler->now_ns < process->held_until_ns)
+		if (process->state != SNAP_SAMPLER_PROCESS_UNRESPONSIVE ||
+		    sampler->options->no_stop || sampler->now_ns < process->unresponsive_until_ns)
 			continue;
 		begin = snap_clock_ns(CLOCK_MONOTONIC);
 		if (begin < sampler->retry_after_ns)
@@ -386,7 +386,7 @@ static struct stacksnap_error *announce_process(struct snap_sampler *sampler,
 	if (process->facts.trouble == SNAP_TROUBLE_NO_SUCH_PROCESS || process->facts.vanished)
 		process->state = SNAP_SAMPLER_PROCESS_GONE;
 	err = sink->program(sink->context, &process->shown, false);
-	snap_sampler_process_told(process);
+	snap_sampler_process_reported(process);
 	return err;
 }
 
@@ -448,7 +448,7 @@ struct stacksnap_error *snap_sampler_find_processes(struct snap_sampler *sampler
 			sampler->fresh_until_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	}
 	if (!err)
-		err = retry_held_processes(sampler);
+		err = retry_stalled_processes(sampler);
 	return err ? err : announce_processes(sampler);
 }
 

@@ -19,7 +19,7 @@ enum {
 	TICK_MS = 20,       /* how often the parent looks at the cancel flag and the clock */
 	LEAST_STACK = 4096, /* bytes copied of a thread */
 	LATE_MS = 100,      /* past its time, before a stop is ended */
-	HELD_TICKS = 8,     /* for which the child sleeps uninterruptibly, before it is ended */
+	BLOCKED_TICKS = 8,  /* for which the child sleeps uninterruptibly, before it is ended */
 	PATIENCE_MS = 1000, /* for the child to end when all threads run again, or when killed */
 };
 
@@ -183,9 +183,9 @@ static struct stacksnap_error *watch_child(const struct snap_options *options,
 					   struct snap_stop *stop)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
-	unsigned held = 0;
+	unsigned blocked = 0;
 
-	while (held < HELD_TICKS) {
+	while (blocked < BLOCKED_TICKS) {
 		struct pollfd fds[] = {
 			{ .fd = child->pidfd, .events = POLLIN },
 			{ .fd = child->to_parent, .events = POLLIN },
@@ -211,9 +211,9 @@ static struct stacksnap_error *watch_child(const struct snap_options *options,
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the tracing process did not exit in time");
 		}
-		held = !fds[1].revents && snap_procfs_is_held(child->pid) ? held + 1 : 0;
+		blocked = !fds[1].revents && snap_procfs_is_blocked(child->pid) ? blocked + 1 : 0;
 	}
-	stop->held = true;
+	stop->stalled = true;
 	return snap_error_format(SNAP_ERROR_TIMEOUT, "the tracing process does not wake up");
 }
 

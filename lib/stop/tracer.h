@@ -65,7 +65,11 @@ struct snap_traced {
 	bool uncopied;  /* the time of the stop was up before a stack of it was read */
 	bool left_out;  /* there was no time for it before the stop: none of its threads is known */
 	/* A call that it can block did not return, so the process was left alone. */
-	enum snap_held { SNAP_HELD_NOT, SNAP_HELD_MAPS, SNAP_HELD_SEIZE } held;
+	enum snap_unresponsive {
+		SNAP_RESPONSIVE,
+		SNAP_UNRESPONSIVE_MAPS,
+		SNAP_UNRESPONSIVE_SEIZE
+	} unresponsive;
 	bool unsupported;     /* registers of another architecture or word size */
 	uint32_t forked_from; /* of a process with index SIZE_MAX: the process that forked it */
 	enum snap_arch arch;
@@ -118,7 +122,7 @@ struct snap_stop {
 	/* CLOCK_MONOTONIC: the end of all reading before the stop; 0: no limit. */
 	int64_t prepare_until_ns;
 	bool limited; /* the snapshot's limit cut stacks */
-	bool held;    /* the child was ended because a target blocked it */
+	bool stalled; /* the child was ended because a target blocked it */
 	bool killed;  /* the child did not end by itself: its results may be incomplete */
 };
 

@@ -76,7 +76,7 @@ void snap_watcher_stop(struct snap_watcher *watcher)
 	atomic_store(&watcher->stopped, 1);
 }
 
-static bool is_told_to_end(struct snap_watcher *watcher)
+static bool was_asked_to_end(struct snap_watcher *watcher)
 {
 	return atomic_load(&watcher->stopped) || watcher->alarms.enough ||
 	       snap_options_cancelled(watcher->options);
@@ -140,7 +140,7 @@ static struct stacksnap_error *look(struct snap_watcher *watcher)
 
 static void sleep_until(struct snap_watcher *watcher, int64_t until_ns)
 {
-	while (!is_told_to_end(watcher)) {
+	while (!was_asked_to_end(watcher)) {
 		int64_t now = snap_clock_ns(CLOCK_MONOTONIC), next = now + NAP_NS;
 		struct timespec when;
 
@@ -167,7 +167,7 @@ struct stacksnap_error *snap_watcher_run(struct snap_watcher *watcher, size_t *r
 	unsigned looks = 0;
 	struct stacksnap_error *err = NULL;
 
-	while (!err && !is_told_to_end(watcher) && !watcher->sweep.no_targets) {
+	while (!err && !was_asked_to_end(watcher) && !watcher->sweep.no_targets) {
 		err = look(watcher);
 		if (!err && watcher->sweep.refused && !watcher->sweep.no_targets)
 			err = snap_error_format(SNAP_ERROR_PERMISSION,

@@ -241,8 +241,8 @@ class Ends(Waits):
         holder, row, victim = self.holder_of(mode, kind)
         self.assertEqual(function_of(holder), "work_slowly", row)
         self.assertEqual(holder["tid"], victim["holder"], row)
-        held_ns = sum(holder["ns"] for holder in row["holders"])
-        self.assertEqual(held_ns + row.get("unknown_ns", 0), row["total_ns"], row)
+        unresponsive_ns = sum(holder["ns"] for holder in row["holders"])
+        self.assertEqual(unresponsive_ns + row.get("unknown_ns", 0), row["total_ns"], row)
 
     def test_pipe_to_read(self):
         self.judge("pipe", "pipe")

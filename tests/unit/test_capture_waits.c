@@ -25,7 +25,7 @@ static void fill_thread(struct snap_capture *capture, struct snap_process *proce
 			  .thread_pointer = 0x7f0000000740 },
 		.blocked_ns = 3200000000,
 		.call_confirmed = true,
-		.stands = true,
+		.confirmed = true,
 		.start_ticks = 4321,
 		.tracer = 77,
 	};
@@ -199,7 +199,7 @@ static void test_round_trip(void **state _unused_)
 			    sizeof(thread->call));
 	assert_int_equal(thread->blocked_ns, 3200000000);
 	assert_true(thread->call_confirmed);
-	assert_true(thread->stands);
+	assert_true(thread->confirmed);
 	assert_int_equal(process->words->bytes, 9);
 	assert_true(snap_memory_image_read(process->words, 0x2001, text, 4));
 	assert_memory_equal(text, "imes", 4);

@@ -658,10 +658,10 @@ static void test_words_between_ticks(void **state)
 	assert_int_equal(snap_sampler_read_words(bed->sampler, process, words, 2), -EINVAL);
 	/* Who kept us waiting is not asked. */
 	words[0].size = 4;
-	bed->sampler->processes[0]->words_held = true;
+	bed->sampler->processes[0]->words_stalled = true;
 	assert_int_equal(snap_sampler_read_words(bed->sampler, process, words, 1), -ETIMEDOUT);
 	assert_int_equal(words[0].got, 0);
-	bed->sampler->processes[0]->words_held = false;
+	bed->sampler->processes[0]->words_stalled = false;
 	victim_end(&victim);
 	assert_true(snap_sampler_read_words(bed->sampler, process, words, 1) < 0);
 	bed_end(bed);

@@ -154,7 +154,7 @@ static void test_each_case(void **state)
 			.sight = row->sight,
 			.letter = row->letter,
 			.is_worker = row->flags & WORKER,
-			.held_off = row->flags & HELD_OFF,
+			.does_not_stop = row->flags & HELD_OFF,
 			.seen_lately = row->flags & SEEN_LATELY,
 			.time_is_up = row->flags & TIME_IS_UP,
 			.too_soon = row->flags & TOO_SOON,

@@ -598,8 +598,8 @@ static void test_who_does_not_respond_is_let_be_for_longer_each_time(void **stat
 	settle(bed);
 	process = bed->sampler->processes[0];
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(expected_ms); i++) {
-		assert_null(snap_sampler_process_hold(bed->sampler, process, "a test"));
-		assert_int_equal(process->held_ns, expected_ms[i] * SNAP_NS_PER_MS);
+		assert_null(snap_sampler_process_stalled(bed->sampler, process, "a test"));
+		assert_int_equal(process->unresponsive_ns, expected_ms[i] * SNAP_NS_PER_MS);
 	}
 	bed_tick(bed);
 	assert_int_equal(bed_living(bed), 0);
@@ -611,7 +611,7 @@ static void test_who_does_not_respond_is_let_be_for_longer_each_time(void **stat
 	snap_sampler_space_put(bed->sampler, process->space);
 	process->space = NULL;
 	mapped = bed->processes[0].mapped;
-	process->held_until_ns = 0;
+	process->unresponsive_until_ns = 0;
 	bed_until(bed, bed_living(bed) == 1);
 	assert_int_equal(bed->processes[0].mapped, mapped + 1);
 	assert_int_equal(bed->processes[0].trouble, SNAP_TROUBLE_NOT_RESPONDING);

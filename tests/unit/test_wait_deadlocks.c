@@ -192,9 +192,9 @@ static void test_moments(void **state _unused_)
 		bed->threads[0].taken = SNAP_TAKEN_UNSTOPPED;
 		bed->threads[1].taken = SNAP_TAKEN_ALONE;
 		bed->threads[2].taken = SNAP_TAKEN_UNSTOPPED;
-		bed->threads[0].stands = rows[i].first;
-		bed->threads[1].stands = rows[i].second;
-		bed->threads[2].stands = rows[i].first && rows[i].second;
+		bed->threads[0].confirmed = rows[i].first;
+		bed->threads[1].confirmed = rows[i].second;
+		bed->threads[2].confirmed = rows[i].first && rows[i].second;
 		assert_int_equal(find(bed)->deadlock_count, rows[i].deadlocks);
 		bed_destroy(bed);
 	}

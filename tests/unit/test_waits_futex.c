@@ -393,7 +393,7 @@ static void test_own_lock(void **state _unused_)
 		thread->blocked_ns = 1000000000;
 		thread->taken = rows[i].taken;
 		thread->result = rows[i].result;
-		thread->stands = rows[i].stands;
+		thread->confirmed = rows[i].stands;
 		BED_WORDS(&bed, 0, M, 2, 1, thread->tid, 1, 0);
 		bed_find(&bed);
 		wait = bed_wait(&bed, 0, 1);

@@ -97,13 +97,13 @@ static struct snap_log_owner owner_by_words(const struct walk *walk, uint32_t wa
 					    uint64_t moment)
 {
 	const struct snap_wait *of = walk->of->recording->waits[wait].wait;
-	const struct snap_log_words *told = words ? &walk->of->log->words[words - 1] : NULL;
+	const struct snap_log_words *reported = words ? &walk->of->log->words[words - 1] : NULL;
 	struct snap_memory_image image;
 	uint32_t number;
 
-	if (!told)
+	if (!reported)
 		return nobody(SNAP_OWNER_UNREADABLE);
-	image = snap_log_words_image(told);
+	image = snap_log_words_image(reported);
 	if (!snap_memory_image_read(&image, of->owner_word.address, &number, sizeof(number)))
 		return nobody(SNAP_OWNER_UNREADABLE);
 	if (of->owner_word.form == SNAP_OWNER_FORM_MASKED) {
@@ -237,7 +237,7 @@ static size_t first_link(const struct walk *walk, uint32_t object)
 	return snap_first_not(walk->link_count, i, links[i].object < object);
 }
 
-static bool is_told(const struct walk *walk, uint32_t object)
+static bool is_reported(const struct walk *walk, uint32_t object)
 {
 	return walk->words[object] != UINT32_MAX;
 }
@@ -245,7 +245,7 @@ static bool is_told(const struct walk *walk, uint32_t object)
 /* The words of an object count from now on, unless those of another object with a waiter do. */
 static void prefer(struct walk *walk, uint32_t object, bool always)
 {
-	if (!is_told(walk, object))
+	if (!is_reported(walk, object))
 		return;
 	for (size_t i = first_link(walk, object);
 	     i < walk->link_count && walk->by_object[i].object == object; i++) {
@@ -279,7 +279,7 @@ static void leave(struct walk *walk, uint32_t object)
 		for (size_t k = first;
 		     k < walk->link_count && links[k].wait == wait && k < first + MOST_OBJECTS;
 		     k++) {
-			if (!walk->waiters[links[k].object] || !is_told(walk, links[k].object))
+			if (!walk->waiters[links[k].object] || !is_reported(walk, links[k].object))
 				continue;
 			walk->lines[wait].source = links[k].object + 1;
 			touch(walk, wait);
@@ -458,7 +458,7 @@ static void begin_with_ends(struct walk *walk)
 	for (size_t i = 0; i < log->owner_count; i++) {
 		const struct snap_log_object *object = &log->objects[log->owners[i].object];
 
-		if (!object->is_futex && !is_told(walk, log->owners[i].object) &&
+		if (!object->is_futex && !is_reported(walk, log->owners[i].object) &&
 		    object->descriptor_count && object->descriptors[0].kind != SNAP_DESCRIPTOR_FILE)
 			take_owner(walk, &log->owners[i]);
 	}

@@ -52,11 +52,11 @@ static bool find_call(struct snap_log_analysis *of, const struct snap_log_change
 	if (change->syscall < 0)
 		return true;
 	if (change->syscall >= SNAP_LOG_FIRST_CALL) {
-		const struct snap_log_call *told =
+		const struct snap_log_call *reported =
 			&of->log->calls[change->syscall - SNAP_LOG_FIRST_CALL];
 
-		run->syscall = snap_analysis_text(&of->analysis, told->syscall);
-		run->wchan = snap_analysis_text(&of->analysis, told->wchan);
+		run->syscall = snap_analysis_text(&of->analysis, reported->syscall);
+		run->wchan = snap_analysis_text(&of->analysis, reported->wchan);
 		return true;
 	}
 	if (change->syscall < SNAP_LOG_CALLS)

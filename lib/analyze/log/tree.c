@@ -119,12 +119,12 @@ static struct stacksnap_error *make_node(struct tree *tree, size_t index)
 	if (err)
 		return err;
 	tree->nodes[index]->task_count = tree->task_counts[index];
-	if (!process->told.known)
+	if (!process->reported.known)
 		return NULL;
-	tree->nodes[index]->type = process->told.type;
+	tree->nodes[index]->type = process->reported.type;
 	tree->nodes[index]->description =
-		snap_analysis_text(&of->analysis, process->told.description);
-	tree->nodes[index]->thread_count = process->told.thread_count;
+		snap_analysis_text(&of->analysis, process->reported.description);
+	tree->nodes[index]->thread_count = process->reported.thread_count;
 	return NULL;
 }
 

@@ -174,7 +174,7 @@ void snap_futex_own_if_seen(struct snap_futex *futex, struct snap_wait *wait,
 void snap_futex_own(struct snap_futex *futex, struct snap_wait *wait, struct snap_waiter *owner)
 {
 	/* The word is of another moment than the wait: it goes from hand to hand. */
-	if (owner == futex->waiter && !snap_waiter_stood(owner)) {
+	if (owner == futex->waiter && !snap_waiter_is_confirmed(owner)) {
 		wait->owner_lack = SNAP_OWNER_CHANGING;
 		return;
 	}

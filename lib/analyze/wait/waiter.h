@@ -99,13 +99,13 @@ static inline const struct snap_process *snap_waiter_process(const struct snap_w
  * It was in its call at one moment with all others of which that is true. What could not be stopped
  * was asked for its call later; in D it did not move until then.
  */
-static inline bool snap_waiter_stood(const struct snap_waiter *waiter)
+static inline bool snap_waiter_is_confirmed(const struct snap_waiter *waiter)
 {
 	const struct snap_thread *thread = waiter->thread->thread;
 
 	if (thread->taken != SNAP_TAKEN_TOGETHER)
-		return thread->stands;
-	return thread->result == SNAP_THREAD_COPIED || thread->state == 'D' || thread->stands;
+		return thread->confirmed;
+	return thread->result == SNAP_THREAD_COPIED || thread->state == 'D' || thread->confirmed;
 }
 
 /* ---- calls.c ---- */

@@ -111,7 +111,7 @@ static void put_figures(struct snap_html *html, const struct snap_recording *rec
 		snap_html_put_fact(html, "This slice", text);
 	}
 	for (unsigned i = 0; i < SNAP_FIGURE_COUNT; i++) {
-		if (snap_figure_is_told(&recording->stats, i))
+		if (snap_figure_is_reported(&recording->stats, i))
 			snap_html_put_fact(html, snap_figure_label(i),
 					   snap_figure_text(&recording->stats, i, text));
 	}

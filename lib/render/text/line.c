@@ -140,18 +140,19 @@ void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, cons
 	snap_line_add(lines, style, snap_sheet_escape(lines, text));
 }
 
-bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *told, const char *name)
+bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *reported,
+			const char *name)
 {
-	for (size_t i = 0; i < told->count; i++)
-		if (strcmp(told->names[i], name) == 0)
+	for (size_t i = 0; i < reported->count; i++)
+		if (strcmp(reported->names[i], name) == 0)
 			return true;
-	if (told->count)
+	if (reported->count)
 		snap_line_add(lines, SNAP_STYLE_PLAIN, ", ");
-	if (told->count == SNAP_ARRAY_SIZE(told->names)) {
+	if (reported->count == SNAP_ARRAY_SIZE(reported->names)) {
 		snap_line_add(lines, SNAP_STYLE_PLAIN, lines->signs->dots);
 		return false;
 	}
-	told->names[told->count++] = name;
+	reported->names[reported->count++] = name;
 	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, name);
 	return true;
 }

@@ -87,7 +87,8 @@ struct snap_line_names {
 	size_t count;
 };
 /* One more name, if it is a new one. False: there are more than are printed. */
-bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *told, const char *name);
+bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *reported,
+			const char *name);
 void snap_line_pad(struct snap_sheet *lines, size_t columns);
 /*
  * Goes on at a stop, but at least `gap` blanks further on. Lines are measured once for the stops,

@@ -67,7 +67,7 @@ static void add_states(struct snap_sheet *lines, const struct snap_stack *stack)
 static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
 {
 	const char *common = snap_stack_label(stack, "thread_name");
-	struct snap_line_names told = { 0 };
+	struct snap_line_names reported = { 0 };
 
 	if (common) {
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, common);
@@ -76,7 +76,7 @@ static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
 	for (size_t i = 0; i < stack->thread_count; i++) {
 		const char *name = stack->threads[i].name ? stack->threads[i].name : "(no name)";
 
-		if (!snap_line_add_name(lines, &told, name))
+		if (!snap_line_add_name(lines, &reported, name))
 			return;
 	}
 }

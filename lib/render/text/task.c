@@ -16,7 +16,7 @@ enum {
 
 void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *stack)
 {
-	struct snap_line_names told = { 0 };
+	struct snap_line_names reported = { 0 };
 	char pattern[LONGEST_PATTERN];
 
 	if (snap_label_fold_names(&stack->tasks[0].name, sizeof(stack->tasks[0]), stack->task_count,
@@ -28,14 +28,14 @@ void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *sta
 	for (size_t i = 0; i < stack->task_count; i++) {
 		const char *name = stack->tasks[i].name;
 
-		if (name && !snap_line_add_name(lines, &told, name))
+		if (name && !snap_line_add_name(lines, &reported, name))
 			return;
 	}
 	/* Without the stack in --group-by, what they have in common may be no function of theirs. */
-	if (told.count == 0 && stack->task_count > 1 &&
+	if (reported.count == 0 && stack->task_count > 1 &&
 	    strcmp(stack->description, "(unknown)") == 0)
 		snap_line_add(lines, SNAP_STYLE_BOLD, "(several functions)");
-	else if (told.count == 0)
+	else if (reported.count == 0)
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, stack->description);
 }
 
@@ -172,13 +172,14 @@ void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack
 }
 
 /* What stands in the title of a stack already. */
-static bool is_told(const char *key)
+static bool is_reported(const char *key)
 {
-	static const char *const told[] = { "state", "wait", "task_name", "thread_name", "syscall",
-					    "wchan", "cpu",  "type",      "exe_deleted" };
+	static const char *const reported[] = { "state",       "wait",    "task_name",
+						"thread_name", "syscall", "wchan",
+						"cpu",         "type",    "exe_deleted" };
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(told); i++)
-		if (strcmp(key, told[i]) == 0)
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(reported); i++)
+		if (strcmp(key, reported[i]) == 0)
 			return true;
 	return false;
 }
@@ -189,7 +190,7 @@ void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels,
 	bool begun = false;
 
 	for (size_t i = 0; i < count; i++) {
-		if (is_told(labels[i].key))
+		if (is_reported(labels[i].key))
 			continue;
 		if (!begun) {
 			snap_line_begin(lines);

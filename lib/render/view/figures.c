@@ -84,7 +84,7 @@ static int64_t value_of(const struct snap_recording_stats *stats, enum snap_figu
 	return 0;
 }
 
-bool snap_figure_is_told(const struct snap_recording_stats *stats, enum snap_figure figure)
+bool snap_figure_is_reported(const struct snap_recording_stats *stats, enum snap_figure figure)
 {
 	return figure < SNAP_FIGURE_TICKS_LATE || value_of(stats, figure) != 0;
 }
@@ -128,7 +128,7 @@ void snap_figures_put(struct snap_json_writer *json, const struct snap_recording
 	static const int decimals[] = { [RATE] = RATE_DECIMALS, [PERCENT] = PERCENT_DECIMALS };
 
 	for (unsigned i = 0; i < SNAP_FIGURE_COUNT; i++) {
-		if (snap_figure_is_told(&recording->stats, i))
+		if (snap_figure_is_reported(&recording->stats, i))
 			snap_json_decimal(json, figures[i].key, value_of(&recording->stats, i),
 					  decimals[figures[i].kind]);
 	}

@@ -36,7 +36,7 @@ enum snap_figure {
 };
 
 /* Some are printed if they are not zero, the others always. */
-bool snap_figure_is_told(const struct snap_recording_stats *stats, enum snap_figure figure);
+bool snap_figure_is_reported(const struct snap_recording_stats *stats, enum snap_figure figure);
 /* "Rate reached", for people; static. */
 const char *snap_figure_label(enum snap_figure figure);
 /* "83.3 Hz", "10", "1.25 s", "0.83 %"; returns `out`. */

@@ -108,12 +108,12 @@ static bool add_mark(struct snap_wait_marks *marks, struct snap_wait_mark mark)
 		before->last = mark.last;
 		return true;
 	}
-	if (marks->told)
+	if (marks->reported)
 		return true;
 	if (mark.has_holder && mark.holder.track < recording->track_count)
 		mark.holder_name = recording->tracks[mark.holder.track].name;
 	if (bytes_of(&mark) > marks->bytes) {
-		marks->told = true;
+		marks->reported = true;
 		mark = (struct snap_wait_mark){ mark.first, mark.last, .object = cut_text };
 	} else {
 		marks->bytes -= bytes_of(&mark);

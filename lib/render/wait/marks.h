@@ -30,7 +30,7 @@ struct snap_wait_marks {
 	struct snap_interner texts;        /* in the holders' arena */
 	struct snap_pointer_table objects; /* of waits: their texts */
 	size_t bytes;                      /* that marks may still take */
-	bool told;                         /* that there are no more */
+	bool reported;                     /* that there are no more */
 	/* of the current track */
 	struct snap_wait_mark *items;
 	size_t count, capacity;

@@ -33,11 +33,11 @@ static uint64_t missed_at_end(const struct snap_recording *recording)
 }
 
 bool snap_spells_init(struct snap_spells *spells, const struct snap_recording *recording,
-		      const bool *is_told)
+		      const bool *is_reported)
 {
 	size_t count = recording->tick_count;
 
-	*spells = (struct snap_spells){ .recording = recording, .is_told = is_told };
+	*spells = (struct snap_spells){ .recording = recording, .is_reported = is_reported };
 	spells->slots = malloc((count + 1) * sizeof(*spells->slots));
 	spells->gaps = malloc((count + 1) * sizeof(*spells->gaps));
 	if (!spells->slots || !spells->gaps)
@@ -77,10 +77,10 @@ static uint32_t next_gap(const struct snap_spells *spells, uint32_t tick)
 
 /* ---- a track ---- */
 
-static bool is_told(const struct snap_spells *spells, const struct snap_run *run)
+static bool is_reported(const struct snap_spells *spells, const struct snap_run *run)
 {
 	return run->wait && run->wait <= spells->recording->wait_count &&
-	       spells->is_told[run->wait - 1];
+	       spells->is_reported[run->wait - 1];
 }
 
 /* It was seen to be there, and not what it does: it did not stop, or was not to be stopped. */
@@ -110,7 +110,7 @@ static bool waited_before(const struct snap_spell_walk *walk)
 {
 	const struct snap_run *before = neighbour(walk, false);
 
-	return before && is_told(walk->spells, before);
+	return before && is_reported(walk->spells, before);
 }
 
 void snap_spell_walk_init(struct snap_spell_walk *walk, const struct snap_spells *spells,
@@ -146,7 +146,7 @@ static uint64_t begin_run(struct snap_spell_walk *walk, const struct snap_run *r
 	walk->is_begun = true;
 	walk->tick = run->first;
 	wake = wake_at(walk);
-	if (!missed || (!is_told(spells, before) && !is_told(spells, run)))
+	if (!missed || (!is_reported(spells, before) && !is_reported(spells, run)))
 		return 0;
 	if (before->wait == run->wait && knows(walk, run->first) &&
 	    (!wake || wake->first > run->first))
@@ -161,9 +161,9 @@ static void end_run(struct snap_spell_walk *walk, const struct snap_run *run)
 	const struct snap_run *before = neighbour(walk, false), *next = neighbour(walk, true);
 
 	if (is_unseen(spells, run) &&
-	    ((before && is_told(spells, before)) || (next && is_told(spells, next))))
+	    ((before && is_reported(spells, before)) || (next && is_reported(spells, next))))
 		walk->lost += snap_run_samples(run);
-	if (is_told(spells, run) && (size_t)run->last + 1 == spells->recording->tick_count)
+	if (is_reported(spells, run) && (size_t)run->last + 1 == spells->recording->tick_count)
 		walk->lost += spells->last_slots;
 	walk->is_begun = false;
 	walk->run++;
@@ -205,9 +205,9 @@ bool snap_spell_walk_next(struct snap_spell_walk *walk, struct snap_spell *spell
 
 		if (!walk->is_begun)
 			filled = begin_run(walk, run);
-		else if (is_told(spells, run) && walk->tick <= run->last)
+		else if (is_reported(spells, run) && walk->tick <= run->last)
 			walk->lost += missed_before(spells, walk->tick);
-		if (!is_told(spells, run) || walk->tick > run->last) {
+		if (!is_reported(spells, run) || walk->tick > run->last) {
 			end_run(walk, run);
 			continue;
 		}

@@ -14,16 +14,16 @@
 
 struct snap_spells {
 	const struct snap_recording *recording;
-	const bool *is_told; /* of each wait; borrowed */
-	uint64_t *slots;     /* of each tick */
-	uint32_t *gaps;      /* ticks before which some were missed */
+	const bool *is_reported; /* of each wait; borrowed */
+	uint64_t *slots;         /* of each tick */
+	uint32_t *gaps;          /* ticks before which some were missed */
 	size_t gap_count;
 	uint64_t last_slots; /* that were missed behind the last tick */
 };
 
 /* False without memory; released by snap_spells_deinit() in any case. */
 bool snap_spells_init(struct snap_spells *spells, const struct snap_recording *recording,
-		      const bool *is_told) _must_check_;
+		      const bool *is_reported) _must_check_;
 void snap_spells_deinit(struct snap_spells *spells);
 
 /* Samples of one run, without an end of the wait between them unless it `is_broken`. */

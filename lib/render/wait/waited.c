@@ -39,7 +39,7 @@ struct builder {
 	struct snap_holders holders;
 	struct snap_arena arena; /* of texts that are compared */
 	struct snap_interner texts;
-	bool *is_told; /* each wait */
+	bool *is_reported; /* each wait */
 	struct snap_spells spells;
 	uint64_t *samples;   /* of each wait */
 	uint64_t *slots;     /* likewise: with those of missed ticks */
@@ -67,7 +67,7 @@ static void builder_deinit(struct builder *builder)
 {
 	snap_holders_deinit(&builder->holders);
 	snap_spells_deinit(&builder->spells);
-	free(builder->is_told);
+	free(builder->is_reported);
 	free(builder->samples);
 	free(builder->slots);
 	free(builder->next);
@@ -441,18 +441,18 @@ static bool make_parts(struct builder *builder)
 {
 	size_t count = builder->recording->wait_count;
 
-	builder->is_told = calloc(count + 1, sizeof(*builder->is_told));
+	builder->is_reported = calloc(count + 1, sizeof(*builder->is_reported));
 	builder->samples = calloc(count + 1, sizeof(*builder->samples));
 	builder->slots = calloc(count + 1, sizeof(*builder->slots));
 	builder->next = calloc(count + 1, sizeof(*builder->next));
 	builder->bundle_of = calloc(count + 1, sizeof(*builder->bundle_of));
-	if (!builder->is_told || !builder->samples || !builder->slots || !builder->next ||
+	if (!builder->is_reported || !builder->samples || !builder->slots || !builder->next ||
 	    !builder->bundle_of)
 		return false;
 	for (size_t i = 0; i < count; i++)
-		builder->is_told[i] =
+		builder->is_reported[i] =
 			snap_wait_is_shown(builder->recording->waits[i].wait, builder->guesses);
-	if (!snap_spells_init(&builder->spells, builder->recording, builder->is_told))
+	if (!snap_spells_init(&builder->spells, builder->recording, builder->is_reported))
 		return false;
 	count_samples(builder);
 	if (!survey_connections(builder) || !bundle_waits(builder))

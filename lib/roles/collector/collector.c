@@ -34,7 +34,8 @@ enum {
 	TICK_MS = 20,      /* how often the cancel flag and the clock are looked at */
 	PATIENCE_MS = 150, /* how long a collector may take to end by itself */
 	BLOCK = 1 << 16,
-	HELD_TICKS = 15, /* for which a collector sleeps uninterruptibly, before it is replaced */
+	BLOCKED_TICKS =
+		15,      /* for which a collector sleeps uninterruptibly, before it is replaced */
 	MOST_LOSSES = 8, /* collectors that are replaced for such sleeps */
 	FIRST_NICE = -20,
 };
@@ -349,7 +350,7 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 static struct stacksnap_error *await_capture(struct snap_collector *collector)
 {
 	int64_t deadline_ns = collector->deadline_ns, tick_ns = TICK_MS * SNAP_NS_PER_MS;
-	unsigned held = 0, losses = 0;
+	unsigned blocked = 0, losses = 0;
 
 	for (;;) {
 		int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + tick_ns;
@@ -360,10 +361,10 @@ static struct stacksnap_error *await_capture(struct snap_collector *collector)
 		if (!err || is_last || snap_error_code(err) != SNAP_ERROR_TIMEOUT)
 			return err;
 		snap_error_destroy(err);
-		held = snap_procfs_is_held(collector->role.pid) ? held + 1 : 0;
-		if (held < HELD_TICKS || losses++ >= MOST_LOSSES)
+		blocked = snap_procfs_is_blocked(collector->role.pid) ? blocked + 1 : 0;
+		if (blocked < BLOCKED_TICKS || losses++ >= MOST_LOSSES)
 			continue;
-		held = 0;
+		blocked = 0;
 		snap_role_end(&collector->role);
 		err = spawn_collector(collector);
 		if (err)
@@ -456,7 +457,7 @@ uint64_t snap_collector_memory_bytes(const struct snap_collector *collector)
 
 /* ---- files ---- */
 
-unsigned snap_collector_held(const struct snap_collector *collector)
+unsigned snap_collector_lost_openers(const struct snap_collector *collector)
 {
 	return collector->opener ? snap_file_opener_losses(collector->opener) : 0;
 }

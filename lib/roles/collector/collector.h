@@ -66,7 +66,7 @@ struct stacksnap_error *snap_collector_save(struct snap_collector *collector,
 					    int fd) _must_check_;
 
 /* How many openers were lost: a file was not opened in time, or an opener died over it. */
-unsigned snap_collector_held(const struct snap_collector *collector);
+unsigned snap_collector_lost_openers(const struct snap_collector *collector);
 
 /*
  * The broker of its files under these options, which must outlive it, for one piece of work at a

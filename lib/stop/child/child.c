@@ -34,8 +34,8 @@ static void reap_for_exec(struct snap_tracer *tracer)
 	while ((tid = syscall(SYS_wait4, -1, &status, WNOHANG | __WALL, NULL)) > 0) {
 		if (tid >= SNAP_TRACER_TIDS)
 			continue;
-		tracer->told[tid] = WIFSTOPPED(status) ? (uint32_t)status : 0;
-		tracer->any_told = true;
+		tracer->reported[tid] = WIFSTOPPED(status) ? (uint32_t)status : 0;
+		tracer->any_reported = true;
 	}
 }
 
@@ -52,7 +52,7 @@ static bool is_seize_late(struct snap_tracer *tracer)
 	if (!tracer->seizing_since_ns)
 		tracer->seizing_since_ns = now;
 	return now - tracer->seizing_since_ns > patience_ns ||
-	       (tracer->seizes_given_up && snap_tracer_held_ns(tracer, now) > SNAP_HURRY_NS) ||
+	       (tracer->seizes_given_up && snap_tracer_seized_ns(tracer, now) > SNAP_HURRY_NS) ||
 	       (tracer->stopping && now > tracer->wait_until_ns);
 }
 
@@ -102,14 +102,14 @@ static bool lay_out_scratch(struct snap_tracer *tracer)
 	tracer->capacity = SNAP_MAX_THREADS;
 	tracer->tracees = snap_region_new_array(scratch, SNAP_MAX_THREADS, struct snap_tracee);
 	tracer->by_tid = snap_region_new_array(scratch, SNAP_TRACER_TIDS, uint32_t);
-	tracer->told = snap_region_new_array(scratch, SNAP_TRACER_TIDS, uint32_t);
+	tracer->reported = snap_region_new_array(scratch, SNAP_TRACER_TIDS, uint32_t);
 	tracer->task_fds = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, int);
 	tracer->counted = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
 	tracer->unwatched = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
 	tracer->tids = snap_region_new_array(scratch, SNAP_MAX_THREADS, pid_t);
 	tracer->buffer = snap_region_alloc(scratch, SNAP_DESCRIBE_BYTES);
 	tracer->ticks_place = snap_region_alloc(scratch, SNAP_TICKS_PLACE);
-	return tracer->tracees && tracer->by_tid && tracer->told && tracer->task_fds &&
+	return tracer->tracees && tracer->by_tid && tracer->reported && tracer->task_fds &&
 	       tracer->counted && tracer->unwatched && tracer->tids && tracer->buffer &&
 	       tracer->ticks_place && snap_tracer_lay_out_copies(tracer);
 }
@@ -144,10 +144,10 @@ static void read_clocks(struct snap_tracer *tracer)
 }
 
 /* Whether SEIZE was blocked, and the seized threads have waited for that long enough. */
-static bool is_held_long(const struct snap_tracer *tracer)
+static bool is_blocked_long(const struct snap_tracer *tracer)
 {
 	return tracer->seizes_given_up &&
-	       snap_tracer_held_ns(tracer, snap_clock_ns(CLOCK_MONOTONIC)) >
+	       snap_tracer_seized_ns(tracer, snap_clock_ns(CLOCK_MONOTONIC)) >
 		       tracer->options->stop_timeout_ns / 2;
 }
 
@@ -177,7 +177,8 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 	if (snap_workers_init(&tracer.pool, 0, task->procfs->root_fd, 0) ||
 	    !snap_workers_prepare(&tracer.pool))
 		return;
-	for (unsigned round = 0; more && round < MOST_ROUNDS && !is_held_long(&tracer); round++) {
+	for (unsigned round = 0; more && round < MOST_ROUNDS && !is_blocked_long(&tracer);
+	     round++) {
 		snap_tracer_prepare(&tracer);
 		tracer.first_pid = snap_procfs_last_pid(tracer.loadavg_fd);
 		if (!ask_for_more(task, &more))

@@ -88,8 +88,8 @@ struct snap_tracer {
 	int64_t seizing_since_ns, first_seize_ns;
 	unsigned seizes_given_up;
 	sigjmp_buf seize_given_up;
-	volatile bool any_told;
-	uint32_t *told; /* by tid: the status of a stop that a tick has taken from wait(2) */
+	volatile bool any_reported;
+	uint32_t *reported; /* by tid: the status of a stop that a tick has taken from wait(2) */
 	int64_t wait_until_ns, slow_until_ns, copy_until_ns;
 	/* scratch */
 	pid_t *tids;             /* a listing */
@@ -138,7 +138,7 @@ static inline int64_t snap_tracer_patience(const struct snap_tracer *tracer, int
  * The time since the first SEIZE. A seized thread that makes another one is stopped from then on,
  * also before the pause; so the time of a SEIZE that an exec blocks counts as time of the stop.
  */
-static inline int64_t snap_tracer_held_ns(const struct snap_tracer *tracer, int64_t now)
+static inline int64_t snap_tracer_seized_ns(const struct snap_tracer *tracer, int64_t now)
 {
 	return tracer->first_seize_ns ? now - tracer->first_seize_ns : 0;
 }

@@ -81,7 +81,7 @@ static void take_item(struct snap_tracer *tracer, const struct snap_maps_item *i
 		if (place == SNAP_REACHED_NOTHING && !tracer->stopping)
 			traced->left_out = true;
 		else if (!reached && !tracer->stopping)
-			traced->held = SNAP_HELD_MAPS;
+			traced->unresponsive = SNAP_UNRESPONSIVE_MAPS;
 		return;
 	}
 	traced->maps_error = snap_procfs_is_gone(item->error) ? 0 : -item->error;

@@ -80,12 +80,12 @@ static void note_stop(struct snap_tracer *tracer, uint32_t index, int status)
 }
 
 /* A status that a tick has taken from wait4(); 0: none. */
-static pid_t take_told_status(struct snap_tracer *tracer, pid_t tid, int *status_ret)
+static pid_t take_reported_status(struct snap_tracer *tracer, pid_t tid, int *status_ret)
 {
-	if (!tracer->any_told || !tracer->told[tid])
+	if (!tracer->any_reported || !tracer->reported[tid])
 		return 0;
-	*status_ret = (int)tracer->told[tid];
-	tracer->told[tid] = 0;
+	*status_ret = (int)tracer->reported[tid];
+	tracer->reported[tid] = 0;
 	return tid;
 }
 
@@ -93,7 +93,7 @@ enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t inde
 {
 	struct snap_tracee *tracee = &tracer->tracees[index];
 	int status;
-	long tid = take_told_status(tracer, tracee->tid, &status);
+	long tid = take_reported_status(tracer, tracee->tid, &status);
 
 	if (!tid)
 		tid = syscall(SYS_wait4, tracee->tid, &status, __WALL | options, NULL);
@@ -344,7 +344,7 @@ static void set_deadlines(struct snap_tracer *tracer, int64_t begin)
 		tracer->hurries = true;
 	}
 	if (tracer->seizes_given_up) {
-		int64_t rest = whole - snap_tracer_held_ns(tracer, begin);
+		int64_t rest = whole - snap_tracer_seized_ns(tracer, begin);
 
 		whole = rest > whole / LEAST_PART ? rest : whole / LEAST_PART;
 	}

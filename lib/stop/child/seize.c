@@ -236,7 +236,7 @@ static bool is_too_late_to_seize(const struct snap_tracer *tracer)
 	now = snap_clock_ns(CLOCK_MONOTONIC);
 	return tracer->stopping
 		       ? now >= tracer->wait_until_ns
-		       : snap_tracer_held_ns(tracer, now) > tracer->options->stop_timeout_ns;
+		       : snap_tracer_seized_ns(tracer, now) > tracer->options->stop_timeout_ns;
 }
 
 void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
@@ -249,7 +249,7 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	if (process->look_only)
 		return;
 	if (!process->seized && is_too_late_to_seize(tracer)) {
-		process->held = SNAP_HELD_SEIZE;
+		process->unresponsive = SNAP_UNRESPONSIVE_SEIZE;
 		event = SNAP_TRACEE_ON_REFUSED;
 	} else if (is_worker(thread)) {
 		event = SNAP_TRACEE_ON_REFUSED;
@@ -258,7 +258,7 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	} else if ((error = seize_thread(tracer, tracee->tid)) != 0) {
 		event = explain_refusal(tracer, tracee, error);
 		if (error == ETIMEDOUT && event == SNAP_TRACEE_ON_REFUSED)
-			process->held = SNAP_HELD_SEIZE;
+			process->unresponsive = SNAP_UNRESPONSIVE_SEIZE;
 		else if (event == SNAP_TRACEE_ON_REFUSED && !process->error)
 			process->error = error;
 	}
@@ -414,7 +414,7 @@ static void read_of_threads(struct snap_tracer *tracer, void (*run)(void *list, 
 	if (!list || !processes || !signs || !work.marks)
 		return;
 	for (uint32_t i = first; i < stop->process_count; i++)
-		if (!stop->processes[i].look_only && !stop->processes[i].held &&
+		if (!stop->processes[i].look_only && !stop->processes[i].unresponsive &&
 		    !stop->processes[i].left_out)
 			processes[count++] = i;
 	*list = (struct snap_kernel_list){ .reader = tracer->reader,
@@ -445,7 +445,8 @@ static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		return;
 	if (snap_tracer_thread(tracer, tracee)->result == SNAP_THREAD_VANISHED)
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
-	else if (!process->held && !process->left_out && (process->seized || !process->error))
+	else if (!process->unresponsive && !process->left_out &&
+		 (process->seized || !process->error))
 		snap_tracer_seize(tracer, tracee);
 	else /* If the first thread may not be traced, the other thousands are not tried. */
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);

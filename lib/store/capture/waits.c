@@ -56,7 +56,7 @@ void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread
 	code_call(codec, &thread->call);
 	snap_code_i64(codec, &thread->blocked_ns);
 	snap_code_bool(codec, &thread->call_confirmed);
-	snap_code_bool(codec, &thread->stands);
+	snap_code_bool(codec, &thread->confirmed);
 	snap_code_u64(codec, &thread->start_ticks);
 	snap_code_i32(codec, &thread->tracer);
 	snap_code_u64(codec, &thread->runs);

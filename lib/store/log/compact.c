@@ -290,7 +290,7 @@ static void move_processes(struct snap_log *log, const struct snap_log_compactio
 			log->processes[count] = log->processes[i];
 			/* Its texts go; only recordings of recordings have it, which are no rings.
 			 */
-			log->processes[count++].told = (struct snap_log_told){ 0 };
+			log->processes[count++].reported = (struct snap_log_reported){ 0 };
 		}
 	log->process_count = count;
 	for (size_t i = 0; i < compaction->spaces.count; i++) {

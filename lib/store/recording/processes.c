@@ -19,7 +19,7 @@ static const char NO_SPACE[] = "invalid address space reference";
 static void code_process(struct snap_log_file *file, void *element, size_t index)
 {
 	struct snap_log_process *process = element;
-	unsigned flags = process->is_target | process->told.known << 1;
+	unsigned flags = process->is_target | process->reported.known << 1;
 	uint32_t parent = process->parent + 1; /* 0: none */
 
 	snap_log_code(file, process->pid, INT32_MAX, "invalid pid");
@@ -29,12 +29,12 @@ static void code_process(struct snap_log_file *file, void *element, size_t index
 	snap_log_code(file, flags, 3, "unknown flags of a process");
 	process->parent = parent - 1;
 	process->is_target = flags & 1;
-	process->told.known = flags & 2;
-	if (process->told.known) {
-		snap_log_code(file, process->told.type, SNAP_TYPE_NONE,
+	process->reported.known = flags & 2;
+	if (process->reported.known) {
+		snap_log_code(file, process->reported.type, SNAP_TYPE_NONE,
 			      "unknown type of a process");
-		snap_log_code_text(file, &process->told.description, SNAP_MAX_NAME);
-		snap_log_code(file, process->told.thread_count, SNAP_MAX_THREADS,
+		snap_log_code_text(file, &process->reported.description, SNAP_MAX_NAME);
+		snap_log_code(file, process->reported.thread_count, SNAP_MAX_THREADS,
 			      "too many threads in a process");
 	}
 	snap_log_check(file, process->pid, "invalid pid");

@@ -43,7 +43,7 @@ static bool add_thread(struct snap_wait_graph *graph, const struct snap_wait_ana
 	const struct snap_waiter *waiter = &waits->waiters[number];
 
 	/* A thread that has run since it was looked at may have gone on. */
-	bool is_known = waiter->wait && waiter->any_known && snap_waiter_stood(waiter);
+	bool is_known = waiter->wait && waiter->any_known && snap_waiter_is_confirmed(waiter);
 
 	graph->known[number] = is_dead(waiter) || is_known;
 	graph->certain[number] = is_dead(waiter) || waiter->any_certain;

@@ -246,8 +246,8 @@ struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t ti
 	made = make_nodes(instants, &strings, (uint32_t)tick, nodes) &&
 	       snap_recorded_make_tree(&instants->arena, recording, nodes, instants->options->flat,
 				       &instants->snapshot);
-	if (instants->left_out && !instants->told) {
-		instants->told = true;
+	if (instants->left_out && !instants->reported) {
+		instants->reported = true;
 		made = made && snap_limited_warn_of(&instants->arena, &instants->snapshot,
 						    "waits are left out, as they are larger than "
 						    "what is left for them");

@@ -22,7 +22,7 @@ struct snap_instants {
 	uint32_t tick; /* the current one */
 	/* That waits may still take, and whether a warning says that some were left out. */
 	size_t wait_bytes;
-	bool left_out, told;
+	bool left_out, reported;
 	struct snap_arena arena;
 	struct snap_snapshot snapshot;
 };
