@@ -146,7 +146,7 @@ static void warn_of_threads(const struct snap_options *options, struct snap_capt
 				  "mappings change): %s",
 				  process->pid,
 				  stacks_missing ? "stacks of its threads are missing"
-				  : traced->words_missing
+				  : traced->wait_bytes_missing
 					  ? "what its threads wait for may be missing"
 					  : "names of its functions may be missing");
 	if (traced->maps_error && !process->map_count && has_copies(process))

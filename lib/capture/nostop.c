@@ -10,7 +10,7 @@
 #include "capture/collect.h"
 #include "capture/nostop_sink.h"
 #include "discover/discover.h"
-#include "stop/words.h"
+#include "stop/wait_bytes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -138,7 +138,7 @@ static struct stacksnap_error *ask_calls(struct snap_nostop *nostop, struct snap
 		status = snap_thread_ask_call(nostop->asker, traced->pid, thread->tid, &line);
 		*silent = status == -ETIMEDOUT;
 		if (status == 0)
-			thread->call = snap_word_call(&line, 0);
+			thread->call = snap_call_of_line(&line, 0);
 	}
 	return err;
 }

@@ -142,7 +142,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 		err = take_facts(nostop, process, index);
 		nostop->stop->processes[index].thread_count = 0;
 		nostop->stop->processes[index].words = NULL;
-		nostop->words[index] = (struct snap_nostop_words){ 0 };
+		nostop->words[index] = (struct snap_nostop_wait_bytes){ 0 };
 		nostop->taken[index] = NULL;
 	}
 	if (err || index >= nostop->stop->process_count)
@@ -388,7 +388,7 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	}
 	/* Whether or not it is stopped for its registers: a stop reads no futex bytes. */
 	if (copy->partial && thread->words)
-		snap_nostop_keep_words(nostop, traced, thread->words);
+		snap_nostop_keep_wait_bytes(nostop, traced, thread->words);
 	if (has_stale_maps(nostop, thread, copy)) {
 		*verdict_ret = SNAP_VERDICT_STALE_MAPPINGS;
 		return NULL;

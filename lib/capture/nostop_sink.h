@@ -36,7 +36,7 @@ struct snap_nostop {
 	bool *heard;                   /* by process: the sampler had time for it */
 	size_t taken_capacity, heard_capacity;
 	/* By process: memory that explains waits, as struct snap_traced has it, with more room. */
-	struct snap_nostop_words {
+	struct snap_nostop_wait_bytes {
 		size_t capacity; /* of its pieces */
 	} * words;
 	size_t words_capacity;
@@ -59,8 +59,8 @@ struct snap_thread *snap_nostop_add_thread(struct snap_nostop *nostop, struct sn
  * Memory that explains waits of one of its threads; what there is no room for is left out. Sorted
  * when the process is collected.
  */
-void snap_nostop_keep_words(struct snap_nostop *nostop, struct snap_traced *traced,
-			    const struct snap_memory_image *words);
+void snap_nostop_keep_wait_bytes(struct snap_nostop *nostop, struct snap_traced *traced,
+				 const struct snap_memory_image *words);
 /* Which threads stood in their calls at one common instant, and the futex bytes of it. */
 struct stacksnap_error *snap_nostop_confirm(struct snap_nostop *nostop,
 					    struct snap_sampler *sampler) _must_check_;

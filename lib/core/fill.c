@@ -15,7 +15,7 @@
 #include "stop/plan/candidate.h"
 #include "stop/plan/of_thread.h"
 #include "stop/signal_stack.h"
-#include "stop/words.h"
+#include "stop/wait_bytes.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -295,7 +295,7 @@ static void words_deinit(struct words *words)
 	free(words->pieces);
 }
 
-static bool is_in_stack(const struct snap_thread *thread, const struct snap_word_range *range)
+static bool is_in_stack(const struct snap_thread *thread, const struct snap_wait_range *range)
 {
 	uint64_t at = range->address - thread->stack_address;
 
@@ -304,7 +304,7 @@ static bool is_in_stack(const struct snap_thread *thread, const struct snap_word
 }
 
 /* What the same lock has asked for just now is not asked for again. */
-static bool is_last(const struct words *words, const struct snap_word_range *range)
+static bool is_last(const struct words *words, const struct snap_wait_range *range)
 {
 	const struct snap_memory_piece *last =
 		words->count ? &words->pieces[words->count - 1] : NULL;
@@ -313,7 +313,7 @@ static bool is_last(const struct words *words, const struct snap_word_range *ran
 }
 
 /* False without memory. */
-static bool add_words(struct words *words, const struct snap_word_range *range)
+static bool add_words(struct words *words, const struct snap_wait_range *range)
 {
 	struct snap_memory_piece piece = { .address = range->address };
 	size_t got;
@@ -332,7 +332,7 @@ static bool add_words(struct words *words, const struct snap_word_range *range)
 }
 
 /* The futexes of a call that waits for several. */
-static bool add_array(struct words *words, const struct snap_word_range *range)
+static bool add_array(struct words *words, const struct snap_wait_range *range)
 {
 	uint8_t array[MOST_ARRAY];
 	uint64_t futexes[MOST_FUTEXES];
@@ -340,9 +340,9 @@ static bool add_array(struct words *words, const struct snap_word_range *range)
 	bool fine = true;
 
 	size = read_memory(words->filling, range->address, array, size);
-	count = snap_word_futexes(array, size, futexes, MOST_FUTEXES);
+	count = snap_futexes_of_array(array, size, futexes, MOST_FUTEXES);
 	for (size_t i = 0; i < count && fine; i++) {
-		struct snap_word_range word = snap_word_range_of_futex(futexes[i]);
+		struct snap_wait_range word = snap_wait_range_of_futex(futexes[i]);
 
 		fine = add_words(words, &word);
 	}
@@ -352,14 +352,14 @@ static bool add_array(struct words *words, const struct snap_word_range *range)
 static bool add_thread(struct words *words, const struct snap_thread *thread)
 {
 	enum snap_arch arch = words->filling->process->arch;
-	struct snap_word_range ranges[SNAP_MOST_WORD_RANGES];
+	struct snap_wait_range ranges[SNAP_MOST_WAIT_RANGES];
 	struct snap_thread_call call = snap_wait_call_of(arch, thread);
-	size_t count = snap_word_ranges(arch, &call, ranges, SNAP_MOST_WORD_RANGES);
+	size_t count = snap_wait_ranges(arch, &call, ranges, SNAP_MOST_WAIT_RANGES);
 	bool fine = true;
 
 	for (size_t i = 0; i < count && fine; i++)
 		fine = is_in_stack(thread, &ranges[i]) || add_words(words, &ranges[i]);
-	if (fine && count && snap_word_lead_on(arch, &call))
+	if (fine && count && snap_wait_ranges_lead_on(arch, &call))
 		fine = add_array(words, &ranges[0]);
 	return fine;
 }

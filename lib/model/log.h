@@ -148,8 +148,8 @@ struct snap_log_stack {
 	bool shows_all;
 };
 
-/* Memory that explains a wait (stop/words.h): distinct in a space, in the log's arena. */
-struct snap_log_words {
+/* Memory that explains a wait (stop/wait_bytes.h): distinct in a space, in the log's arena. */
+struct snap_log_wait_bytes {
 	struct snap_memory_piece *pieces; /* sorted, not touching each other */
 	uint32_t piece_count;
 	uint32_t space;
@@ -157,7 +157,7 @@ struct snap_log_words {
 };
 
 /* The same as an image, which points to them; an image by itself is large. */
-static inline struct snap_memory_image snap_log_words_image(const struct snap_log_words *words)
+static inline struct snap_memory_image snap_log_wait_image(const struct snap_log_wait_bytes *words)
 {
 	struct snap_memory_image image = { .pieces = words->pieces,
 					   .piece_count = words->piece_count };
@@ -279,7 +279,7 @@ struct snap_log {
 	const char **reasons;
 	size_t reason_count, reason_capacity;
 	/* What threads waited with, who had it and when; all empty with --no-explain. */
-	struct snap_log_words *words;
+	struct snap_log_wait_bytes *words;
 	size_t words_count, words_capacity;
 	struct snap_log_object *objects;
 	size_t object_count, object_capacity;

@@ -17,8 +17,8 @@ enum {
 	NAP_NS = 20000,
 	PLAN_PART = 4, /* of a period, for the plan of one process; and twice that for all */
 	FIRST_PLANS_NS = 250000000, /* the same in the first tick, which is long, or the only one */
-	BESIDE_PART = 8,            /* of a period, for what lies beside stacks, at … */
-	BESIDE_READ_NS = 3000,      /* … so much a piece of memory, or a link */
+	CONTEXT_PART = 8,           /* of a period, for what lies beside stacks, at … */
+	CONTEXT_READ_NS = 3000,     /* … so much a piece of memory, or a link */
 	UNKNOWN_STACK = 65536,      /* what is copied where no mapping is known */
 	SCAN_BYTES = 1 << 16,       /* of a stack, for a signal frame */
 };
@@ -31,23 +31,23 @@ struct question {
 	bool limited; /* where no mapping is known, some of it must do */
 	/* + 1: it was located with others, and that is not used up; and what was read with it. */
 	unsigned listed, bytes;
-	bool beside, has_beside; /* what explains its wait is wanted, and there */
+	bool context, has_context; /* what explains its wait is wanted, and there */
 };
 
 /* In a tick: reads beside stacks that take a part of its period, about. */
-static int64_t beside_most(const struct snap_sampler *sampler)
+static int64_t context_most(const struct snap_sampler *sampler)
 {
 	int64_t period = 1000000000 / (sampler->options->hz ? sampler->options->hz : 1);
 
 	/* The first one is long. */
 	if (sampler->ticks == 1)
 		return INT64_MAX;
-	return period / BESIDE_PART / BESIDE_READ_NS;
+	return period / CONTEXT_PART / CONTEXT_READ_NS;
 }
 
-void snap_sampler_begin_beside(struct snap_sampler *sampler)
+void snap_sampler_begin_context(struct snap_sampler *sampler)
 {
-	snap_reader_set_beside_most(sampler->reader, beside_most(sampler));
+	snap_reader_set_context_most(sampler->reader, context_most(sampler));
 }
 
 /* How many of these there are in a tick is bounded otherwise. */
@@ -57,59 +57,59 @@ static bool is_new(const struct snap_sampler *sampler, const struct snap_sampler
 }
 
 /*
- * Recordings alone: a single look has a way of its own (copy_words.h). One process takes half of
+ * Recordings alone: a single look has a way of its own (copy_wait_bytes.h). One process takes half of
  * what there may be, and perhaps what it takes for a list more.
  */
-bool snap_sampler_wants_beside(const struct snap_sampler *sampler,
-			       const struct snap_sampler_thread *thread)
+bool snap_sampler_wants_context(const struct snap_sampler *sampler,
+				const struct snap_sampler_thread *thread)
 {
 	const struct snap_sampler_process *process = thread->process;
 
 	if (sampler->options->explain == SNAP_EXPLAIN_NO || sampler->options->no_stop ||
-	    sampler->options->never_stop || process->words_stalled)
+	    sampler->options->never_stop || process->wait_bytes_stalled)
 		return false;
-	return is_new(sampler, thread) || process->beside_tick != sampler->ticks ||
-	       process->beside_reads <= beside_most(sampler) / 2;
+	return is_new(sampler, thread) || process->context_tick != sampler->ticks ||
+	       process->context_reads <= context_most(sampler) / 2;
 }
 
-bool snap_sampler_keep_beside(struct snap_sampler *sampler, struct snap_sampler_process *process,
-			      const struct snap_beside *beside)
+bool snap_sampler_keep_context(struct snap_sampler *sampler, struct snap_sampler_process *process,
+			       const struct snap_wait_context *context)
 {
-	struct snap_kept_beside *kept = sampler->beside;
+	struct snap_kept_context *kept = sampler->context;
 
-	if (!beside || beside->is_left_out)
+	if (!context || context->is_left_out)
 		return false;
 	if (!kept)
-		kept = sampler->beside = calloc(1, sizeof(*kept));
+		kept = sampler->context = calloc(1, sizeof(*kept));
 	if (!kept)
 		return false;
-	snap_beside_keep(beside, kept->room, &kept->beside);
-	kept->image.pieces = kept->beside.pieces;
-	kept->image.piece_count = kept->beside.piece_count;
-	if (process->beside_tick != sampler->ticks)
-		process->beside_reads = 0;
-	process->beside_tick = sampler->ticks;
-	process->beside_reads += beside->reads;
+	snap_wait_context_keep(context, kept->room, &kept->context);
+	kept->image.pieces = kept->context.pieces;
+	kept->image.piece_count = kept->context.piece_count;
+	if (process->context_tick != sampler->ticks)
+		process->context_reads = 0;
+	process->context_tick = sampler->ticks;
+	process->context_reads += context->reads;
 	return true;
 }
 
-void snap_sampler_show_beside(const struct snap_sampler *sampler,
-			      struct snap_sampler_thread *thread)
+void snap_sampler_show_context(const struct snap_sampler *sampler,
+			       struct snap_sampler_thread *thread)
 {
-	const struct snap_kept_beside *kept = sampler->beside;
+	const struct snap_kept_context *kept = sampler->context;
 
 	thread->shown.words = kept->image.piece_count ? &kept->image : NULL;
-	thread->shown.descriptors = kept->beside.descriptors;
-	thread->shown.descriptor_count = kept->beside.descriptor_count;
+	thread->shown.descriptors = kept->context.descriptors;
+	thread->shown.descriptor_count = kept->context.descriptor_count;
 }
 
-static void keep_beside(struct question *question, const struct snap_beside *beside)
+static void keep_context(struct question *question, const struct snap_wait_context *context)
 {
-	if (!question->beside)
+	if (!question->context)
 		return;
-	question->beside = false;
-	question->has_beside =
-		snap_sampler_keep_beside(question->sampler, question->thread->process, beside);
+	question->context = false;
+	question->has_context =
+		snap_sampler_keep_context(question->sampler, question->thread->process, context);
 }
 
 static int locate_alone(struct question *question, struct snap_syscall_line *ret)
@@ -120,7 +120,8 @@ static int locate_alone(struct question *question, struct snap_syscall_line *ret
 		.target = question->target,
 		.start = thread->stack_start,
 		.end = thread->stack_end,
-		.beside = question->beside && snap_sampler_wants_beside(question->sampler, thread),
+		.context =
+			question->context && snap_sampler_wants_context(question->sampler, thread),
 		.always = is_new(question->sampler, thread),
 	};
 
@@ -137,15 +138,15 @@ static int locate(void *context, struct snap_syscall_line *ret)
 	question->bytes = listed;
 	question->listed = 0;
 	if (status != -ENODATA) {
-		keep_beside(question, snap_reader_beside_of(reader, listed - 1));
+		keep_context(question, snap_reader_context_of(reader, listed - 1));
 		return status;
 	}
 	status = locate_alone(question, ret);
-	if (status == -ETIMEDOUT && snap_reader_is_late_beside(reader)) {
-		question->thread->process->words_stalled = true;
+	if (status == -ETIMEDOUT && snap_reader_context_was_late(reader)) {
+		question->thread->process->wait_bytes_stalled = true;
 		status = locate_alone(question, ret);
 	}
-	keep_beside(question, snap_reader_beside(reader));
+	keep_context(question, snap_reader_context(reader));
 	return status;
 }
 
@@ -259,8 +260,8 @@ static enum snap_copy_result copy_once(struct snap_sampler *sampler, struct ques
 
 	question->listed = thread->listed;
 	thread->listed = 0;
-	question->beside = snap_sampler_wants_beside(sampler, thread);
-	question->has_beside = false;
+	question->context = snap_sampler_wants_context(sampler, thread);
+	question->has_context = false;
 	if (question->listed)
 		blocked->counters = sampler->counters[question->listed - 1];
 	else
@@ -290,10 +291,10 @@ static bool is_worth_another(const struct snap_sampler *sampler,
 static void want_words(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
 		       struct snap_blocked_copy *blocked)
 {
-	snap_sampler_drop_beside(thread);
-	sampler->beside_hash = 0;
+	snap_sampler_drop_context(thread);
+	sampler->context_hash = 0;
 	if (!sampler->options->no_stop || sampler->options->explain == SNAP_EXPLAIN_NO ||
-	    thread->process->words_stalled)
+	    thread->process->wait_bytes_stalled)
 		return;
 	if (!sampler->words)
 		sampler->words = calloc(1, sizeof(*sampler->words));
@@ -308,18 +309,19 @@ static void take_words(const struct question *question, const struct snap_blocke
 	struct snap_sampler_thread *thread = question->thread;
 
 	if (blocked->words)
-		thread->process->words_stalled |= blocked->words->stalled;
+		thread->process->wait_bytes_stalled |= blocked->words->stalled;
 	if (result != SNAP_COPY_DONE)
 		return;
 	if (blocked->words)
 		thread->shown.words = &blocked->words->image;
-	if (!question->has_beside)
+	if (!question->has_context)
 		return;
-	snap_sampler_show_beside(question->sampler, thread);
-	question->sampler->beside_hash = snap_beside_hash(&question->sampler->beside->beside);
+	snap_sampler_show_context(question->sampler, thread);
+	question->sampler->context_hash =
+		snap_wait_context_hash(&question->sampler->context->context);
 }
 
-void snap_sampler_drop_beside(struct snap_sampler_thread *thread)
+void snap_sampler_drop_context(struct snap_sampler_thread *thread)
 {
 	thread->shown.words = NULL;
 	thread->shown.descriptors = NULL;
@@ -466,7 +468,7 @@ static bool prepare_question(struct snap_sampler *sampler, struct snap_sampler_t
 		.target = snap_sampler_reader_target(sampler, thread->process, thread),
 		.start = thread->stack_start,
 		.end = thread->stack_end,
-		.beside = snap_sampler_wants_beside(sampler, thread),
+		.context = snap_sampler_wants_context(sampler, thread),
 		.always = is_new(sampler, thread),
 	};
 	return true;
@@ -493,8 +495,8 @@ struct stacksnap_error *snap_sampler_read_ahead(struct snap_sampler *sampler,
 	if (late == SIZE_MAX)
 		return NULL;
 	/* Its stack can be had. */
-	if (snap_reader_is_late_beside(sampler->reader)) {
-		asked[late]->process->words_stalled = true;
+	if (snap_reader_context_was_late(sampler->reader)) {
+		asked[late]->process->wait_bytes_stalled = true;
 		return NULL;
 	}
 	return snap_sampler_process_stalled(sampler, asked[late]->process, "reading its memory");

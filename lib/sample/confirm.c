@@ -133,13 +133,13 @@ static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size
 	return snap_reader_read(sampler->reader, &target, address, bytes, size);
 }
 
-static int read_all(void *context, struct snap_sampled_words *words, size_t count)
+static int read_all(void *context, struct snap_sampled_bytes *words, size_t count)
 {
 	const struct memory *memory = context;
 
 	if (!has_time(memory->moment))
 		return -ETIMEDOUT;
-	return snap_sampler_read_words(memory->moment->sampler, &memory->process->shown, words,
+	return snap_sampler_read_bytes(memory->moment->sampler, &memory->process->shown, words,
 				       count);
 }
 
@@ -155,7 +155,7 @@ static void read_words(struct moment *moment)
 		const struct snap_confirm_memory memory = { read_memory, read_all, &of };
 		bool is_read;
 
-		is_read = !process->words_stalled &&
+		is_read = !process->wait_bytes_stalled &&
 			  confirm->read_words(confirm->context, &process->shown, &memory);
 		for (next = i;
 		     next < moment->count && moment->list[next].thread->process == process; next++)

@@ -197,11 +197,11 @@ static int copy_wait(const struct snap_blocked_copy *blocked, const struct snap_
 
 	if (snap_own_stack_copied(copy->stack_address, copy->stack_size, pointer))
 		copy->stack_unreadable = false;
-	copy->call = snap_word_call(line, pointer);
+	copy->call = snap_call_of_line(line, pointer);
 	if (!blocked->words)
 		return 0;
-	return snap_copy_words(arch, copy, blocked->source.read, blocked->source.context,
-			       blocked->words);
+	return snap_copy_wait_bytes(arch, copy, blocked->source.read, blocked->source.context,
+				    blocked->words);
 }
 
 /* Whether it is still where it was, and has not run. */

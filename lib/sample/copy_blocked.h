@@ -14,7 +14,7 @@
 
 #include "model/capture.h"
 #include "proc/procfs.h"
-#include "sample/copy_words.h"
+#include "sample/copy_wait_bytes.h"
 
 /* What moves with every run of a thread. */
 enum snap_guard_kind {
@@ -74,7 +74,7 @@ struct snap_blocked_copy {
 	uint8_t *bytes;   /* where the stack goes; aligned to 16 */
 	size_t size;      /* room there; --max-stack */
 	uint64_t fs_base; /* as it was in a stop; 0: unknown */
-	struct snap_copied_words
+	struct snap_copied_wait_bytes
 		*words; /* where memory that explains the wait goes; NULL: nowhere */
 	/* out */
 	_Alignas(16) uint8_t registers[SNAP_MAX_REGISTERS];

@@ -309,8 +309,8 @@ int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *pr
 	return snap_reader_try(sampler->reader, &target);
 }
 
-int snap_sampler_read_words(struct snap_sampler *sampler, struct snap_sampled_process *shown,
-			    struct snap_sampled_words *words, size_t count)
+int snap_sampler_read_bytes(struct snap_sampler *sampler, struct snap_sampled_process *shown,
+			    struct snap_sampled_bytes *words, size_t count)
 {
 	struct snap_sampler_process *process = (struct snap_sampler_process *)(void *)shown;
 	const struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
@@ -326,10 +326,10 @@ int snap_sampler_read_words(struct snap_sampler *sampler, struct snap_sampled_pr
 	if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED)
 		return -ESTALE;
 	/* A process that once kept us waiting is not asked. */
-	if (process->words_stalled)
+	if (process->wait_bytes_stalled)
 		return -ETIMEDOUT;
-	status = count ? snap_reader_read_words(sampler->reader, &target, words, count) : 0;
-	process->words_stalled = status == -ETIMEDOUT;
+	status = count ? snap_reader_read_bytes(sampler->reader, &target, words, count) : 0;
+	process->wait_bytes_stalled = status == -ETIMEDOUT;
 	return status;
 }
 

@@ -72,8 +72,8 @@ struct snap_sampler_process {
 	const struct snap_memory_plan *plan; /* `shown` had this one at the last tick */
 	int64_t plan_ns; /* that it took in the tick `plan_tick`, without a stop */
 	uint64_t plan_tick;
-	int64_t beside_reads; /* that explained waits, in the tick `beside_tick` */
-	uint64_t beside_tick;
+	int64_t context_reads; /* that explained waits, in the tick `context_tick` */
+	uint64_t context_tick;
 	struct snap_arena arena;
 	struct snap_sampler_space *space; /* NULL: its mappings are not known */
 	struct snap_arena pieces;         /* of facts, until the sink has got them */
@@ -105,7 +105,7 @@ struct snap_sampler_process {
 	unsigned seemed_ended;  /* how often, one after the other */
 	uint32_t ticks_in_exec; /* that were not reported: it may have ended */
 	int64_t trace_after_ns; /* another process traces it: not stopped before */
-	bool words_stalled; /* memory that explains a wait did not come: it is not asked for again */
+	bool wait_bytes_stalled; /* memory that explains a wait did not come: it is not asked for again */
 	struct snap_budget budget; /* of the time for which it is stopped */
 	/* Of the tracer's current call, and of the tick `stood_tick`. */
 	unsigned call_stops;
@@ -163,10 +163,10 @@ struct snap_sampler_thread {
 	 * not shown again.
 	 */
 	uint64_t registers_hash, stack_hash;
-	uint64_t beside_hash; /* the same of what explained its wait; 0: that was not read */
-	bool needs_stop;      /* with these registers a partial copy does not suffice */
-	bool lacks_plan;      /* there was no time for its process's plan */
-	uint64_t fs_base;     /* as it was at its last stop; 0: unknown */
+	uint64_t context_hash; /* the same of what explained its wait; 0: that was not read */
+	bool needs_stop;       /* with these registers a partial copy does not suffice */
+	bool lacks_plan;       /* there was no time for its process's plan */
+	uint64_t fs_base;      /* as it was at its last stop; 0: unknown */
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
 	bool stack_is_file; /* it is one of a file, whose pages a FUSE server may fill */
@@ -232,10 +232,10 @@ enum snap_tick_action snap_tick_decide(enum snap_sampler_thread_state state,
 				       const struct snap_tick_rules *rules);
 
 /* What lies beside the current copy. */
-struct snap_kept_beside {
-	struct snap_beside beside;
+struct snap_kept_context {
+	struct snap_wait_context context;
 	struct snap_memory_image image; /* its memory, for the sink */
-	_Alignas(16) uint8_t room[SNAP_BESIDE_ROOM];
+	_Alignas(16) uint8_t room[SNAP_WAIT_CONTEXT_ROOM];
 };
 
 /* A thread to be stopped. */
@@ -291,10 +291,10 @@ struct snap_sampler {
 	/* What a plan copied with a blocked thread; the room is made when it is first needed. */
 	struct snap_memory_image image;
 	void *image_room;
-	struct snap_copied_words *words; /* of the current copy; NULL: not asked for */
-	struct snap_kept_beside *beside; /* the same in recordings */
-	uint64_t beside_hash;            /* of the current copy; 0: it was not read */
-	int64_t plan_ns;                 /* that plans took in this tick, without a stop */
+	struct snap_copied_wait_bytes *words; /* of the current copy; NULL: not asked for */
+	struct snap_kept_context *context;    /* the same in recordings */
+	uint64_t context_hash;                /* of the current copy; 0: it was not read */
+	int64_t plan_ns;                      /* that plans took in this tick, without a stop */
 	uint64_t looks;
 	int64_t now_ns;   /* when this look began */
 	int64_t until_ns; /* --no-stop: nothing is begun any more */
@@ -526,17 +526,17 @@ bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
 					const struct snap_blocked_copy *blocked,
 					struct snap_thread *copy);
 /* Whether what explains its wait is read. */
-bool snap_sampler_wants_beside(const struct snap_sampler *sampler,
-			       const struct snap_sampler_thread *thread);
+bool snap_sampler_wants_context(const struct snap_sampler *sampler,
+				const struct snap_sampler_thread *thread);
 /* A tick begins, with time for that. */
-void snap_sampler_begin_beside(struct snap_sampler *sampler);
+void snap_sampler_begin_context(struct snap_sampler *sampler);
 /* Keeps what explains the wait of the current copy; false: there is nothing. */
-bool snap_sampler_keep_beside(struct snap_sampler *sampler, struct snap_sampler_process *process,
-			      const struct snap_beside *beside);
+bool snap_sampler_keep_context(struct snap_sampler *sampler, struct snap_sampler_process *process,
+			       const struct snap_wait_context *context);
 /* The sink sees it from now on, and not any more. */
-void snap_sampler_show_beside(const struct snap_sampler *sampler,
-			      struct snap_sampler_thread *thread);
-void snap_sampler_drop_beside(struct snap_sampler_thread *thread);
+void snap_sampler_show_context(const struct snap_sampler *sampler,
+			       struct snap_sampler_thread *thread);
+void snap_sampler_drop_context(struct snap_sampler_thread *thread);
 /* Locates several of them at once; what fails is done for each by itself. */
 struct stacksnap_error *snap_sampler_read_ahead(struct snap_sampler *sampler,
 						struct snap_sampler_thread *const *threads,

@@ -19,7 +19,7 @@
 #include "proc/address_space.h"
 #include "proc/credentials.h"
 #include "proc/procfs.h"
-#include "sample/reader/beside.h"
+#include "sample/reader/wait_context.h"
 #include "sample/sampler.h"
 
 enum {
@@ -56,8 +56,8 @@ struct snap_reader_question {
 	struct snap_reader_target target;
 	/* If it is on this stack, bytes of it from below sp on. */
 	uint64_t start, end;
-	bool beside; /* what explains its wait (sample/reader/beside.h) … */
-	bool always; /* … however much was read for others */
+	bool context; /* what explains its wait (sample/reader/wait_context.h) … */
+	bool always;  /* … however much was read for others */
 };
 
 /*
@@ -90,10 +90,11 @@ ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_ta
  * How many reads beside stacks there may be until this is called again, pieces of memory and links:
  * reads beyond them are left out.
  */
-void snap_reader_set_beside_most(struct snap_reader *reader, int64_t most);
+void snap_reader_set_context_most(struct snap_reader *reader, int64_t most);
 /* What was read beside the stack of number `index`, or with snap_reader_locate(); NULL: nothing. */
-const struct snap_beside *snap_reader_beside_of(const struct snap_reader *reader, size_t index);
-const struct snap_beside *snap_reader_beside(const struct snap_reader *reader);
+const struct snap_wait_context *snap_reader_context_of(const struct snap_reader *reader,
+						       size_t index);
+const struct snap_wait_context *snap_reader_context(const struct snap_reader *reader);
 /*
  * The same of threads whose calls are known, which are not located: one hand-over. What was located
  * before stays. ETIMEDOUT: as of a list.
@@ -103,17 +104,18 @@ struct snap_reader_caller {
 	struct snap_thread_call call;
 };
 
-int snap_reader_read_beside(struct snap_reader *reader, const struct snap_reader_caller *callers,
-			    size_t count, size_t *late_ret);
+int snap_reader_read_context(struct snap_reader *reader, const struct snap_reader_caller *callers,
+			     size_t count, size_t *late_ret);
 /* Of number `index` of them, until the next such call; NULL: nothing. */
-const struct snap_beside *snap_reader_beside_called(const struct snap_reader *reader, size_t index);
+const struct snap_wait_context *snap_reader_context_called(const struct snap_reader *reader,
+							   size_t index);
 
 /* Whether the last call was late over that. */
-bool snap_reader_is_late_beside(const struct snap_reader *reader);
+bool snap_reader_context_was_late(const struct snap_reader *reader);
 
 /* Pieces of memory, each up to the first byte that cannot be read: in one hand-over. */
-int snap_reader_read_words(struct snap_reader *reader, const struct snap_reader_target *target,
-			   struct snap_sampled_words *words, size_t count);
+int snap_reader_read_bytes(struct snap_reader *reader, const struct snap_reader_target *target,
+			   struct snap_sampled_bytes *words, size_t count);
 
 /*
  * What a plan for single threads names of the memory of one, `thread`. Of a finished image, which

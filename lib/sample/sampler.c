@@ -176,7 +176,7 @@ void snap_sampler_destroy(struct snap_sampler *sampler)
 	free(sampler->stack2);
 	free(sampler->image_room);
 	free(sampler->words);
-	free(sampler->beside);
+	free(sampler->context);
 	free(sampler);
 }
 
@@ -640,7 +640,7 @@ struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 	sampler->request_count = 0;
 	sampler->plan_ns = 0;
 	sampler->ticks++;
-	snap_sampler_begin_beside(sampler);
+	snap_sampler_begin_context(sampler);
 	err = run_tick(sampler);
 	if (err)
 		return err;

@@ -173,7 +173,7 @@ struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 					  struct snap_sampler_tick *ret) _must_check_;
 
 /* Bytes of a process's memory. */
-struct snap_sampled_words {
+struct snap_sampled_bytes {
 	uint64_t address;
 	uint32_t size;
 	uint32_t got; /* set: how many could be read, from the first on */
@@ -185,9 +185,9 @@ enum { SNAP_SAMPLED_WORDS_MOST = 64, SNAP_SAMPLED_WORDS_BYTES = 1 << 14 };
 /* The memory of a process, while its threads are confirmed. */
 struct snap_confirm_memory {
 	ssize_t (*read)(void *context, uint64_t address, uint8_t *bytes, size_t size);
-	/* As snap_sampler_read_words(): as much as that takes, with one hand-over. */
-	int (*read_all)(void *context, struct snap_sampled_words *words, size_t count);
-	void *context; /* of both; `read` is as in copy_words.h */
+	/* As snap_sampler_read_bytes(): as much as that takes, with one hand-over. */
+	int (*read_all)(void *context, struct snap_sampled_bytes *words, size_t count);
+	void *context; /* of both; `read` is as in copy_wait_bytes.h */
 };
 
 /*
@@ -240,8 +240,8 @@ int64_t snap_sampler_stood_ns(const struct snap_sampler *sampler);
  * SNAP_SAMPLED_WORDS_MOST pieces of SNAP_SAMPLED_WORDS_BYTES together. 0, or a negative errno:
  * nothing was read (ESTALE: it is another program; ETIMEDOUT: it did not come in time).
  */
-int snap_sampler_read_words(struct snap_sampler *sampler, struct snap_sampled_process *process,
-			    struct snap_sampled_words *words, size_t count);
+int snap_sampler_read_bytes(struct snap_sampler *sampler, struct snap_sampled_process *process,
+			    struct snap_sampled_bytes *words, size_t count);
 
 /* A process by itself: all that it points to is copied to the arena. */
 struct stacksnap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,

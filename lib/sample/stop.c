@@ -84,7 +84,7 @@ static struct stacksnap_error *learn_stack(struct snap_sampler *sampler,
 static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 						 const struct snap_stop_request *request,
 						 struct snap_pick *pick,
-						 const struct snap_beside *beside)
+						 const struct snap_wait_context *context)
 {
 	struct snap_sampler_thread *thread = request->thread;
 	struct stacksnap_error *err = learn_stack(sampler, thread, &pick->copy);
@@ -111,10 +111,10 @@ static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 		thread->stack_hash = 0;
 	sampler->tick.alone++;
 	thread->shown.stopped_ns = pick->stopped_ns;
-	if (snap_sampler_keep_beside(sampler, thread->process, beside))
-		snap_sampler_show_beside(sampler, thread);
+	if (snap_sampler_keep_context(sampler, thread->process, context))
+		snap_sampler_show_context(sampler, thread);
 	err = snap_sampler_show(sampler, thread, &pick->copy, &verdict, &stale);
-	snap_sampler_drop_beside(thread);
+	snap_sampler_drop_context(thread);
 	if (stale)
 		thread->stack_hash = 0;
 	thread->shown.stopped_ns = 0;
@@ -187,8 +187,8 @@ static struct stacksnap_error *take_stall(struct snap_sampler *sampler,
 
 static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
 					 const struct snap_stop_request *request,
-					 struct snap_pick *pick, const struct snap_beside *beside,
-					 bool is_spoiled)
+					 struct snap_pick *pick,
+					 const struct snap_wait_context *context, bool is_spoiled)
 {
 	struct snap_sampler_thread *thread = request->thread;
 
@@ -200,7 +200,7 @@ static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
 	if (is_spoiled && pick->copy.result == SNAP_THREAD_COPIED && !pick->copy.stack_size)
 		return snap_sampler_miss(sampler, thread);
 	if (pick->copy.result == SNAP_THREAD_COPIED)
-		return take_stopped_copy(sampler, request, pick, beside);
+		return take_stopped_copy(sampler, request, pick, context);
 	if (pick->copy.result == SNAP_THREAD_VANISHED || pick->error == ESRCH) {
 		thread->process->list_due = true;
 		retry_thread(sampler, thread);
@@ -247,7 +247,7 @@ static struct stacksnap_error *stop_with_known_stack(struct snap_sampler *sample
 _Static_assert((int)SNAP_SINGLE_MOST <= (int)SNAP_READER_MOST, "all picks are asked for at once");
 
 /* Of each pick the number of its question + 1; 0: none. */
-struct beside_numbers {
+struct context_numbers {
 	uint8_t of[SNAP_SINGLE_MOST];
 };
 
@@ -262,11 +262,11 @@ static bool stands_in_call(const struct snap_sampler_thread *thread, struct snap
 	/* Some processors' registers do not tell a call without it (model/arch/registers.c). */
 	copy->state = thread->letter;
 	*ret = snap_wait_call_of(pick->arch, copy);
-	return snap_beside_is_wanted(pick->arch, ret);
+	return snap_wait_context_is_wanted(pick->arch, ret);
 }
 
 /* They run again: it is read at once, of all of them. */
-static void read_beside(struct snap_sampler *sampler, size_t count, struct beside_numbers *ret)
+static void read_context(struct snap_sampler *sampler, size_t count, struct context_numbers *ret)
 {
 	struct snap_reader_caller callers[SNAP_SINGLE_MOST];
 	const struct snap_sampler_thread *asked[SNAP_SINGLE_MOST];
@@ -278,26 +278,26 @@ static void read_beside(struct snap_sampler *sampler, size_t count, struct besid
 		struct snap_reader_caller *caller = &callers[called];
 
 		if (snap_sampler_thread_gone(sampler, thread) ||
-		    !snap_sampler_wants_beside(sampler, thread) ||
+		    !snap_sampler_wants_context(sampler, thread) ||
 		    !stands_in_call(thread, &sampler->picks[i], &caller->call))
 			continue;
 		caller->target = snap_sampler_reader_target(sampler, thread->process, thread);
 		asked[called++] = thread;
 		ret->of[i] = (uint8_t)called;
 	}
-	if (!called || !snap_reader_read_beside(sampler->reader, callers, called, &late))
+	if (!called || !snap_reader_read_context(sampler->reader, callers, called, &late))
 		return;
 	memset(ret, 0, sizeof(*ret));
 	if (late != SIZE_MAX)
-		asked[late]->process->words_stalled = true;
+		asked[late]->process->wait_bytes_stalled = true;
 }
 
-static const struct snap_beside *beside_of(const struct snap_sampler *sampler,
-					   const struct beside_numbers *numbers, size_t index)
+static const struct snap_wait_context *
+context_of(const struct snap_sampler *sampler, const struct context_numbers *numbers, size_t index)
 {
 	unsigned number = numbers->of[index];
 
-	return number ? snap_reader_beside_called(sampler->reader, number - 1) : NULL;
+	return number ? snap_reader_context_called(sampler->reader, number - 1) : NULL;
 }
 
 /* ---- for how long it stands ---- */
@@ -461,7 +461,7 @@ struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler
 {
 	size_t count = sampler->request_count;
 	bool failed = false, is_spoiled = false, is_other[SNAP_SINGLE_MOST] = { false };
-	struct beside_numbers numbers = { 0 };
+	struct context_numbers numbers = { 0 };
 	struct stacksnap_error *err;
 
 	sampler->request_count = 0;
@@ -477,13 +477,13 @@ struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler
 		is_other[i] = is_of_another_program(sampler, i);
 	}
 	if (!failed && !err)
-		read_beside(sampler, count, &numbers);
+		read_context(sampler, count, &numbers);
 	for (size_t i = 0; !err && i < count; i++) {
 		if (!failed && is_other[i])
 			err = take_other_program(sampler, sampler->requests[i].thread);
 		else if (!failed)
 			err = take_pick(sampler, &sampler->requests[i], &sampler->picks[i],
-					beside_of(sampler, &numbers, i), is_spoiled);
+					context_of(sampler, &numbers, i), is_spoiled);
 		else if (!snap_sampler_thread_gone(sampler, sampler->requests[i].thread))
 			err = take_timeout(sampler, sampler->requests[i].thread);
 	}

@@ -297,9 +297,9 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 }
 
 /* What was not read this time is taken to be unchanged. */
-static bool is_same_beside(const struct snap_sampler_thread *thread, uint64_t hash)
+static bool is_same_context(const struct snap_sampler_thread *thread, uint64_t hash)
 {
-	return hash == 0 || hash == thread->beside_hash;
+	return hash == 0 || hash == thread->context_hash;
 }
 
 static struct stacksnap_error *look_at_running(struct snap_sampler *sampler,
@@ -334,7 +334,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	bool is_usual = (copy->stack_size <= USUAL_STACK || thread->needs_stop) &&
 			!sampler->options->no_stop;
 	uint64_t stack_hash = is_usual ? snap_sampler_hash(copy, copy->stack_size) : 0;
-	uint64_t beside_hash = sampler->beside_hash;
+	uint64_t context_hash = sampler->context_hash;
 	char before = thread->letter;
 	enum snap_verdict verdict;
 	struct stacksnap_error *err = NULL;
@@ -353,7 +353,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	snap_sampler_thread_describe(thread, copy);
 	seen->sight = SNAP_SIGHT_BLOCKED;
 	if (stack_hash && thread->stack_hash == stack_hash && has_same_registers &&
-	    is_same_beside(thread, beside_hash) && before == thread->letter)
+	    is_same_context(thread, context_hash) && before == thread->letter)
 		seen->sight = SNAP_SIGHT_SAME;
 	else if (thread->needs_stop && has_same_registers)
 		seen->sight = SNAP_SIGHT_NEEDS_REGISTERS;
@@ -368,7 +368,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 		if (!thread->needs_stop) {
 			thread->registers_hash = registers_hash;
 			thread->stack_hash = stale ? 0 : stack_hash;
-			thread->beside_hash = beside_hash;
+			thread->context_hash = context_hash;
 			thread->reported_letter = 0;
 			snap_sampler_thread_set(sampler, thread,
 						stale ? SNAP_SAMPLER_THREAD_MOVING
@@ -381,7 +381,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	if (seen->sight == SNAP_SIGHT_NEEDS_REGISTERS) {
 		thread->registers_hash = registers_hash;
 		thread->stack_hash = stack_hash;
-		thread->beside_hash = beside_hash;
+		thread->context_hash = context_hash;
 	}
 	return act_on_thread(sampler, thread, seen, copy);
 }
@@ -468,7 +468,7 @@ static struct stacksnap_error *look_at_blocked(struct snap_sampler *sampler,
 	switch (result) {
 	case SNAP_COPY_DONE:
 		err = look_at_copy(sampler, thread, seen, &blocked, &copy);
-		snap_sampler_drop_beside(thread);
+		snap_sampler_drop_context(thread);
 		return err;
 	case SNAP_COPY_RUNNING:
 	case SNAP_COPY_MOVED:

@@ -84,7 +84,7 @@ struct snap_traced {
 		*memory; /* what the plan copied, for snap_plan_finish(); NULL: nothing */
 	/* Memory that explains waits, as snap_process.words; NULL: none was wanted or found. */
 	struct snap_memory_image *words;
-	bool words_missing;          /* some of it is missing, as a read stalled */
+	bool wait_bytes_missing;     /* some of it is missing, as a read stalled */
 	struct snap_thread *threads; /* in no order */
 	size_t thread_count, thread_capacity;
 	size_t threads_missed;

@@ -401,7 +401,7 @@ static void *relay(void *argument)
 	return NULL;
 }
 
-static void stand_beside_relay(int *pipes)
+static void stand_context_relay(int *pipes)
 {
 	relay(pipes);
 	stand(pipes);
@@ -409,7 +409,7 @@ static void stand_beside_relay(int *pipes)
 
 static void test_born_meanwhile(void **state _unused_)
 {
-	struct victim victim = start(stand_beside_relay, 1);
+	struct victim victim = start(stand_context_relay, 1);
 	struct snap_options options;
 
 	snap_options_init(&options);

@@ -175,7 +175,7 @@ static void test_ends(void **state _unused_)
 	static const uint32_t many[] = { 812, 30, 4711 }, one[] = { 812 };
 	_cleanup_fd_ int fd = memory_file();
 	struct snap_log *log = make_log(), *back;
-	const struct snap_log_words *words;
+	const struct snap_log_wait_bytes *words;
 	struct snap_log_writer *writer;
 	uint32_t object, numbers[3];
 

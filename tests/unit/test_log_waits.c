@@ -105,7 +105,7 @@ static void change(struct snap_log *log, uint32_t thread, uint32_t stack, uint32
 	fine(snap_log_change(log, &change));
 }
 
-static uint64_t word_of(const struct snap_log_words *words)
+static uint64_t word_of(const struct snap_log_wait_bytes *words)
 {
 	uint64_t word;
 
@@ -238,7 +238,7 @@ static void test_pieces_are_sorted_and_joined(void **state)
 					     { 0x90000, 16, bytes } };
 	struct snap_memory_image image = { .pieces = scattered, .piece_count = 7 };
 	struct snap_log_object poll = call_of(bed->space, POLL, 0);
-	const struct snap_log_words *words;
+	const struct snap_log_wait_bytes *words;
 	uint32_t number;
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
@@ -262,7 +262,7 @@ static void test_pieces_are_sorted_and_joined(void **state)
 	words = snap_log_owner_bytes(bed->log, find(bed->log, poll, &image) - 1);
 	assert_int_equal(words->piece_count, 2);
 	assert_int_equal(words->pieces[1].size, SNAP_LOG_MAX_OBJECT_WORDS - 16);
-	assert_int_equal(snap_log_words_image(words).bytes, SNAP_LOG_MAX_OBJECT_WORDS);
+	assert_int_equal(snap_log_wait_image(words).bytes, SNAP_LOG_MAX_OBJECT_WORDS);
 }
 
 /* ---- holds ---- */
@@ -320,7 +320,7 @@ static void test_holds_are_what_says_who_has_it(void **state)
 	uint8_t bytes[SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND] = { 0 };
 	struct snap_memory_piece piece = { 0x5000 - SNAP_WORDS_BEFORE, sizeof(bytes), bytes };
 	const struct snap_memory_image image = { .pieces = &piece, .piece_count = 1 };
-	const struct snap_log_words *words;
+	const struct snap_log_wait_bytes *words;
 	uint32_t lock, other;
 
 	begin_tick(log);
@@ -743,8 +743,9 @@ static void compare(const struct churn *churn)
 	for (int i = 0; i < SEATS; i++) {
 		uint32_t a = snap_log_standing(log, churn->ring.thread[i])->object;
 		uint32_t b = snap_log_standing(whole.log, churn->whole.thread[i])->object;
-		const struct snap_log_words *held = a ? snap_log_owner_bytes(log, a - 1) : NULL;
-		const struct snap_log_words *same =
+		const struct snap_log_wait_bytes *held =
+			a ? snap_log_owner_bytes(log, a - 1) : NULL;
+		const struct snap_log_wait_bytes *same =
 			b ? snap_log_owner_bytes(whole.log, b - 1) : NULL;
 
 		assert_int_equal(held != NULL, same != NULL);

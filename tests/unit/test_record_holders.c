@@ -38,8 +38,8 @@ static struct {
 	int64_t takes_ns;
 } played;
 
-int snap_sampler_read_words(struct snap_sampler *sampler _unused_,
-			    struct snap_sampled_process *process, struct snap_sampled_words *words,
+int snap_sampler_read_bytes(struct snap_sampler *sampler _unused_,
+			    struct snap_sampled_process *process, struct snap_sampled_bytes *words,
 			    size_t count)
 {
 	size_t bytes = 0;
@@ -182,14 +182,14 @@ static unsigned reads(uint64_t address)
 /* What the log says of a futex now; UINT32_MAX: nothing. */
 static uint32_t held(const struct bed *bed, uint32_t number)
 {
-	const struct snap_log_words *words = snap_log_owner_bytes(bed->log, number - 1);
+	const struct snap_log_wait_bytes *words = snap_log_owner_bytes(bed->log, number - 1);
 	const struct snap_log_object *object = &bed->log->objects[number - 1];
 	struct snap_memory_image image;
 	uint32_t word;
 
 	if (!words)
 		return UINT32_MAX;
-	image = snap_log_words_image(words);
+	image = snap_log_wait_image(words);
 	assert_true(snap_memory_image_read(&image, object->call.arguments[0], &word, sizeof(word)));
 	return word;
 }

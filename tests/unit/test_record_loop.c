@@ -82,9 +82,9 @@ int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *pr
 }
 
 /* Its memory cannot be read. */
-int snap_sampler_read_words(struct snap_sampler *sampler _unused_,
+int snap_sampler_read_bytes(struct snap_sampler *sampler _unused_,
 			    struct snap_sampled_process *process _unused_,
-			    struct snap_sampled_words *words _unused_, size_t count _unused_)
+			    struct snap_sampled_bytes *words _unused_, size_t count _unused_)
 {
 	return -ESRCH;
 }

@@ -403,7 +403,7 @@ static void test_nobody_asks(void **state)
 		assert_false(all_seen[i].has_words);
 		assert_int_equal(all_seen[i].descriptor_count, 0);
 	}
-	assert_null(bed->sampler->beside);
+	assert_null(bed->sampler->context);
 	victim_end(&victim);
 	bed_end(bed);
 	drop_place();
@@ -563,11 +563,11 @@ static void turns(int commands, int answers)
 	}
 }
 
-static uint64_t beside_hash_of(const struct bed *bed, pid_t tid)
+static uint64_t context_hash_of(const struct bed *bed, pid_t tid)
 {
 	for (size_t i = 0; i < bed->sampler->guard_count; i++)
 		if (bed->sampler->guards[i].thread->shown.tid == tid)
-			return bed->sampler->guards[i].thread->beside_hash;
+			return bed->sampler->guards[i].thread->context_hash;
 	return 0;
 }
 
@@ -588,7 +588,7 @@ static void test_another_owner_is_not_shown(void **state)
 	seen = seen_named(bed, "turns");
 	assert_true(has_bytes(seen, (uintptr_t)place->futex, words, sizeof(words)));
 	assert_int_equal(words[1], place->futex[1]);
-	hash = beside_hash_of(bed, seen->tid);
+	hash = context_hash_of(bed, seen->tid);
 	assert_true(hash != 0);
 	for (unsigned i = 0; i < 8; i++) {
 		tell(&victim);
@@ -597,7 +597,7 @@ static void test_another_owner_is_not_shown(void **state)
 		bed_tick(bed);
 		settle(bed);
 		/* Nothing but what else has changed shows it again. */
-		assert_true(beside_hash_of(bed, seen->tid) == hash);
+		assert_true(context_hash_of(bed, seen->tid) == hash);
 	}
 	assert_true(place->futex[1] >= words[1] + 8);
 	victim_end(&victim);
@@ -618,7 +618,7 @@ static void test_words_between_ticks(void **state)
 	struct victim victim;
 	struct bed *bed = *state;
 	static uint8_t bytes[SNAP_SAMPLED_WORDS_BYTES + 1];
-	struct snap_sampled_words words[SNAP_SAMPLED_WORDS_MOST + 1];
+	struct snap_sampled_bytes words[SNAP_SAMPLED_WORDS_MOST + 1];
 	struct snap_sampled_process *process;
 
 	start_all(&victim);
@@ -629,41 +629,41 @@ static void test_words_between_ticks(void **state)
 	start(bed, victim.pid, SNAP_EXPLAIN_SURE);
 	settle(bed);
 	process = only_process(bed);
-	words[0] = (struct snap_sampled_words){ (uintptr_t)place->futex, 32, 7, bytes };
-	words[1] = (struct snap_sampled_words){ 0, 8, 7, bytes + 32 };
-	words[2] = (struct snap_sampled_words){ (uintptr_t)place->other, 32, 7, bytes + 40 };
-	words[3] = (struct snap_sampled_words){ UINT64_MAX - 7, 8, 7, bytes + 72 };
-	assert_int_equal(snap_sampler_read_words(bed->sampler, process, words, 4), 0);
+	words[0] = (struct snap_sampled_bytes){ (uintptr_t)place->futex, 32, 7, bytes };
+	words[1] = (struct snap_sampled_bytes){ 0, 8, 7, bytes + 32 };
+	words[2] = (struct snap_sampled_bytes){ (uintptr_t)place->other, 32, 7, bytes + 40 };
+	words[3] = (struct snap_sampled_bytes){ UINT64_MAX - 7, 8, 7, bytes + 72 };
+	assert_int_equal(snap_sampler_read_bytes(bed->sampler, process, words, 4), 0);
 	assert_int_equal(words[0].got, 32);
 	assert_int_equal(words[1].got, 0);
 	assert_int_equal(words[2].got, 32);
 	assert_int_equal(words[3].got, 0);
 	assert_memory_equal(bytes, place->futex, 32);
 	assert_memory_equal(bytes + 40, place->other, 32);
-	assert_int_equal(snap_sampler_read_words(bed->sampler, process, words, 0), 0);
+	assert_int_equal(snap_sampler_read_bytes(bed->sampler, process, words, 0), 0);
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(words); i++)
-		words[i] = (struct snap_sampled_words){ (uintptr_t)&place->other[i % 8], 4, 7,
+		words[i] = (struct snap_sampled_bytes){ (uintptr_t)&place->other[i % 8], 4, 7,
 							bytes + 4 * i };
 	assert_int_equal(
-		snap_sampler_read_words(bed->sampler, process, words, SNAP_SAMPLED_WORDS_MOST), 0);
+		snap_sampler_read_bytes(bed->sampler, process, words, SNAP_SAMPLED_WORDS_MOST), 0);
 	for (uint32_t i = 0; i < SNAP_SAMPLED_WORDS_MOST; i++)
 		assert_memory_equal(bytes + 4 * (size_t)i, &place->other[i % 8], 4);
 	assert_int_equal(
-		snap_sampler_read_words(bed->sampler, process, words, SNAP_SAMPLED_WORDS_MOST + 1),
+		snap_sampler_read_bytes(bed->sampler, process, words, SNAP_SAMPLED_WORDS_MOST + 1),
 		-EINVAL);
-	words[0] = (struct snap_sampled_words){ (uintptr_t)place, sizeof(bytes), 7, bytes };
-	assert_int_equal(snap_sampler_read_words(bed->sampler, process, words, 1), -EINVAL);
+	words[0] = (struct snap_sampled_bytes){ (uintptr_t)place, sizeof(bytes), 7, bytes };
+	assert_int_equal(snap_sampler_read_bytes(bed->sampler, process, words, 1), -EINVAL);
 	words[0].size = UINT32_MAX;
 	words[1].size = 2;
-	assert_int_equal(snap_sampler_read_words(bed->sampler, process, words, 2), -EINVAL);
+	assert_int_equal(snap_sampler_read_bytes(bed->sampler, process, words, 2), -EINVAL);
 	/* Who kept us waiting is not asked. */
 	words[0].size = 4;
-	bed->sampler->processes[0]->words_stalled = true;
-	assert_int_equal(snap_sampler_read_words(bed->sampler, process, words, 1), -ETIMEDOUT);
+	bed->sampler->processes[0]->wait_bytes_stalled = true;
+	assert_int_equal(snap_sampler_read_bytes(bed->sampler, process, words, 1), -ETIMEDOUT);
 	assert_int_equal(words[0].got, 0);
-	bed->sampler->processes[0]->words_stalled = false;
+	bed->sampler->processes[0]->wait_bytes_stalled = false;
 	victim_end(&victim);
-	assert_true(snap_sampler_read_words(bed->sampler, process, words, 1) < 0);
+	assert_true(snap_sampler_read_bytes(bed->sampler, process, words, 1) < 0);
 	bed_end(bed);
 	drop_place();
 }

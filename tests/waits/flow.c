@@ -31,7 +31,7 @@ __attribute__((noinline)) static void work_slowly(void)
 		usleep(1000);
 }
 
-static void *work_beside(void *argument)
+static void *work_context(void *argument)
 {
 	work_slowly();
 	return argument;
@@ -95,7 +95,7 @@ static void run_pipe(const char *mode)
 
 		close(ends[is_full]);
 		if (strcmp(mode, "threads") == 0)
-			check(-pthread_create(&thread, NULL, work_beside, NULL));
+			check(-pthread_create(&thread, NULL, work_context, NULL));
 		work_slowly();
 	}
 	if (strcmp(mode, "several") == 0)

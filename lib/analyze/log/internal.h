@@ -177,7 +177,7 @@ void snap_log_find_thread(const struct snap_log_analysis *of, uint32_t process, 
 bool snap_log_index_programs(struct snap_log_analysis *of);
 /* The process at the other end of what threads of a process wait with, by the words of a hold. */
 struct snap_log_owner snap_log_find_peer(const struct snap_log_analysis *of,
-					 const struct snap_log_words *words, uint32_t process,
+					 const struct snap_log_wait_bytes *words, uint32_t process,
 					 uint64_t moment);
 /* The child that a process waits for, by its number; 0: any. */
 struct snap_log_owner snap_log_find_child(struct snap_log_analysis *of, uint32_t process,

@@ -97,13 +97,14 @@ static struct snap_log_owner owner_by_words(const struct walk *walk, uint32_t wa
 					    uint64_t moment)
 {
 	const struct snap_wait *of = walk->of->recording->waits[wait].wait;
-	const struct snap_log_words *reported = words ? &walk->of->log->words[words - 1] : NULL;
+	const struct snap_log_wait_bytes *reported =
+		words ? &walk->of->log->words[words - 1] : NULL;
 	struct snap_memory_image image;
 	uint32_t number;
 
 	if (!reported)
 		return nobody(SNAP_OWNER_UNREADABLE);
-	image = snap_log_words_image(reported);
+	image = snap_log_wait_image(reported);
 	if (!snap_memory_image_read(&image, of->owner_word.address, &number, sizeof(number)))
 		return nobody(SNAP_OWNER_UNREADABLE);
 	if (of->owner_word.form == SNAP_OWNER_FORM_MASKED) {

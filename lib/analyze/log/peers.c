@@ -97,7 +97,7 @@ static struct snap_log_owner owner_of(const struct snap_log_analysis *of,
 }
 
 struct snap_log_owner snap_log_find_peer(const struct snap_log_analysis *of,
-					 const struct snap_log_words *words, uint32_t process,
+					 const struct snap_log_wait_bytes *words, uint32_t process,
 					 uint64_t moment)
 {
 	const struct snap_log_program *found = NULL, *own = NULL;
@@ -106,7 +106,7 @@ struct snap_log_owner snap_log_find_peer(const struct snap_log_analysis *of,
 
 	if (!words)
 		return nobody(SNAP_OWNER_NOT_SEEN);
-	image = snap_log_words_image(words);
+	image = snap_log_wait_image(words);
 	for (uint64_t i = 0; i < SNAP_LOG_MAX_HOLDERS; i++) {
 		const struct snap_log_program *program;
 

@@ -374,7 +374,7 @@ static bool add_pair(struct batch *batch, size_t index, size_t stack)
 	if (!own)
 		return false;
 	if (words)
-		own->words = snap_log_words_image(&log->words[words - 1]);
+		own->words = snap_log_wait_image(&log->words[words - 1]);
 	own->descriptors = object->descriptors;
 	own->descriptor_count = object->descriptor_count;
 	/* It did not stand still with others, so nothing is certain. */

@@ -33,8 +33,8 @@ struct snap_watched_futex {
 
 struct snap_owner_batch {
 	uint32_t chosen[MOST_CHOSEN];
-	struct snap_sampled_words pieces[2 * MOST_BATCH];
-	struct snap_futex_words words[MOST_BATCH];
+	struct snap_sampled_bytes pieces[2 * MOST_BATCH];
+	struct snap_futex_bytes words[MOST_BATCH];
 };
 
 _Static_assert(2 * MOST_BATCH <= SNAP_SAMPLED_WORDS_MOST, "as many as may be read at once");
@@ -132,7 +132,7 @@ static struct stacksnap_error *tell(struct snap_owner_watch *holders, uint32_t o
 				    const struct snap_memory_image *words, bool *changed_ret)
 {
 	struct snap_log *log = holders->log;
-	const struct snap_log_words *held = snap_log_owner_bytes(log, object);
+	const struct snap_log_wait_bytes *held = snap_log_owner_bytes(log, object);
 	ptrdiff_t before = held ? held - log->words : -1;
 	struct stacksnap_error *err = snap_log_set_owner(log, object, words);
 
@@ -278,13 +278,13 @@ static size_t list_pieces(struct snap_owner_watch *holders, const uint32_t *chos
 	size_t pieces = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		struct snap_futex_words *words = &batch->words[i];
+		struct snap_futex_bytes *words = &batch->words[i];
 		uint8_t *bytes = words->bytes;
 
-		snap_futex_words_init(words, holders->futexes[chosen[i]].address);
+		snap_futex_bytes_init(words, holders->futexes[chosen[i]].address);
 		for (size_t k = 0; k < words->count; k++) {
 			batch->pieces[pieces++] =
-				(struct snap_sampled_words){ .address = words->ranges[k].address,
+				(struct snap_sampled_bytes){ .address = words->ranges[k].address,
 							     .size = words->ranges[k].size,
 							     .bytes = bytes };
 			bytes += words->ranges[k].size;
@@ -295,13 +295,13 @@ static size_t list_pieces(struct snap_owner_watch *holders, const uint32_t *chos
 
 static struct stacksnap_error *take_words(struct snap_owner_watch *holders,
 					  struct snap_watched_futex *futex,
-					  const struct snap_futex_words *words)
+					  const struct snap_futex_bytes *words)
 {
 	struct snap_memory_piece piece;
 	const struct snap_memory_image image = { .pieces = &piece,
 						 .piece_count = 1,
 						 .bytes = sizeof(words->bytes) };
-	bool there = snap_futex_words_piece(words, &piece), changed;
+	bool there = snap_futex_bytes_piece(words, &piece), changed;
 	uint64_t slowest = ticks_of(holders, SLOW_SECONDS);
 	struct stacksnap_error *err = tell(holders, futex->object, there ? &image : NULL, &changed);
 
@@ -327,12 +327,12 @@ static struct stacksnap_error *read_batch(struct snap_owner_watch *holders,
 	holders->calls++;
 	holders->reads += count;
 	/* Another program, or a process that keeps us waiting: nothing is known for a while. */
-	if (snap_sampler_read_words(sampler, source->process, batch->pieces, pieces)) {
+	if (snap_sampler_read_bytes(sampler, source->process, batch->pieces, pieces)) {
 		source->rest_tick = holders->tick + ticks_of(holders, REST_SECONDS);
 		return NULL;
 	}
 	for (size_t i = 0; i < count && !err; i++) {
-		struct snap_futex_words *words = &batch->words[i];
+		struct snap_futex_bytes *words = &batch->words[i];
 
 		for (size_t k = 0; k < words->count; k++) {
 			uint32_t got = batch->pieces[at++].got;

@@ -82,22 +82,22 @@ static size_t take(const struct source *source, uint64_t address, uint8_t *ret, 
 	return at;
 }
 
-void snap_futex_words_init(struct snap_futex_words *words, uint64_t address)
+void snap_futex_bytes_init(struct snap_futex_bytes *words, uint64_t address)
 {
-	struct snap_word_range all = snap_word_range_of_futex(address);
+	struct snap_wait_range all = snap_wait_range_of_futex(address);
 	uint64_t rest = SNAP_PAGE - all.address % SNAP_PAGE;
 	uint32_t first = rest < all.size ? (uint32_t)rest : all.size;
 
 	words->address = address;
-	words->ranges[0] = (struct snap_word_range){ all.address, first };
-	words->ranges[1] = (struct snap_word_range){ all.address + first, all.size - first };
+	words->ranges[0] = (struct snap_wait_range){ all.address, first };
+	words->ranges[1] = (struct snap_wait_range){ all.address + first, all.size - first };
 	words->count = all.size > first ? 2 : 1;
 	words->got[0] = words->got[1] = 0;
 }
 
-bool snap_futex_words_piece(const struct snap_futex_words *words, struct snap_memory_piece *ret)
+bool snap_futex_bytes_piece(const struct snap_futex_bytes *words, struct snap_memory_piece *ret)
 {
-	const struct snap_word_range *ranges = words->ranges;
+	const struct snap_wait_range *ranges = words->ranges;
 	uint64_t offset;
 
 	if (words->got[0] == ranges[0].size)
@@ -142,16 +142,16 @@ static void add_futex(const struct source *source, struct snap_taken_object *tak
 		      uint64_t address)
 {
 	struct snap_memory_piece piece;
-	struct snap_futex_words words;
+	struct snap_futex_bytes words;
 	uint8_t *bytes = words.bytes;
 
-	snap_futex_words_init(&words, address);
+	snap_futex_bytes_init(&words, address);
 	for (size_t i = 0; i < words.count; i++) {
 		words.got[i] = (uint32_t)take(source, words.ranges[i].address, bytes,
 					      words.ranges[i].size);
 		bytes += words.ranges[i].size;
 	}
-	if (!snap_futex_words_piece(&words, &piece))
+	if (!snap_futex_bytes_piece(&words, &piece))
 		return;
 	memcpy(next_bytes(taken), piece.bytes, (size_t)piece.size);
 	add_piece(taken, piece.address, (size_t)piece.size);

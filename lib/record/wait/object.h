@@ -11,7 +11,7 @@
 
 #include "model/log.h"
 #include "sample/sampler.h"
-#include "stop/words.h"
+#include "stop/wait_bytes.h"
 
 enum { SNAP_OBJECT_BYTES = 4096, SNAP_OBJECT_PIECES = 3 /* the sets of select */ };
 
@@ -35,16 +35,16 @@ bool snap_object_take(const struct snap_sampled_thread *thread, const struct sna
  * The memory around a futex word, to be read: the bytes of one range lie behind those of the other.
  * A page may be missing, so no range goes across the end of one.
  */
-struct snap_futex_words {
+struct snap_futex_bytes {
 	uint64_t address; /* of the word */
-	struct snap_word_range ranges[2];
+	struct snap_wait_range ranges[2];
 	uint32_t got[2]; /* to be set: how many bytes there are of each, from its first on */
 	size_t count;
 	uint8_t bytes[SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND];
 };
 
-void snap_futex_words_init(struct snap_futex_words *words, uint64_t address);
+void snap_futex_bytes_init(struct snap_futex_bytes *words, uint64_t address);
 /* The bytes around a futex whose ranges were read so: borrowed. False: the word is missing. */
-bool snap_futex_words_piece(const struct snap_futex_words *words, struct snap_memory_piece *ret);
+bool snap_futex_bytes_piece(const struct snap_futex_bytes *words, struct snap_memory_piece *ret);
 
 #endif

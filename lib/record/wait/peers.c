@@ -236,7 +236,7 @@ static void find_range(const struct snap_log *log, const struct snap_log_object 
 	asked->is_flock = row_of(log, object)->call == SNAP_CALL_FLOCK;
 	if (asked->is_flock || !object->words)
 		return;
-	image = snap_log_words_image(&log->words[object->words - 1]);
+	image = snap_log_wait_image(&log->words[object->words - 1]);
 	if (!snap_memory_image_read(&image, object->call.arguments[2], &range, sizeof(range)) ||
 	    range.l_whence != SEEK_SET || range.l_start < 0)
 		return;

@@ -32,7 +32,7 @@ struct snap_reading_location {
 	struct snap_syscall_line line;
 	uint64_t address;
 	size_t asked, got; /* bytes from there on */
-	struct snap_beside beside;
+	struct snap_wait_context context;
 };
 
 /* A piece of memory that is asked for; its bytes follow those of the one before. */
@@ -60,13 +60,13 @@ struct snap_reading_area {
 	uint8_t *list_bytes;
 	int64_t list_sign_ns; /* when the current one was begun */
 	/* what lies beside stacks: where it goes, and whether it is being read */
-	struct snap_region beside_room;
-	uint32_t at_beside;
-	int64_t beside_left; /* reads */
+	struct snap_region context_room;
+	uint32_t at_context;
+	int64_t context_left; /* reads */
 	/* the same of threads whose calls are known */
 	uint32_t caller_count;
 	struct snap_reader_caller callers[SNAP_READER_MOST];
-	struct snap_beside called[SNAP_READER_MOST];
+	struct snap_wait_context called[SNAP_READER_MOST];
 	struct snap_reading_piece pieces[SNAP_SAMPLED_WORDS_MOST];
 	uint32_t piece_count;
 	/* a plan for single threads, with memory for notes, and for its image */

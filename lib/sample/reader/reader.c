@@ -18,7 +18,7 @@ enum {
 };
 
 /* Of one thread, of a list, and of threads whose calls are known. */
-static const size_t BESIDE_ROOMS = 1 + 2 * (size_t)SNAP_READER_MOST;
+static const size_t CONTEXT_ROOMS = 1 + 2 * (size_t)SNAP_READER_MOST;
 static const size_t MOST_BYTES = ((size_t)1 << 30) - (64 << 20);
 
 struct snap_reader {
@@ -30,8 +30,8 @@ struct snap_reader {
 	struct snap_reading_area *listed;   /* has the answers to the last list; NULL: none */
 	/* has what lay beside threads whose calls were known; NULL: none */
 	struct snap_reading_area *called;
-	int64_t beside_left; /* reads */
-	bool late_beside;    /* the last call was late, and was at what lies beside a stack */
+	int64_t context_left; /* reads */
+	bool late_context;    /* the last call was late, and was at what lies beside a stack */
 };
 
 struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t most,
@@ -54,7 +54,7 @@ struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t
 			sizeof(struct snap_reading_area) + bytes +
 				(size_t)SNAP_READER_MOST * SNAP_READING_LIST_STACK +
 				snap_thread_plan_work() + SNAP_THREAD_PLAN_ROOM +
-				BESIDE_ROOMS * SNAP_BESIDE_ROOM,
+				CONTEXT_ROOMS * SNAP_WAIT_CONTEXT_ROOM,
 			reader->root_fd, SNAP_WORKERS_AWAKE | SNAP_WORKERS_BY_PROXY);
 	if (error) {
 		snap_close(&reader->root_fd);
@@ -81,7 +81,7 @@ static struct snap_reading_area *begin_call(struct snap_reader *reader,
 	struct snap_reading_area *area = snap_workers_area(&reader->pool);
 
 	reader->answered = NULL;
-	reader->late_beside = false;
+	reader->late_context = false;
 	if (area != reader->listed)
 		reader->listed = NULL;
 	if (area != reader->called)
@@ -89,7 +89,7 @@ static struct snap_reading_area *begin_call(struct snap_reader *reader,
 	if (!area)
 		return NULL;
 	area->root_fd = reader->root_fd;
-	area->beside_left = reader->beside_left;
+	area->context_left = reader->context_left;
 	area->target = *target;
 	area->location = (struct snap_reading_location){ .question.target = *target };
 	return area;
@@ -106,10 +106,10 @@ static int call_worker(struct snap_reader *reader, struct snap_reading_area *are
 		work.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + LIST_PATIENCE * work.patience_ns;
 	}
 	if (area && snap_workers_call(&reader->pool, &work)) {
-		reader->beside_left = area->beside_left;
+		reader->context_left = area->context_left;
 		return area->status;
 	}
-	reader->late_beside = area && __atomic_load_n(&area->at_beside, __ATOMIC_ACQUIRE);
+	reader->late_context = area && __atomic_load_n(&area->at_context, __ATOMIC_ACQUIRE);
 	reader->listed = reader->called = NULL;
 	return -ETIMEDOUT;
 }
@@ -133,14 +133,14 @@ int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target 
 }
 
 /* Behind all else that the area has. */
-static struct snap_region beside_room(const struct snap_reader *reader,
-				      struct snap_reading_area *area, size_t from, size_t count)
+static struct snap_region context_room(const struct snap_reader *reader,
+				       struct snap_reading_area *area, size_t from, size_t count)
 {
-	uint8_t *room = area->bytes + reader->most +
-			(size_t)SNAP_READER_MOST * SNAP_READING_LIST_STACK +
-			snap_thread_plan_work() + SNAP_THREAD_PLAN_ROOM + from * SNAP_BESIDE_ROOM;
+	uint8_t *room =
+		area->bytes + reader->most + (size_t)SNAP_READER_MOST * SNAP_READING_LIST_STACK +
+		snap_thread_plan_work() + SNAP_THREAD_PLAN_ROOM + from * SNAP_WAIT_CONTEXT_ROOM;
 
-	return (struct snap_region){ room, room + count * SNAP_BESIDE_ROOM };
+	return (struct snap_region){ room, room + count * SNAP_WAIT_CONTEXT_ROOM };
 }
 
 int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_question *question,
@@ -152,7 +152,7 @@ int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_ques
 	if (area) {
 		area->location.question = *question;
 		area->location.most = (most < reader->most ? most : reader->most) & ~(size_t)15;
-		area->beside_room = beside_room(reader, area, 0, 1);
+		area->context_room = context_room(reader, area, 0, 1);
 	}
 	status = call_worker(reader, area, snap_reading_location, SNAP_READER_STACK_MS);
 	if (status)
@@ -162,19 +162,19 @@ int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_ques
 	return 0;
 }
 
-void snap_reader_set_beside_most(struct snap_reader *reader, int64_t most)
+void snap_reader_set_context_most(struct snap_reader *reader, int64_t most)
 {
-	reader->beside_left = most;
+	reader->context_left = most;
 }
 
-const struct snap_beside *snap_reader_beside(const struct snap_reader *reader)
+const struct snap_wait_context *snap_reader_context(const struct snap_reader *reader)
 {
-	return reader->answered ? &reader->answered->location.beside : NULL;
+	return reader->answered ? &reader->answered->location.context : NULL;
 }
 
-bool snap_reader_is_late_beside(const struct snap_reader *reader)
+bool snap_reader_context_was_late(const struct snap_reader *reader)
 {
-	return reader->late_beside;
+	return reader->late_context;
 }
 
 /* ---- lists ---- */
@@ -200,7 +200,7 @@ int snap_reader_locate_all(struct snap_reader *reader, const struct snap_reader_
 	area->list_at = UINT32_MAX;
 	area->level = snap_priority_level();
 	area->list_bytes = area->bytes + reader->most;
-	area->beside_room = beside_room(reader, area, 1, count);
+	area->context_room = context_room(reader, area, 1, count);
 	for (size_t i = 0; i < count; i++)
 		area->list[i] = (struct snap_reading_location){ .question = questions[i],
 								.most = SNAP_READING_LIST_STACK };
@@ -225,13 +225,14 @@ int snap_reader_located(const struct snap_reader *reader, size_t index,
 	return location->status;
 }
 
-const struct snap_beside *snap_reader_beside_of(const struct snap_reader *reader, size_t index)
+const struct snap_wait_context *snap_reader_context_of(const struct snap_reader *reader,
+						       size_t index)
 {
-	return reader->listed ? &reader->listed->list[index].beside : NULL;
+	return reader->listed ? &reader->listed->list[index].context : NULL;
 }
 
-int snap_reader_read_beside(struct snap_reader *reader, const struct snap_reader_caller *callers,
-			    size_t count, size_t *late_ret)
+int snap_reader_read_context(struct snap_reader *reader, const struct snap_reader_caller *callers,
+			     size_t count, size_t *late_ret)
 {
 	struct snap_reading_area *area = begin_call(reader, &callers[0].target);
 	int status;
@@ -243,7 +244,7 @@ int snap_reader_read_beside(struct snap_reader *reader, const struct snap_reader
 	area->caller_count = (uint32_t)count;
 	area->list_at = UINT32_MAX;
 	area->level = snap_priority_level();
-	area->beside_room = beside_room(reader, area, 1 + SNAP_READER_MOST, count);
+	area->context_room = context_room(reader, area, 1 + SNAP_READER_MOST, count);
 	memcpy(area->callers, callers, count * sizeof(*callers));
 	status = call_worker(reader, area, snap_reading_callers, SNAP_READER_STACK_MS);
 	if (status)
@@ -253,7 +254,8 @@ int snap_reader_read_beside(struct snap_reader *reader, const struct snap_reader
 	return status;
 }
 
-const struct snap_beside *snap_reader_beside_called(const struct snap_reader *reader, size_t index)
+const struct snap_wait_context *snap_reader_context_called(const struct snap_reader *reader,
+							   size_t index)
 {
 	return reader->called ? &reader->called->called[index] : NULL;
 }
@@ -305,8 +307,8 @@ ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_ta
 	return (ssize_t)area->location.got;
 }
 
-int snap_reader_read_words(struct snap_reader *reader, const struct snap_reader_target *target,
-			   struct snap_sampled_words *words, size_t count)
+int snap_reader_read_bytes(struct snap_reader *reader, const struct snap_reader_target *target,
+			   struct snap_sampled_bytes *words, size_t count)
 {
 	struct snap_reading_area *area = begin_call(reader, target);
 	const uint8_t *bytes;

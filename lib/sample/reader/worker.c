@@ -12,7 +12,7 @@
 #include "proc/touch.h"
 #include "proc/wait/fdinfo.h"
 #include "stop/plan/candidate.h"
-#include "stop/words.h"
+#include "stop/wait_bytes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -159,7 +159,7 @@ static void read_usual_stack(struct snap_reading_area *area, struct snap_reading
 	location->got = (size_t)got;
 }
 
-static ssize_t read_beside(void *context, uint64_t address, uint8_t *bytes, size_t size)
+static ssize_t read_context(void *context, uint64_t address, uint8_t *bytes, size_t size)
 {
 	return read_bytes(context, address, bytes, size);
 }
@@ -176,35 +176,35 @@ static ssize_t read_link(void *context, int32_t number, char *text, size_t size)
 }
 
 /* Each has its share of the room, however much those before it took. */
-static int locate_beside(struct snap_reading_area *area, const struct snap_thread_call *call,
-			 bool always, struct snap_beside *ret)
+static int locate_context(struct snap_reading_area *area, const struct snap_thread_call *call,
+			  bool always, struct snap_wait_context *ret)
 {
-	const struct snap_beside_source source = { read_beside, read_link, area };
-	struct snap_region *all = &area->beside_room, room = *all;
+	const struct snap_wait_context_source source = { read_context, read_link, area };
+	struct snap_region *all = &area->context_room, room = *all;
 	int error;
 
-	if (area->beside_left <= 0 && !always) {
-		*ret = (struct snap_beside){ .is_left_out = true };
+	if (area->context_left <= 0 && !always) {
+		*ret = (struct snap_wait_context){ .is_left_out = true };
 		return 0;
 	}
-	if (snap_region_room(&room) > SNAP_BESIDE_ROOM)
-		room.end = room.next + SNAP_BESIDE_ROOM;
-	__atomic_store_n(&area->at_beside, 1, __ATOMIC_RELEASE);
-	error = snap_beside_read(&source, SNAP_OWN_ARCH, call, &room, ret);
-	__atomic_store_n(&area->at_beside, 0, __ATOMIC_RELEASE);
+	if (snap_region_room(&room) > SNAP_WAIT_CONTEXT_ROOM)
+		room.end = room.next + SNAP_WAIT_CONTEXT_ROOM;
+	__atomic_store_n(&area->at_context, 1, __ATOMIC_RELEASE);
+	error = snap_wait_context_read(&source, SNAP_OWN_ARCH, call, &room, ret);
+	__atomic_store_n(&area->at_context, 0, __ATOMIC_RELEASE);
 	all->next = room.next;
-	area->beside_left -= ret->reads;
+	area->context_left -= ret->reads;
 	return error;
 }
 
 static void locate_call(struct snap_reading_area *area, struct snap_reading_location *location)
 {
-	const struct snap_thread_call call = snap_word_call(&location->line, 0);
+	const struct snap_thread_call call = snap_call_of_line(&location->line, 0);
 
 	/* A 32-bit thread has its stack there, and its calls have other numbers. */
 	if (location->line.running || location->line.sp <= UINT32_MAX)
 		return;
-	if (locate_beside(area, &call, location->question.always, &location->beside) == -ESTALE)
+	if (locate_context(area, &call, location->question.always, &location->context) == -ESTALE)
 		location->status = -ESTALE;
 }
 
@@ -223,7 +223,7 @@ static void locate(struct snap_reading_area *area, struct snap_reading_location 
 		location->status = -EBADMSG;
 	if (!location->status && !location->line.running)
 		read_usual_stack(area, location, bytes);
-	if (!location->status && location->question.beside)
+	if (!location->status && location->question.context)
 		locate_call(area, location);
 }
 
@@ -268,7 +268,7 @@ void snap_reading_callers(void *memory, uint32_t item _unused_)
 	for (uint32_t i = 0; i < area->caller_count; i++) {
 		begin_item(area, i);
 		area->target = area->callers[i].target;
-		locate_beside(area, &area->callers[i].call, false, &area->called[i]);
+		locate_context(area, &area->callers[i].call, false, &area->called[i]);
 	}
 	area->status = 0;
 }

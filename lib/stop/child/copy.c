@@ -43,7 +43,7 @@ uint64_t snap_tracer_expect(const struct snap_tracer *tracer)
 		expected = tracer->sample_bytes / tracer->sample_count + SNAP_STACK_MARGIN;
 	expected = expected < LARGE_STACK ? expected : LARGE_STACK;
 	return expected * tracer->count + SPARE_BYTES + tracer->plan_bytes +
-	       snap_tracer_expected_words(tracer).bytes;
+	       snap_tracer_expect_wait_bytes(tracer).bytes;
 }
 
 /* The beginning of the unused part of a region. */
@@ -57,7 +57,7 @@ static struct snap_region first_bytes(const struct snap_region *region, uint64_t
 void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes)
 {
 	uint64_t plan_bytes = tracer->plan_bytes ? sizeof(struct snap_plan_thread) : 0;
-	struct snap_expected_words words = snap_tracer_expected_words(tracer);
+	struct snap_expected_wait_bytes words = snap_tracer_expect_wait_bytes(tracer);
 	uint64_t list_bytes =
 		tracer->count * (LIST_BYTES_A_THREAD + plan_bytes) + SPARE_BYTES + words.list_bytes;
 	struct snap_ready_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
@@ -262,7 +262,7 @@ static uint64_t plan(struct snap_tracer *tracer)
 				find_own_stack(tracer, tracer->tracees[i].process, thread);
 	}
 	room = room > extra ? room - extra : 0;
-	room -= snap_tracer_words_room(tracer, room);
+	room -= snap_tracer_wait_room(tracer, room);
 	while (total_of(tracer, most) > room) {
 		most = (most / 2) & ~15ull;
 		tracer->stop->limited = true;
@@ -399,7 +399,7 @@ static void note_undone(struct snap_tracer *tracer, const struct snap_copy_item 
 static bool want_words_again(struct snap_tracer *tracer, const struct snap_copy_list *list,
 			     const struct snap_copy_item *item)
 {
-	struct snap_words *words = &tracer->words;
+	struct snap_wait_spans *words = &tracer->words;
 
 	if (tracer->stop->processes[item->process].stalled || item->before == UINT32_MAX ||
 	    __atomic_load_n(&item->begun, __ATOMIC_ACQUIRE))
@@ -420,7 +420,7 @@ static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *
 		if (has_words(list, item)) {
 			if (want_words_again(tracer, list, item))
 				continue;
-			snap_tracer_take_words(tracer, list, item, done);
+			snap_tracer_take_wait_bytes(tracer, list, item, done);
 		}
 		for (uint32_t k = item->first; k < item->first + done && !has_words(list, item);
 		     k++)
@@ -471,7 +471,7 @@ static uint32_t find_stacks(struct stack_items *stacks, uint32_t process)
 static uint32_t append_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
 			     uint32_t items, uint32_t wants)
 {
-	const struct snap_words *words = &tracer->words;
+	const struct snap_wait_spans *words = &tracer->words;
 	struct stack_items of_stacks = stack_items_of(list, items);
 	uint32_t stacks = items;
 	uint64_t total = 0;
@@ -504,7 +504,8 @@ static uint32_t append_words(struct snap_tracer *tracer, const struct snap_copy_
 static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 {
 	uint32_t processes = tracer->stop->process_count, wants = 0, most_items, items;
-	struct snap_words words = careful ? (struct snap_words){ .want_count = 0 } : tracer->words;
+	struct snap_wait_spans words =
+		careful ? (struct snap_wait_spans){ .want_count = 0 } : tracer->words;
 	struct snap_copy_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
 	struct snap_work work = { .run = snap_stop_reader_copy,
 				  .context = list,
@@ -576,7 +577,7 @@ void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most)
 	copy_list(tracer, most, false);
 	if (tracer->words.want_count)
 		copy_list(tracer, most, false);
-	tracer->words = (struct snap_words){ .want_count = 0 };
+	tracer->words = (struct snap_wait_spans){ .want_count = 0 };
 	if (has_stalled(tracer) && have_readers_died(tracer))
 		copy_list(tracer, most, true);
 }
@@ -644,9 +645,9 @@ void snap_tracer_copy(struct snap_tracer *tracer)
 	}
 	read_stale_maps(tracer);
 	most = plan(tracer);
-	snap_tracer_find_words(tracer, most);
+	snap_tracer_find_wait_bytes(tracer, most);
 	snap_tracer_copy_needs(tracer, most);
-	if (snap_tracer_find_more_words(tracer))
+	if (snap_tracer_find_more_wait_bytes(tracer))
 		snap_tracer_copy_needs(tracer, 0);
 	if (snap_tracer_find_interrupted(tracer))
 		snap_tracer_copy_needs(tracer, tracer->options->max_stack & ~15ull);

@@ -8,7 +8,7 @@
  *	birth.c    threads and processes that are born meanwhile
  *	settle.c   whether the known threads are all threads
  *	copy.c     registers and stacks; interrupted.c: those below signal handlers
- *	words.c    memory that explains waits
+ *	wait_bytes.c    memory that explains waits
  *	maps.c     the address spaces
  *	plan.c     the memory of managed runtimes: which, and its copy
  *	reader.h   what workers read for us, as we touch no memory of a target
@@ -44,7 +44,7 @@ struct snap_tracee {
 };
 
 /* Memory that explains waits, for the next list of stacks; its wants are sorted by process. */
-struct snap_words {
+struct snap_wait_spans {
 	struct snap_want *wants;
 	uint32_t want_count, item_count; /* items: a process each, at most */
 };
@@ -99,9 +99,9 @@ struct snap_tracer {
 	struct snap_need *needs; /* by tracee: where its stack is */
 	uint32_t
 		*places; /* by process: its place in a list of stacks; those on files come second */
-	struct snap_words words;
-	bool words_lead_on; /* some words are arrays of addresses of further words */
-	size_t last_map;    /* where the last stack was found */
+	struct snap_wait_spans words;
+	bool wait_spans_lead_on; /* some words are arrays of addresses of further words */
+	size_t last_map;         /* where the last stack was found */
 	uint64_t *reference_pcs;
 	/* Of the stacks that were measured before the stop. */
 	uint64_t sample_bytes;
@@ -213,26 +213,26 @@ void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most);
 /* Registers of all stopped threads, then their stacks. */
 void snap_tracer_copy(struct snap_tracer *tracer);
 
-/* words.c */
+/* wait_bytes.c */
 /* The memory that words will take if each thread waits for another futex. */
-struct snap_expected_words {
+struct snap_expected_wait_bytes {
 	uint64_t bytes, list_bytes, record_bytes;
 };
-struct snap_expected_words snap_tracer_expected_words(const struct snap_tracer *tracer);
+struct snap_expected_wait_bytes snap_tracer_expect_wait_bytes(const struct snap_tracer *tracer);
 /* The part of the room for stacks that is kept for words. */
-uint64_t snap_tracer_words_room(const struct snap_tracer *tracer, uint64_t room);
+uint64_t snap_tracer_wait_room(const struct snap_tracer *tracer, uint64_t room);
 /*
  * Puts the words that are not in the copied stacks into tracer->words; `most`: bytes of each stack.
  */
-void snap_tracer_find_words(struct snap_tracer *tracer, uint64_t most);
+void snap_tracer_find_wait_bytes(struct snap_tracer *tracer, uint64_t most);
 /*
  * The same for further words that the copied words point to; whether there are some. No stack is
  * needed then.
  */
-bool snap_tracer_find_more_words(struct snap_tracer *tracer);
+bool snap_tracer_find_more_wait_bytes(struct snap_tracer *tracer);
 /* The first `done` wants of an item of words become the process's image. */
-void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
-			    const struct snap_copy_item *item, uint32_t done);
+void snap_tracer_take_wait_bytes(struct snap_tracer *tracer, const struct snap_copy_list *list,
+				 const struct snap_copy_item *item, uint32_t done);
 
 /* plan.c */
 /* Asks the parent for plans, if some process looks as if it had a managed runtime. */

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "stop/describe.h"
 #include "stop/plan/candidate.h"
-#include "stop/words.h"
+#include "stop/wait_bytes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -352,7 +352,7 @@ static void read_call(const struct snap_stop_reader *reader, int tasks_fd,
 	struct snap_syscall_line line;
 
 	if (length > 0 && snap_parse_syscall(text, (size_t)length, &line))
-		thread->call = snap_word_call(&line, 0);
+		thread->call = snap_call_of_line(&line, 0);
 }
 
 void snap_stop_reader_read_calls(void *context, uint32_t index)

@@ -44,7 +44,7 @@ static bool copy_words(const struct snap_log *log, struct snap_log_compaction *c
 		if (to == UINT32_MAX)
 			continue;
 		compaction->kept_words[to] = log->words[i];
-		if (!snap_log_copy_words(&compaction->arena, &compaction->kept_words[to]))
+		if (!snap_log_copy_wait_bytes(&compaction->arena, &compaction->kept_words[to]))
 			return false;
 	}
 	return compaction->kept_words;

@@ -23,7 +23,7 @@ struct snap_log_compaction {
 	struct snap_frame *names;
 	size_t name_count;
 	/* what threads wait for, with numbers, texts and memory as they will be */
-	struct snap_log_words *kept_words;
+	struct snap_log_wait_bytes *kept_words;
 	struct snap_log_object *kept_objects;
 	struct snap_socket *sockets;
 	uint64_t *socket_stamps;

@@ -150,7 +150,7 @@ bool snap_log_has_room_for_explained(const struct snap_log *log, uint32_t space)
 /* Whether another wake may be added. */
 bool snap_log_has_room_for_wake(const struct snap_log *log);
 void snap_log_charge_object(struct snap_log *log, uint32_t object);
-void snap_log_charge_words(struct snap_log *log, uint32_t words);
+void snap_log_charge_wait_bytes(struct snap_log *log, uint32_t words);
 void snap_log_charge_socket(struct snap_log *log);
 void snap_log_charge_explained(struct snap_log *log, uint32_t explained);
 /* All anew, when things were renumbered. */
@@ -195,18 +195,18 @@ static inline uint64_t snap_log_hash_frame(uint32_t space, uint64_t bits)
 	return snap_hash_add(bits, space);
 }
 
-/* ---- what threads wait for: words.c, object.c, socket.c, owner_changes.c, explained.c ---- */
+/* ---- what threads wait for: wait_bytes.c, object.c, socket.c, owner_changes.c, explained.c ---- */
 
 /*
  * The number + 1 of words, pieces in any order; 0: there are none, or no room for them. Those that
  * are new and not to be added: UINT32_MAX.
  */
-struct stacksnap_error *snap_log_find_words(struct snap_log *log, uint32_t space,
-					    const struct snap_memory_image *image, bool add,
-					    uint32_t *ret) _must_check_;
-uint64_t snap_log_hash_words(const struct snap_log_words *words);
+struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t space,
+						 const struct snap_memory_image *image, bool add,
+						 uint32_t *ret) _must_check_;
+uint64_t snap_log_hash_wait_bytes(const struct snap_log_wait_bytes *words);
 /* Their pieces and bytes become copies in the arena. False without memory, as those below. */
-bool snap_log_copy_words(struct snap_arena *arena, struct snap_log_words *words);
+bool snap_log_copy_wait_bytes(struct snap_arena *arena, struct snap_log_wait_bytes *words);
 uint64_t snap_log_hash_object(const struct snap_log_object *object);
 bool snap_log_copy_descriptors(struct snap_interner *strings, struct snap_log_object *object);
 uint64_t snap_log_hash_socket(const struct snap_socket *socket);

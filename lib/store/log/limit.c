@@ -168,9 +168,9 @@ void snap_log_charge_object(struct snap_log *log, uint32_t object)
 	charge_wait(log, charged->space, cost);
 }
 
-void snap_log_charge_words(struct snap_log *log, uint32_t words)
+void snap_log_charge_wait_bytes(struct snap_log *log, uint32_t words)
 {
-	const struct snap_log_words *charged = &log->words[words];
+	const struct snap_log_wait_bytes *charged = &log->words[words];
 	uint64_t cost = COST_WORDS;
 
 	for (uint32_t i = 0; log->max_bytes && i < charged->piece_count; i++)
@@ -201,7 +201,7 @@ static void count_costs_of_waits(struct snap_log *log)
 {
 	log->index->waits = 0;
 	for (size_t i = 0; i < log->words_count; i++)
-		snap_log_charge_words(log, (uint32_t)i);
+		snap_log_charge_wait_bytes(log, (uint32_t)i);
 	for (size_t i = 0; i < log->object_count; i++)
 		snap_log_charge_object(log, (uint32_t)i);
 	for (size_t i = 0; i < log->socket_count; i++)

@@ -144,7 +144,7 @@ struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object
  * The words of an object as they were told last; NULL: unknown. Valid until an object or a hold is
  * added.
  */
-const struct snap_log_words *snap_log_owner_bytes(const struct snap_log *log, uint32_t object);
+const struct snap_log_wait_bytes *snap_log_owner_bytes(const struct snap_log *log, uint32_t object);
 /* What is known of a socket, in place of what was; copied. Without effect if there is no room. */
 struct stacksnap_error *snap_log_add_socket(struct snap_log *log,
 					    const struct snap_socket *socket) _must_check_;

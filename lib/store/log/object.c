@@ -152,7 +152,7 @@ static struct stacksnap_error *find_object(struct snap_log *log, struct snap_log
 
 	*ret = 0;
 	if (!object->is_futex) {
-		err = snap_log_find_words(log, object->space, words, false, &object->words);
+		err = snap_log_find_wait_bytes(log, object->space, words, false, &object->words);
 		if (err)
 			return err;
 	}
@@ -166,7 +166,7 @@ static struct stacksnap_error *find_object(struct snap_log *log, struct snap_log
 	if (fits && (object->is_futex || object->words == UINT32_MAX)) {
 		uint32_t asked = object->words;
 
-		err = snap_log_find_words(log, object->space, words, true, &object->words);
+		err = snap_log_find_wait_bytes(log, object->space, words, true, &object->words);
 		if (err)
 			return err;
 		fits = object->is_futex || asked != UINT32_MAX || object->words;

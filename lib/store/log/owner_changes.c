@@ -75,10 +75,10 @@ static void clip(struct clipped *clipped, const struct snap_memory_image *image,
 		(struct snap_memory_image){ .pieces = clipped->pieces, .piece_count = count };
 }
 
-static bool is_clipped_to(const struct snap_log_words *words, const struct clipped *clipped,
+static bool is_clipped_to(const struct snap_log_wait_bytes *words, const struct clipped *clipped,
 			  uint64_t address)
 {
-	const struct snap_memory_image whole = snap_log_words_image(words);
+	const struct snap_memory_image whole = snap_log_wait_image(words);
 	struct clipped other;
 
 	clip(&other, &whole, address);
@@ -108,14 +108,14 @@ struct stacksnap_error *snap_log_set_owner(struct snap_log *log, uint32_t object
 	assert(of->is_futex);
 	/* By the first ones it is explained. */
 	if (!of->words) {
-		err = snap_log_find_words(log, of->space, image, true, &of->words);
+		err = snap_log_find_wait_bytes(log, of->space, image, true, &of->words);
 		return err ? err : snap_log_add_owner_change(log, object, of->words);
 	}
 	clip(&clipped, image, of->call.arguments[0]);
 	if (index->held[object].words && is_clipped_to(&log->words[index->held[object].words - 1],
 						       &clipped, of->call.arguments[0]))
 		return NULL;
-	err = snap_log_find_words(log, of->space, &clipped.image, true, &words);
+	err = snap_log_find_wait_bytes(log, of->space, &clipped.image, true, &words);
 	return err ? err : snap_log_add_owner_change(log, object, words);
 }
 
@@ -133,11 +133,11 @@ struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object
 		memcpy(sorted, pids, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), compare_numbers);
 	piece.size = count * sizeof(*sorted);
-	err = snap_log_find_words(log, log->objects[object].space, &image, true, &words);
+	err = snap_log_find_wait_bytes(log, log->objects[object].space, &image, true, &words);
 	return err ? err : snap_log_add_owner_change(log, object, words);
 }
 
-const struct snap_log_words *snap_log_owner_bytes(const struct snap_log *log, uint32_t object)
+const struct snap_log_wait_bytes *snap_log_owner_bytes(const struct snap_log *log, uint32_t object)
 {
 	uint32_t words;
 

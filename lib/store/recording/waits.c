@@ -46,7 +46,7 @@ static void code_piece(struct snap_log_file *file, struct snap_memory_piece *pie
 
 static void code_words(struct snap_log_file *file, void *element, size_t index)
 {
-	struct snap_log_words *words = element;
+	struct snap_log_wait_bytes *words = element;
 	uint64_t end = 0, bytes = 0;
 	size_t count;
 
@@ -72,7 +72,7 @@ static void code_words(struct snap_log_file *file, void *element, size_t index)
 			       "invalid address of words");
 	}
 	if (file->reads && snap_log_fine(file))
-		words->hash = snap_log_hash_words(words);
+		words->hash = snap_log_hash_wait_bytes(words);
 }
 
 /* Words of the same space; 0: none are known. */
@@ -268,7 +268,7 @@ void snap_log_code_object_of(struct snap_log_file *file, struct snap_log_change 
 /* ---- holds ---- */
 
 /* Of an object that is no futex. */
-static bool are_pids(const struct snap_log_words *words)
+static bool are_pids(const struct snap_log_wait_bytes *words)
 {
 	const struct snap_memory_piece *first = words->pieces;
 

@@ -77,7 +77,7 @@ static size_t join_pieces(struct snap_log_index *index, size_t count)
 	return joined;
 }
 
-uint64_t snap_log_hash_words(const struct snap_log_words *words)
+uint64_t snap_log_hash_wait_bytes(const struct snap_log_wait_bytes *words)
 {
 	uint64_t hash = snap_hash_add(words->space, words->piece_count);
 
@@ -90,7 +90,7 @@ uint64_t snap_log_hash_words(const struct snap_log_words *words)
 	return hash;
 }
 
-static bool is_same(const struct snap_log_words *a, const struct snap_log_words *b)
+static bool is_same(const struct snap_log_wait_bytes *a, const struct snap_log_wait_bytes *b)
 {
 	if (a->hash != b->hash || a->space != b->space || a->piece_count != b->piece_count)
 		return false;
@@ -102,7 +102,7 @@ static bool is_same(const struct snap_log_words *a, const struct snap_log_words 
 	return true;
 }
 
-bool snap_log_copy_words(struct snap_arena *arena, struct snap_log_words *words)
+bool snap_log_copy_wait_bytes(struct snap_arena *arena, struct snap_log_wait_bytes *words)
 {
 	struct snap_memory_piece *pieces;
 	size_t size = 0, used = 0;
@@ -123,7 +123,7 @@ bool snap_log_copy_words(struct snap_arena *arena, struct snap_log_words *words)
 	return true;
 }
 
-static struct stacksnap_error *add_words(struct snap_log *log, struct snap_log_words *words,
+static struct stacksnap_error *add_words(struct snap_log *log, struct snap_log_wait_bytes *words,
 					 uint32_t *ret)
 {
 	if (log->words_count >= SNAP_LOG_MAX_WORDS ||
@@ -132,21 +132,21 @@ static struct stacksnap_error *add_words(struct snap_log *log, struct snap_log_w
 		return NULL;
 	}
 	if (!snap_reserve_array(log->words, log->words_capacity, log->words_count + 1) ||
-	    !snap_log_copy_words(&log->arena, words) ||
+	    !snap_log_copy_wait_bytes(&log->arena, words) ||
 	    !snap_hash_table_add(&log->index->words, words->hash, log->words_count))
 		return snap_error_no_memory();
 	log->words[log->words_count] = *words;
-	snap_log_charge_words(log, (uint32_t)log->words_count);
+	snap_log_charge_wait_bytes(log, (uint32_t)log->words_count);
 	*ret = (uint32_t)++log->words_count;
 	return NULL;
 }
 
-struct stacksnap_error *snap_log_find_words(struct snap_log *log, uint32_t space,
-					    const struct snap_memory_image *image, bool add,
-					    uint32_t *ret)
+struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t space,
+						 const struct snap_memory_image *image, bool add,
+						 uint32_t *ret)
 {
 	struct snap_log_index *index = log->index;
-	struct snap_log_words words = { .space = space };
+	struct snap_log_wait_bytes words = { .space = space };
 	struct snap_probe probe;
 	size_t count = 0;
 
@@ -162,7 +162,7 @@ struct stacksnap_error *snap_log_find_words(struct snap_log *log, uint32_t space
 		return NULL;
 	words.pieces = index->pieces;
 	words.piece_count = (uint32_t)count;
-	words.hash = snap_log_hash_words(&words);
+	words.hash = snap_log_hash_wait_bytes(&words);
 	probe = snap_hash_table_probe(&index->words, words.hash);
 	while (snap_probe_next(&probe))
 		if (is_same(&log->words[probe.number], &words)) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Words that explain waits (stop/words.h): finds which of them are wanted of each process, each
+ * Words that explain waits (stop/wait_bytes.h): finds which of them are wanted of each process, each
  * once, and makes an image of them. They become further wants in the list of stacks, so they need
  * no hand-over of their own. Words in the copied stack of the thread itself are not wanted.
  *
  * A want never crosses a page, so one unreadable page costs only its own words.
  */
-#include "stop/words.h"
+#include "stop/wait_bytes.h"
 #include "base/bytes.h"
 #include "stop/child/internal.h"
 
@@ -35,7 +35,7 @@ enum {
 };
 
 /* A wanted range, while ranges are collected. */
-struct snap_words_range {
+struct snap_wait_span {
 	uint64_t address;
 	uint32_t size;
 	uint32_t tracee; /* the thread whose call names it */
@@ -46,7 +46,7 @@ static bool wants_words(const struct snap_tracer *tracer)
 	return tracer->options->explain != SNAP_EXPLAIN_NO;
 }
 
-uint64_t snap_tracer_words_room(const struct snap_tracer *tracer, uint64_t room)
+uint64_t snap_tracer_wait_room(const struct snap_tracer *tracer, uint64_t room)
 {
 	uint64_t most = LEAST_BYTES + tracer->count * (uint64_t)BYTES_A_THREAD;
 
@@ -55,14 +55,14 @@ uint64_t snap_tracer_words_room(const struct snap_tracer *tracer, uint64_t room)
 	return most < room / ROOM_PARTS ? most : room / ROOM_PARTS;
 }
 
-struct snap_expected_words snap_tracer_expected_words(const struct snap_tracer *tracer)
+struct snap_expected_wait_bytes snap_tracer_expect_wait_bytes(const struct snap_tracer *tracer)
 {
 	uint64_t count = wants_words(tracer) ? tracer->count : 0;
 
-	return (struct snap_expected_words){
+	return (struct snap_expected_wait_bytes){
 		.bytes = count * (SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND),
-		.list_bytes = count * (RANGES_A_THREAD * sizeof(struct snap_words_range) +
-				       sizeof(struct snap_words_range) +
+		.list_bytes = count * (RANGES_A_THREAD * sizeof(struct snap_wait_span) +
+				       sizeof(struct snap_wait_span) +
 				       (WANTS_A_RANGE + 1) * sizeof(struct snap_want)),
 		.record_bytes = count * sizeof(struct snap_memory_piece),
 	};
@@ -78,14 +78,14 @@ static bool has_list_room(const struct snap_tracer *tracer, size_t count, size_t
 
 /* ---- which ---- */
 
-static uint32_t process_of(const struct snap_tracer *tracer, const struct snap_words_range *range)
+static uint32_t process_of(const struct snap_tracer *tracer, const struct snap_wait_span *range)
 {
 	return tracer->tracees[range->tracee].process;
 }
 
 /* The order of processes and addresses. */
-static bool is_before(const struct snap_tracer *tracer, const struct snap_words_range *a,
-		      const struct snap_words_range *b)
+static bool is_before(const struct snap_tracer *tracer, const struct snap_wait_span *a,
+		      const struct snap_wait_span *b)
 {
 	uint32_t left = process_of(tracer, a), right = process_of(tracer, b);
 
@@ -93,8 +93,8 @@ static bool is_before(const struct snap_tracer *tracer, const struct snap_words_
 }
 
 /* Merges two sorted runs next to each other, [from, middle) and [middle, end). */
-static void merge_runs(const struct snap_tracer *tracer, const struct snap_words_range *ranges,
-		       size_t from, size_t middle, size_t end, struct snap_words_range *to)
+static void merge_runs(const struct snap_tracer *tracer, const struct snap_wait_span *ranges,
+		       size_t from, size_t middle, size_t end, struct snap_wait_span *to)
 {
 	size_t left = from, right = middle;
 
@@ -107,16 +107,16 @@ static void merge_runs(const struct snap_tracer *tracer, const struct snap_words
 }
 
 /* Sorts into `ranges` or `spare`, and returns which. qsort(3) may allocate. */
-static struct snap_words_range *sort_ranges(const struct snap_tracer *tracer,
-					    struct snap_words_range *ranges,
-					    struct snap_words_range *spare, size_t count)
+static struct snap_wait_span *sort_ranges(const struct snap_tracer *tracer,
+					  struct snap_wait_span *ranges,
+					  struct snap_wait_span *spare, size_t count)
 {
 	bool is_sorted = true;
 
 	for (size_t i = 1; i < count && is_sorted; i++)
 		is_sorted = !is_before(tracer, &ranges[i], &ranges[i - 1]);
 	for (size_t run = 1; !is_sorted && run < count; run *= 2) {
-		struct snap_words_range *from = ranges;
+		struct snap_wait_span *from = ranges;
 
 		for (size_t at = 0; at < count; at += 2 * run) {
 			size_t middle = at + run < count ? at + run : count;
@@ -132,7 +132,7 @@ static struct snap_words_range *sort_ranges(const struct snap_tracer *tracer,
 
 /* Whether the copy of the thread's own stack will include it. */
 static bool is_in_stack(const struct snap_need *need, uint64_t most,
-			const struct snap_word_range *range)
+			const struct snap_wait_range *range)
 {
 	uint64_t size = need->size < most ? need->size : most;
 
@@ -142,7 +142,7 @@ static bool is_in_stack(const struct snap_need *need, uint64_t most,
 
 /* Collects all ranges that calls name, in no order; returns their number. */
 static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
-			     struct snap_words_range *ranges, size_t capacity)
+			     struct snap_wait_span *ranges, size_t capacity)
 {
 	size_t count = 0;
 
@@ -150,17 +150,17 @@ static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
 		const struct snap_tracee *tracee = &tracer->tracees[i];
 		const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
 		enum snap_arch arch = snap_tracer_process(tracer, tracee)->arch;
-		struct snap_word_range named[SNAP_MOST_WORD_RANGES];
+		struct snap_wait_range named[SNAP_MOST_WAIT_RANGES];
 		struct snap_thread_call call;
 		size_t named_count;
 
 		if (!thread->registers_size)
 			continue;
 		call = snap_wait_call_of(arch, thread);
-		named_count = snap_word_ranges(arch, &call, named, SNAP_MOST_WORD_RANGES);
-		tracer->words_lead_on |= snap_word_lead_on(arch, &call);
+		named_count = snap_wait_ranges(arch, &call, named, SNAP_MOST_WAIT_RANGES);
+		tracer->wait_spans_lead_on |= snap_wait_ranges_lead_on(arch, &call);
 		for (size_t k = 0; k < named_count && count < capacity; k++) {
-			struct snap_words_range *last = count ? &ranges[count - 1] : NULL;
+			struct snap_wait_span *last = count ? &ranges[count - 1] : NULL;
 
 			if (is_in_stack(&tracer->needs[i], most, &named[k]))
 				continue;
@@ -170,7 +170,7 @@ static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
 			    process_of(tracer, last) == tracee->process)
 				continue;
 			ranges[count++] =
-				(struct snap_words_range){ named[k].address, named[k].size, i };
+				(struct snap_wait_span){ named[k].address, named[k].size, i };
 		}
 	}
 	return count;
@@ -217,7 +217,7 @@ static void add_wants(struct wants *wants, uint64_t start, uint64_t end, uint32_
 }
 
 /* Joins ranges of one process that overlap or are near each other. */
-static size_t join_ranges(struct wants *wants, const struct snap_words_range *ranges, size_t count)
+static size_t join_ranges(struct wants *wants, const struct snap_wait_span *ranges, size_t count)
 {
 	uint32_t process = process_of(wants->tracer, &ranges[0]);
 	uint64_t start = ranges[0].address, end = start + ranges[0].size;
@@ -240,10 +240,10 @@ static void begin_process(struct wants *wants, uint32_t process)
 	wants->most = LEAST_BYTES + traced->thread_count * (uint64_t)BYTES_A_THREAD;
 }
 
-static void list_words(struct snap_tracer *tracer, const struct snap_words_range *ranges,
+static void list_words(struct snap_tracer *tracer, const struct snap_wait_span *ranges,
 		       size_t count)
 {
-	struct snap_words *words = &tracer->words;
+	struct snap_wait_spans *words = &tracer->words;
 	/* A range may be on two pages, and a joined one on as many as its size needs. */
 	size_t capacity = WANTS_A_RANGE * count + SPARE_RANGES;
 	struct wants wants = { .tracer = tracer, .capacity = capacity };
@@ -267,20 +267,19 @@ static void list_words(struct snap_tracer *tracer, const struct snap_words_range
 	words->want_count = (uint32_t)wants.count;
 }
 
-void snap_tracer_find_words(struct snap_tracer *tracer, uint64_t most)
+void snap_tracer_find_wait_bytes(struct snap_tracer *tracer, uint64_t most)
 {
 	size_t capacity = (size_t)tracer->count * RANGES_A_THREAD + SPARE_RANGES, count;
-	struct snap_words_range *ranges, *spare;
+	struct snap_wait_span *ranges, *spare;
 
-	tracer->words = (struct snap_words){ .want_count = 0 };
+	tracer->words = (struct snap_wait_spans){ .want_count = 0 };
 	if (!wants_words(tracer))
 		return;
 	if (!has_list_room(tracer, capacity, 2 * sizeof(*ranges)))
 		return;
-	ranges = snap_region_new_array(&tracer->lists, capacity, struct snap_words_range);
+	ranges = snap_region_new_array(&tracer->lists, capacity, struct snap_wait_span);
 	count = ranges ? collect_ranges(tracer, most, ranges, capacity) : 0;
-	spare = count ? snap_region_new_array(&tracer->lists, count, struct snap_words_range)
-		      : NULL;
+	spare = count ? snap_region_new_array(&tracer->lists, count, struct snap_wait_span) : NULL;
 	if (!spare)
 		return;
 	ranges = sort_ranges(tracer, ranges, spare, count);
@@ -295,10 +294,10 @@ static size_t read_array(const struct snap_tracer *tracer, const struct snap_tra
 {
 	const struct snap_traced *process = snap_tracer_process(tracer, tracee);
 	const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
-	struct snap_word_range range;
+	struct snap_wait_range range;
 	uint64_t offset;
 
-	if (snap_word_ranges(process->arch, call, &range, 1) == 0 || range.size > most)
+	if (snap_wait_ranges(process->arch, call, &range, 1) == 0 || range.size > most)
 		return 0;
 	offset = range.address - thread->stack_address;
 	if (range.address >= thread->stack_address && offset <= thread->stack_size &&
@@ -311,7 +310,7 @@ static size_t read_array(const struct snap_tracer *tracer, const struct snap_tra
 }
 
 /* Collects the ranges around futexes that arrays name; returns their number. */
-static size_t collect_named(struct snap_tracer *tracer, struct snap_words_range *ranges,
+static size_t collect_named(struct snap_tracer *tracer, struct snap_wait_span *ranges,
 			    size_t capacity)
 {
 	uint8_t array[MOST_ARRAY];
@@ -329,29 +328,29 @@ static size_t collect_named(struct snap_tracer *tracer, struct snap_words_range 
 		if (!thread->registers_size || snap_tracer_process(tracer, tracee)->stalled)
 			continue;
 		call = snap_wait_call_of(arch, thread);
-		if (!snap_word_lead_on(arch, &call))
+		if (!snap_wait_ranges_lead_on(arch, &call))
 			continue;
 		size = read_array(tracer, tracee, &call, array, sizeof(array));
-		named = snap_word_futexes(array, size, futexes, MOST_FUTEXES);
+		named = snap_futexes_of_array(array, size, futexes, MOST_FUTEXES);
 		for (size_t k = 0; k < named && count < capacity; k++) {
-			struct snap_word_range range = snap_word_range_of_futex(futexes[k]);
+			struct snap_wait_range range = snap_wait_range_of_futex(futexes[k]);
 
-			ranges[count++] = (struct snap_words_range){ range.address, range.size, i };
+			ranges[count++] = (struct snap_wait_span){ range.address, range.size, i };
 		}
 	}
 	return count;
 }
 
-bool snap_tracer_find_more_words(struct snap_tracer *tracer)
+bool snap_tracer_find_more_wait_bytes(struct snap_tracer *tracer)
 {
 	size_t capacity = SPARE_RANGES * RANGES_A_THREAD, count;
-	struct snap_words_range *ranges, *spare;
+	struct snap_wait_span *ranges, *spare;
 
-	tracer->words = (struct snap_words){ .want_count = 0 };
-	if (!tracer->words_lead_on)
+	tracer->words = (struct snap_wait_spans){ .want_count = 0 };
+	if (!tracer->wait_spans_lead_on)
 		return false;
-	ranges = snap_region_new_array(&tracer->lists, capacity, struct snap_words_range);
-	spare = snap_region_new_array(&tracer->lists, capacity, struct snap_words_range);
+	ranges = snap_region_new_array(&tracer->lists, capacity, struct snap_wait_span);
+	spare = snap_region_new_array(&tracer->lists, capacity, struct snap_wait_span);
 	count = ranges && spare ? collect_named(tracer, ranges, capacity) : 0;
 	if (!count)
 		return false;
@@ -383,8 +382,8 @@ static struct snap_memory_image *image_with_room(struct snap_tracer *tracer,
 	return image;
 }
 
-void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
-			    const struct snap_copy_item *item, uint32_t done)
+void snap_tracer_take_wait_bytes(struct snap_tracer *tracer, const struct snap_copy_list *list,
+				 const struct snap_copy_item *item, uint32_t done)
 {
 	struct snap_traced *traced = &tracer->stop->processes[item->process];
 	struct snap_memory_image *image = image_with_room(tracer, traced, done);
@@ -406,6 +405,6 @@ void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_l
 		last = &image->pieces[image->piece_count++];
 		*last = (struct snap_memory_piece){ want->address, want->got, want->bytes };
 	}
-	traced->words_missing |= done < item->count;
+	traced->wait_bytes_missing |= done < item->count;
 	traced->words = image;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What explains a wait, of one thread: see beside.h. */
-#include "sample/reader/beside.h"
+/* What explains a wait, of one thread: see wait_context.h. */
+#include "sample/reader/wait_context.h"
 
 #include "base/bytes.h"
 #include "base/table.h"
 #include "model/wait/call.h"
 #include "proc/wait/fdinfo.h"
-#include "stop/words.h"
+#include "stop/wait_bytes.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ struct piece {
 };
 
 struct reading {
-	const struct snap_beside_source *source;
+	const struct snap_wait_context_source *source;
 	const struct snap_thread_call *call;
 	const struct snap_wait_call_row *row;
 	struct snap_region *room;
@@ -42,7 +42,7 @@ struct reading {
 	size_t number_count;
 };
 
-bool snap_beside_is_wanted(enum snap_arch arch, const struct snap_thread_call *call)
+bool snap_wait_context_is_wanted(enum snap_arch arch, const struct snap_thread_call *call)
 {
 	return call->known && snap_wait_call_row(arch, call->number)->call != SNAP_CALL_OTHER;
 }
@@ -50,13 +50,13 @@ bool snap_beside_is_wanted(enum snap_arch arch, const struct snap_thread_call *c
 /* ---- memory ---- */
 
 /* What cannot be read ends at a page. */
-static int read_range(struct reading *reading, const struct snap_word_range *range)
+static int read_range(struct reading *reading, const struct snap_wait_range *range)
 {
-	const struct snap_beside_source *source = reading->source;
+	const struct snap_wait_context_source *source = reading->source;
 	uint64_t at = range->address, end = at + range->size;
 	uint8_t *bytes = NULL;
 
-	if (range->size <= SNAP_BESIDE_WORDS - reading->bytes)
+	if (range->size <= SNAP_WAIT_CONTEXT_WORDS - reading->bytes)
 		bytes = snap_region_alloc(reading->room, range->size);
 	if (!bytes)
 		return 0;
@@ -92,15 +92,16 @@ static uint8_t *bytes_at(const struct reading *reading, uint64_t address, size_t
 }
 
 /* An array that was read leads to futexes. */
-static int follow(struct reading *reading, const struct snap_word_range *array)
+static int follow(struct reading *reading, const struct snap_wait_range *array)
 {
 	const uint8_t *bytes = bytes_at(reading, array->address, array->size);
 	uint64_t futexes[SNAP_MAX_POLLED];
-	size_t count = bytes ? snap_word_futexes(bytes, array->size, futexes, SNAP_MAX_POLLED) : 0;
+	size_t count =
+		bytes ? snap_futexes_of_array(bytes, array->size, futexes, SNAP_MAX_POLLED) : 0;
 	int error = 0;
 
 	for (size_t i = 0; i < count && !error; i++) {
-		struct snap_word_range range = snap_word_range_of_futex(futexes[i]);
+		struct snap_wait_range range = snap_wait_range_of_futex(futexes[i]);
 
 		if (range.address + range.size > range.address)
 			error = read_range(reading, &range);
@@ -108,7 +109,7 @@ static int follow(struct reading *reading, const struct snap_word_range *array)
 	return error;
 }
 
-static struct snap_word_range cut_range(const struct reading *reading, struct snap_word_range range)
+static struct snap_wait_range cut_range(const struct reading *reading, struct snap_wait_range range)
 {
 	const uint64_t *arguments = reading->call->arguments;
 
@@ -121,7 +122,7 @@ static struct snap_word_range cut_range(const struct reading *reading, struct sn
 
 static int read_words(struct reading *reading, enum snap_arch arch)
 {
-	struct snap_word_range ranges[SNAP_MOST_WORD_RANGES];
+	struct snap_wait_range ranges[SNAP_MOST_WAIT_RANGES];
 	struct snap_thread_call call = *reading->call;
 	size_t count;
 	int error = 0;
@@ -131,13 +132,13 @@ static int read_words(struct reading *reading, enum snap_arch arch)
 		call.arguments[reading->row->timeout] = 0;
 	if (reading->row->call == SNAP_CALL_RESTART)
 		call.arguments[2] = 0;
-	count = snap_word_ranges(arch, &call, ranges, SNAP_MOST_WORD_RANGES);
+	count = snap_wait_ranges(arch, &call, ranges, SNAP_MOST_WAIT_RANGES);
 	for (size_t i = 0; i < count && !error; i++) {
 		ranges[i] = cut_range(reading, ranges[i]);
 		if (ranges[i].size)
 			error = read_range(reading, &ranges[i]);
 	}
-	if (!error && count && snap_word_lead_on(arch, &call))
+	if (!error && count && snap_wait_ranges_lead_on(arch, &call))
 		error = follow(reading, &ranges[0]);
 	return error;
 }
@@ -278,9 +279,9 @@ static void find_numbers(struct reading *reading)
 	}
 }
 
-static void read_links(struct reading *reading, struct snap_beside *ret)
+static void read_links(struct reading *reading, struct snap_wait_context *ret)
 {
-	const struct snap_beside_source *source = reading->source;
+	const struct snap_wait_context_source *source = reading->source;
 
 	if (reading->number_count)
 		ret->descriptors = snap_region_new_array(reading->room, reading->number_count,
@@ -311,7 +312,7 @@ static bool is_futex(enum snap_wait_call call)
 	       call == SNAP_CALL_RESTART;
 }
 
-static void keep_pieces(const struct reading *reading, struct snap_beside *ret)
+static void keep_pieces(const struct reading *reading, struct snap_wait_context *ret)
 {
 	if (reading->piece_count)
 		ret->pieces = snap_region_new_array(reading->room, reading->piece_count,
@@ -325,15 +326,15 @@ static void keep_pieces(const struct reading *reading, struct snap_beside *ret)
 	}
 }
 
-int snap_beside_read(const struct snap_beside_source *source, enum snap_arch arch,
-		     const struct snap_thread_call *call, struct snap_region *room,
-		     struct snap_beside *ret)
+int snap_wait_context_read(const struct snap_wait_context_source *source, enum snap_arch arch,
+			   const struct snap_thread_call *call, struct snap_region *room,
+			   struct snap_wait_context *ret)
 {
 	struct reading reading;
 	int error;
 
-	*ret = (struct snap_beside){ .pieces = NULL };
-	if (!snap_beside_is_wanted(arch, call))
+	*ret = (struct snap_wait_context){ .pieces = NULL };
+	if (!snap_wait_context_is_wanted(arch, call))
 		return 0;
 	reading.source = source;
 	reading.call = call;
@@ -355,11 +356,12 @@ int snap_beside_read(const struct snap_beside_source *source, enum snap_arch arc
 
 /* ---- the holder ---- */
 
-void snap_beside_keep(const struct snap_beside *from, void *room, struct snap_beside *ret)
+void snap_wait_context_keep(const struct snap_wait_context *from, void *room,
+			    struct snap_wait_context *ret)
 {
-	struct snap_region region = { room, (uint8_t *)room + SNAP_BESIDE_ROOM };
+	struct snap_region region = { room, (uint8_t *)room + SNAP_WAIT_CONTEXT_ROOM };
 
-	*ret = (struct snap_beside){ .is_futex = from->is_futex, .reads = from->reads };
+	*ret = (struct snap_wait_context){ .is_futex = from->is_futex, .reads = from->reads };
 	if (from->piece_count)
 		ret->pieces =
 			snap_region_new_array(&region, from->piece_count, struct snap_memory_piece);
@@ -385,17 +387,17 @@ void snap_beside_keep(const struct snap_beside *from, void *room, struct snap_be
 	}
 }
 
-uint64_t snap_beside_hash(const struct snap_beside *beside)
+uint64_t snap_wait_context_hash(const struct snap_wait_context *context)
 {
-	uint64_t hash = beside->descriptor_count;
+	uint64_t hash = context->descriptor_count;
 
-	for (size_t i = 0; i < beside->descriptor_count; i++) {
-		hash = snap_hash_add(hash, (uint64_t)beside->descriptors[i].number);
-		hash = snap_hash_text(beside->descriptors[i].link, hash);
+	for (size_t i = 0; i < context->descriptor_count; i++) {
+		hash = snap_hash_add(hash, (uint64_t)context->descriptors[i].number);
+		hash = snap_hash_text(context->descriptors[i].link, hash);
 	}
-	for (size_t i = 0; i < beside->piece_count && !beside->is_futex; i++) {
-		hash = snap_hash_add(hash, beside->pieces[i].address);
-		hash = snap_hash_bytes(beside->pieces[i].bytes, beside->pieces[i].size, hash);
+	for (size_t i = 0; i < context->piece_count && !context->is_futex; i++) {
+		hash = snap_hash_add(hash, context->pieces[i].address);
+		hash = snap_hash_bytes(context->pieces[i].bytes, context->pieces[i].size, hash);
 	}
 	return hash ? hash : 1;
 }

@@ -7,7 +7,7 @@
 
 #include "base/bsearch.h"
 #include "model/wait/call.h"
-#include "sample/copy_words.h"
+#include "sample/copy_wait_bytes.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static bool is_known(const struct snap_memory_image *image, const struct snap_me
 /* Whether there is room for one more piece. */
 static bool reserve_piece(struct snap_nostop *nostop, struct snap_traced *traced)
 {
-	struct snap_nostop_words *words = &nostop->words[traced->index];
+	struct snap_nostop_wait_bytes *words = &nostop->words[traced->index];
 	struct snap_memory_image *image = traced->words;
 	size_t capacity = image->piece_count ? 2 * image->piece_count : FIRST_PIECES;
 	struct snap_memory_piece *pieces;
@@ -73,8 +73,8 @@ static void keep_piece(struct snap_nostop *nostop, struct snap_traced *traced,
 	image->bytes += piece->size;
 }
 
-void snap_nostop_keep_words(struct snap_nostop *nostop, struct snap_traced *traced,
-			    const struct snap_memory_image *words)
+void snap_nostop_keep_wait_bytes(struct snap_nostop *nostop, struct snap_traced *traced,
+				 const struct snap_memory_image *words)
 {
 	if (!words->piece_count)
 		return;
@@ -100,8 +100,8 @@ static struct snap_thread *thread_of(struct snap_nostop *nostop,
 /* The threads that stood still at one instant; of several instants the last one counts. */
 struct moment {
 	struct snap_nostop *nostop;
-	struct snap_copied_words *copied; /* of one thread; NULL: words of all are known */
-	size_t waiting, standing;         /* of those who wait for a lock */
+	struct snap_copied_wait_bytes *copied; /* of one thread; NULL: words of all are known */
+	size_t waiting, standing;              /* of those who wait for a lock */
 };
 
 /* Or in what it goes on with behind a stop. */
@@ -141,11 +141,11 @@ static bool add_words(struct moment *moment, struct snap_traced *traced,
 		copy.call = snap_wait_call_of(traced->arch, &copy);
 		if (!copy.call.known || copy.call.number < 0)
 			continue;
-		if (snap_copy_words(traced->arch, &copy, memory->read, memory->context,
-				    moment->copied) ||
+		if (snap_copy_wait_bytes(traced->arch, &copy, memory->read, memory->context,
+					 moment->copied) ||
 		    moment->copied->stalled)
 			return false;
-		snap_nostop_keep_words(moment->nostop, traced, &moment->copied->image);
+		snap_nostop_keep_wait_bytes(moment->nostop, traced, &moment->copied->image);
 	}
 	return true;
 }
@@ -167,7 +167,7 @@ static void leave_out_doubles(struct snap_memory_image *image)
 
 /* As many from one on as can be read with one hand-over; how many. */
 static size_t list_batch(const struct snap_memory_image *image, size_t first,
-			 struct snap_sampled_words batch[SNAP_SAMPLED_WORDS_MOST])
+			 struct snap_sampled_bytes batch[SNAP_SAMPLED_WORDS_MOST])
 {
 	size_t count = 0;
 	uint64_t bytes = 0;
@@ -182,7 +182,7 @@ static size_t list_batch(const struct snap_memory_image *image, size_t first,
 		if (bytes > SNAP_SAMPLED_WORDS_BYTES)
 			break;
 		/* In our own memory, where they were copied to. */
-		batch[count++] = (struct snap_sampled_words){
+		batch[count++] = (struct snap_sampled_bytes){
 			.address = piece->address,
 			.size = (uint32_t)size,
 			.bytes = (uint8_t *)(uintptr_t)piece->bytes,
@@ -196,7 +196,7 @@ static bool read_words_again(void *context, const struct snap_sampled_process *p
 {
 	struct moment *moment = context;
 	struct snap_traced *traced = snap_nostop_traced(moment->nostop, process);
-	struct snap_sampled_words batch[SNAP_SAMPLED_WORDS_MOST];
+	struct snap_sampled_bytes batch[SNAP_SAMPLED_WORDS_MOST];
 	struct snap_memory_image *image;
 	size_t kept = 0, count;
 
@@ -256,7 +256,7 @@ static bool try_another(const struct moment *moment, int64_t nap_ns)
 struct stacksnap_error *snap_nostop_confirm(struct snap_nostop *nostop,
 					    struct snap_sampler *sampler)
 {
-	_cleanup_free_ struct snap_copied_words *copied = calloc(1, sizeof(*copied));
+	_cleanup_free_ struct snap_copied_wait_bytes *copied = calloc(1, sizeof(*copied));
 	struct moment moment = { .nostop = nostop, .copied = copied };
 	const struct snap_confirm confirm = {
 		.context = &moment,

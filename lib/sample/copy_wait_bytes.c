@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory beside the stack of a blocked thread: see copy_words.h. */
-#include "sample/copy_words.h"
+/* Memory beside the stack of a blocked thread: see copy_wait_bytes.h. */
+#include "sample/copy_wait_bytes.h"
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
@@ -15,7 +15,7 @@ enum {
 	TCB_TID = 720, /* in struct pthread of glibc 2.3 to 2.43 */
 };
 
-static bool is_in_stack(const struct snap_thread *copy, const struct snap_word_range *range)
+static bool is_in_stack(const struct snap_thread *copy, const struct snap_wait_range *range)
 {
 	uint64_t offset = range->address - copy->stack_address;
 
@@ -24,20 +24,20 @@ static bool is_in_stack(const struct snap_thread *copy, const struct snap_word_r
 }
 
 struct words {
-	snap_words_reader *read;
+	snap_wait_bytes_reader *read;
 	void *context;
-	struct snap_copied_words *words;
+	struct snap_copied_wait_bytes *words;
 	size_t used;
 };
 
 /* Within one page. */
 static int read_piece(struct words *words, uint64_t address, size_t size)
 {
-	struct snap_copied_words *ret = words->words;
+	struct snap_copied_wait_bytes *ret = words->words;
 	uint8_t *bytes = ret->bytes + words->used;
 	ssize_t got;
 
-	if (ret->stalled || ret->image.piece_count == SNAP_WORDS_PIECES ||
+	if (ret->stalled || ret->image.piece_count == SNAP_WAIT_BYTES_PIECES ||
 	    size > sizeof(ret->bytes) - words->used)
 		return 0;
 	got = words->read(words->context, address, bytes, size);
@@ -53,7 +53,7 @@ static int read_piece(struct words *words, uint64_t address, size_t size)
 
 /* But for what lies in the stack; page by page. */
 static int read_range(struct words *words, const struct snap_thread *copy,
-		      const struct snap_word_range *range)
+		      const struct snap_wait_range *range)
 {
 	uint64_t at = range->address, end = at + range->size;
 	int error = 0;
@@ -71,38 +71,40 @@ static int read_range(struct words *words, const struct snap_thread *copy,
 
 /* An array that was read, or lies in the stack, leads to futexes. */
 static int follow(struct words *words, const struct snap_thread *copy,
-		  const struct snap_word_range *array)
+		  const struct snap_wait_range *array)
 {
 	const struct snap_memory_piece *first = &words->words->pieces[0];
-	uint64_t futexes[SNAP_WORDS_PIECES];
+	uint64_t futexes[SNAP_WAIT_BYTES_PIECES];
 	size_t count = 0;
 	int error = 0;
 
 	if (is_in_stack(copy, array))
-		count = snap_word_futexes(copy->stack + (array->address - copy->stack_address),
-					  array->size, futexes, SNAP_WORDS_PIECES);
+		count = snap_futexes_of_array(copy->stack + (array->address - copy->stack_address),
+					      array->size, futexes, SNAP_WAIT_BYTES_PIECES);
 	else if (words->words->image.piece_count && first->address == array->address)
-		count = snap_word_futexes(first->bytes, first->size, futexes, SNAP_WORDS_PIECES);
+		count = snap_futexes_of_array(first->bytes, first->size, futexes,
+					      SNAP_WAIT_BYTES_PIECES);
 	for (size_t i = 0; i < count && !error; i++) {
-		struct snap_word_range range = snap_word_range_of_futex(futexes[i]);
+		struct snap_wait_range range = snap_wait_range_of_futex(futexes[i]);
 
 		error = read_range(words, copy, &range);
 	}
 	return error;
 }
 
-int snap_copy_words(enum snap_arch arch, const struct snap_thread *copy, snap_words_reader *read,
-		    void *context, struct snap_copied_words *ret)
+int snap_copy_wait_bytes(enum snap_arch arch, const struct snap_thread *copy,
+			 snap_wait_bytes_reader *read, void *context,
+			 struct snap_copied_wait_bytes *ret)
 {
-	struct snap_word_range ranges[SNAP_MOST_WORD_RANGES];
-	size_t count = snap_word_ranges(arch, &copy->call, ranges, SNAP_MOST_WORD_RANGES);
+	struct snap_wait_range ranges[SNAP_MOST_WAIT_RANGES];
+	size_t count = snap_wait_ranges(arch, &copy->call, ranges, SNAP_MOST_WAIT_RANGES);
 	struct words words = { .read = read, .context = context, .words = ret };
 	int error = 0;
 
 	ret->image = (struct snap_memory_image){ .pieces = ret->pieces };
 	for (size_t i = 0; i < count && !error; i++)
 		error = read_range(&words, copy, &ranges[i]);
-	if (!error && count && snap_word_lead_on(arch, &copy->call))
+	if (!error && count && snap_wait_ranges_lead_on(arch, &copy->call))
 		error = follow(&words, copy, &ranges[0]);
 	return error;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which memory explains a call: see words.h. */
-#include "stop/words.h"
+/* Which memory explains a call: see wait_bytes.h. */
+#include "stop/wait_bytes.h"
 
 #include "model/wait/call.h"
 
@@ -19,7 +19,7 @@ enum {
 static const uint64_t LEAST_ADDRESS = 1 << 12, MOST_ADDRESS = 1ull << 56;
 
 struct ranges {
-	struct snap_word_range *ranges;
+	struct snap_wait_range *ranges;
 	size_t count, most;
 };
 
@@ -28,11 +28,11 @@ static void add(struct ranges *ranges, uint64_t address, uint64_t size)
 	if (address < LEAST_ADDRESS || address >= MOST_ADDRESS || !size ||
 	    ranges->count == ranges->most)
 		return;
-	ranges->ranges[ranges->count++] = (struct snap_word_range){ address, (uint32_t)size };
+	ranges->ranges[ranges->count++] = (struct snap_wait_range){ address, (uint32_t)size };
 }
 
-struct snap_thread_call snap_word_call(const struct snap_syscall_line *line,
-				       uint64_t thread_pointer)
+struct snap_thread_call snap_call_of_line(const struct snap_syscall_line *line,
+					  uint64_t thread_pointer)
 {
 	struct snap_thread_call call = {
 		.known = true,
@@ -48,16 +48,16 @@ struct snap_thread_call snap_word_call(const struct snap_syscall_line *line,
 	return call;
 }
 
-struct snap_word_range snap_word_range_of_futex(uint64_t address)
+struct snap_wait_range snap_wait_range_of_futex(uint64_t address)
 {
 	uint64_t start = address > SNAP_WORDS_BEFORE ? address - SNAP_WORDS_BEFORE : 0;
 
-	return (struct snap_word_range){ start, (uint32_t)(address - start) + SNAP_WORDS_BEHIND };
+	return (struct snap_wait_range){ start, (uint32_t)(address - start) + SNAP_WORDS_BEHIND };
 }
 
 static void add_futex(struct ranges *ranges, uint64_t address)
 {
-	struct snap_word_range range = snap_word_range_of_futex(address);
+	struct snap_wait_range range = snap_wait_range_of_futex(address);
 
 	if (address >= LEAST_ADDRESS)
 		add(ranges, range.address, range.size);
@@ -96,8 +96,8 @@ static void add_array(struct ranges *ranges, const struct snap_thread_call *call
 	add(ranges, call->arguments[row->pointer], count * row->bytes);
 }
 
-size_t snap_word_ranges(enum snap_arch arch, const struct snap_thread_call *call,
-			struct snap_word_range *ret, size_t most)
+size_t snap_wait_ranges(enum snap_arch arch, const struct snap_thread_call *call,
+			struct snap_wait_range *ret, size_t most)
 {
 	const struct snap_wait_call_row *row = snap_wait_call_row(arch, call->number);
 	struct ranges ranges = { .ranges = ret, .most = most };
@@ -120,12 +120,12 @@ size_t snap_word_ranges(enum snap_arch arch, const struct snap_thread_call *call
 	return ranges.count;
 }
 
-bool snap_word_lead_on(enum snap_arch arch, const struct snap_thread_call *call)
+bool snap_wait_ranges_lead_on(enum snap_arch arch, const struct snap_thread_call *call)
 {
 	return call->known && snap_wait_call_row(arch, call->number)->call == SNAP_CALL_FUTEX_WAITV;
 }
 
-size_t snap_word_futexes(const uint8_t *array, size_t size, uint64_t *ret, size_t most)
+size_t snap_futexes_of_array(const uint8_t *array, size_t size, uint64_t *ret, size_t most)
 {
 	size_t count = 0;
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Beside: what a recording keeps of a wait beside the stack: memory that explains the call
- * (stop/words.h), and what its descriptors lead to.
+ * (stop/wait_bytes.h), and what its descriptors lead to.
  *
  * The worker that reads the thread's call finds all of it at once, because only the call's
  * arguments say what there is to read. What says nothing of what is waited for is not there:
  * timeouts, and what an earlier poll left in its array. Neither allocates nor locks, and does not
  * know how a thread is read.
  */
-#ifndef SNAP_SAMPLE_READER_BESIDE_H
-#define SNAP_SAMPLE_READER_BESIDE_H
+#ifndef SNAP_SAMPLE_READER_WAIT_CONTEXT_H
+#define SNAP_SAMPLE_READER_WAIT_CONTEXT_H
 
 #include "base/shared_memory.h"
 #include "model/capture.h"
@@ -18,12 +18,13 @@
 #include <sys/types.h>
 
 enum {
-	SNAP_BESIDE_WORDS = 1 << 14, /* bytes of memory, of one thread */
-	SNAP_BESIDE_ROOM = 1 << 16,  /* that suffices for all of one thread; long links are cut */
+	SNAP_WAIT_CONTEXT_WORDS = 1 << 14, /* bytes of memory, of one thread */
+	SNAP_WAIT_CONTEXT_ROOM =
+		1 << 16, /* that suffices for all of one thread; long links are cut */
 };
 
 /* How a thread is read; negative errnos. */
-struct snap_beside_source {
+struct snap_wait_context_source {
 	/* Up to the first byte that cannot be read. ESTALE: it is another program. */
 	ssize_t (*read)(void *context, uint64_t address, uint8_t *bytes, size_t size);
 	/* The link of a descriptor: its length, and a NUL behind it. */
@@ -32,7 +33,7 @@ struct snap_beside_source {
 };
 
 /* What came of it; in the room that was given. */
-struct snap_beside {
+struct snap_wait_context {
 	struct snap_memory_piece *pieces; /* in no order; they may overlap */
 	size_t piece_count;
 	/*
@@ -46,22 +47,23 @@ struct snap_beside {
 };
 
 /* Whether a call may have anything: it is one that waits. */
-bool snap_beside_is_wanted(enum snap_arch arch, const struct snap_thread_call *call);
+bool snap_wait_context_is_wanted(enum snap_arch arch, const struct snap_thread_call *call);
 
 /*
  * Reads what a call names. 0 or -ESTALE: it is another program. What cannot be read is absent.
  */
-int snap_beside_read(const struct snap_beside_source *source, enum snap_arch arch,
-		     const struct snap_thread_call *call, struct snap_region *room,
-		     struct snap_beside *ret);
+int snap_wait_context_read(const struct snap_wait_context_source *source, enum snap_arch arch,
+			   const struct snap_thread_call *call, struct snap_region *room,
+			   struct snap_wait_context *ret);
 
-/* A copy in memory of SNAP_BESIDE_ROOM bytes, aligned to 16. */
-void snap_beside_keep(const struct snap_beside *from, void *room, struct snap_beside *ret);
+/* A copy in memory of SNAP_WAIT_CONTEXT_ROOM bytes, aligned to 16. */
+void snap_wait_context_keep(const struct snap_wait_context *from, void *room,
+			    struct snap_wait_context *ret);
 
 /*
  * A hash of what the thread waits for, not 0: links, and memory, except futex words, which change
  * with their holders.
  */
-uint64_t snap_beside_hash(const struct snap_beside *beside);
+uint64_t snap_wait_context_hash(const struct snap_wait_context *context);
 
 #endif
