@@ -35,7 +35,7 @@ int snap_cli_cmd_core(struct snap_cli_request *request)
 
 	if (snap_cli_report_init(&report, request)) {
 		/* What comes through a pipe takes its time: only who asks for a limit has one. */
-		if (!request->timeout)
+		if (!snap_cli_request_has(request, "timeout"))
 			snap_cli_signals_set_timer(0);
 		if (!snap_cli_input_init(&input, request->file))
 			status = snap_cli_report_refusal(&report, "unreadable", "cannot read",

@@ -84,7 +84,7 @@ static struct stacksnap_error *load(struct snap_cli_request *request, struct sid
 		return err;
 	}
 	/* Hours of samples take their time: only who asks for a limit has one. */
-	if (!request->timeout)
+	if (!snap_cli_request_has(request, "timeout"))
 		snap_cli_signals_set_timer(0);
 	err = set_slice(request->options, side);
 	if (!err)

@@ -46,11 +46,13 @@ static int prepare_run(struct run *run)
 		return SNAP_CLI_USAGE;
 	}
 	/* Who names a condition or keeps the last seconds has said when it ends. */
-	if ((request->ring || request->until) && !request->duration)
+	if ((snap_cli_request_has(request, "ring") || snap_cli_request_has(request, "until")) &&
+	    !snap_cli_request_has(request, "duration"))
 		stacksnap_error_destroy(stacksnap_options_set(request->options, "duration", "0"));
 	snap_cli_report_prepare(&run->report, request);
 	run->stats = run->report;
-	run->grows = !request->ring && strcmp(run->report.format, "snaprec") == 0;
+	run->grows = !snap_cli_request_has(request, "ring") &&
+		     strcmp(run->report.format, "snaprec") == 0;
 	if (!snap_cli_pattern_name(&run->pattern) ||
 	    !snap_cli_output_probe(&run->report.output, run->pattern.path) ||
 	    snap_cli_report_refuses_terminal(&run->report))
@@ -109,11 +111,11 @@ static int on_tick(void *context, const struct stacksnap_recorder_status *status
 	struct run *run = context;
 	bool asked = snap_cli_signals_take_request();
 
-	if (!run->begun && run->request->verbose)
+	if (!run->begun && snap_cli_request_has(run->request, "verbose"))
 		snap_cli_message("recording %llu thread%s", status->threads,
 				 status->threads == 1 ? "" : "s");
 	run->begun = true;
-	if (asked || (run->request->ring && status->condition))
+	if (asked || (snap_cli_request_has(run->request, "ring") && status->condition))
 		write_meanwhile(run);
 	snap_cli_record_progress_show(&run->progress, status);
 	return !run->report.broken_pipe;
@@ -350,7 +352,7 @@ static int record_targets(struct run *run)
 		return end_early(run);
 	if (run->grows && !begin_growing(run))
 		return SNAP_CLI_TROUBLE;
-	snap_cli_record_progress_init(&run->progress, run->request->ring);
+	snap_cli_record_progress_init(&run->progress, snap_cli_request_has(run->request, "ring"));
 	err = stacksnap_recorder_run(run->recorder, on_tick, run);
 	snap_cli_progress_erase();
 	/* Who ended it waits for the names now, which have a second. */

@@ -20,7 +20,8 @@ static int render_snapshot(struct snap_cli_report *report, const struct snap_cli
 	struct stacksnap_error *err;
 	int status;
 
-	if (report->request->slice) {
+	if (snap_cli_request_has(report->request, "from") ||
+	    snap_cli_request_has(report->request, "to")) {
 		snap_cli_message("--from and --to need a recording, and %s is not one",
 				 report->request->file);
 		return SNAP_CLI_USAGE;
@@ -39,7 +40,7 @@ static int render_recording(struct snap_cli_report *report, int fd)
 	int status;
 
 	/* Hours of samples take their time: only who asks for a limit has one. */
-	if (!report->request->timeout)
+	if (!snap_cli_request_has(report->request, "timeout"))
 		snap_cli_signals_set_timer(0);
 	err = stacksnap_recording_load(fd, report->request->options, &recording);
 	status = err ? snap_cli_report_error(report, err)

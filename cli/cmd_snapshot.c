@@ -105,7 +105,7 @@ static int finish_run(struct run *run, const struct snap_cli_request *request)
 		return snap_cli_report_error(&run->report, err);
 	}
 	status = snap_cli_report_snapshot(&run->report, run->snapshot);
-	if (request->verbose)
+	if (snap_cli_request_has(request, "verbose"))
 		print_times(run, taken_ns);
 	return saved ? status : SNAP_CLI_TROUBLE;
 }
@@ -119,7 +119,7 @@ int snap_cli_cmd_snapshot(struct snap_cli_request *request)
 		snap_cli_message("--save-capture: needs a file name");
 		return SNAP_CLI_USAGE;
 	}
-	if (request->save_capture && request->again) {
+	if (request->save_capture && snap_cli_request_has(request, "again")) {
 		snap_cli_message("--again: takes two snapshots, and --save-capture keeps one");
 		return SNAP_CLI_USAGE;
 	}

@@ -79,13 +79,6 @@ static const struct {
 	{ "duration", "0" },
 };
 
-static bool was_given(const struct snap_cli_request *request, const char *name)
-{
-	return (strcmp(name, "hz") == 0 && request->hz) ||
-	       (strcmp(name, "max-stopped") == 0 && request->max_stopped) ||
-	       (strcmp(name, "ring") == 0 && request->ring);
-}
-
 /* These values are valid. */
 static void set_option(struct stacksnap_options *options, const char *name, const char *value)
 {
@@ -95,7 +88,7 @@ static void set_option(struct stacksnap_options *options, const char *name, cons
 static void set_options(struct snap_cli_request *request)
 {
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
-		if (!was_given(request, defaults[i].name))
+		if (!snap_cli_request_has(request, defaults[i].name))
 			set_option(request->options, defaults[i].name, defaults[i].value);
 	/* Whoever looks on is never the reason for more stops than the recorder's. */
 	set_option(request->others[SNAP_CLI_OF_SNAPSHOTS], "no-stop", NULL);

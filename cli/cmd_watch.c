@@ -108,8 +108,6 @@ static bool prepare_run(struct run *run)
 	if (request->output && strcmp(request->output, "-") == 0)
 		return snap_cli_message("--watch: standard output has the alerts; -o names a file "
 					"for snapshots");
-	if (request->save_capture)
-		return snap_cli_message("--save-capture cannot be used with --watch");
 	run->json = format && strcmp(format, "text") != 0;
 	if (!snap_cli_pattern_init(&run->pattern, request->output))
 		return false;
@@ -142,7 +140,8 @@ static int watch_targets(struct run *run)
 	}
 	if (run->failed)
 		return SNAP_CLI_TROUBLE;
-	return run->request->once && raised ? SNAP_CLI_PARTIAL : SNAP_CLI_WHOLE;
+	return snap_cli_request_has(run->request, "once") && raised ? SNAP_CLI_PARTIAL
+								    : SNAP_CLI_WHOLE;
 }
 
 int snap_cli_cmd_watch(struct snap_cli_request *request)
@@ -150,10 +149,6 @@ int snap_cli_cmd_watch(struct snap_cli_request *request)
 	struct run run = { .request = request };
 	int status = SNAP_CLI_USAGE;
 
-	if (request->again) {
-		snap_cli_message("--again: a watch looks again and again, at the times of --every");
-		return SNAP_CLI_USAGE;
-	}
 	if (prepare_run(&run))
 		status = watch_targets(&run);
 	stacksnap_watcher_destroy(run.watcher);

@@ -55,9 +55,12 @@ static void raise_descriptor_limit(void)
 /* Text that is not a report on stdout: --help, --version. */
 static int print_and_exit(const struct snap_cli_request *request)
 {
-	if (request->help)
-		snap_cli_print_help(stdout);
-	else
+	if (request->help && !snap_cli_print_help(request->topic, stdout)) {
+		snap_cli_message("there is no help about '%s': see 'stacksnap --help'",
+				 request->topic);
+		return SNAP_CLI_USAGE;
+	}
+	if (!request->help)
 		printf("stacksnap %s\n", stacksnap_version());
 	if (fclose(stdout) == 0 || errno == EPIPE)
 		return SNAP_CLI_WHOLE;
@@ -69,12 +72,13 @@ static int run(struct snap_cli_request *request)
 {
 	if (!snap_cli_trace_begin(request))
 		return SNAP_CLI_USAGE;
-	if (request->no_sandbox)
+	if (snap_cli_request_has(request, "no-sandbox"))
 		snap_cli_message("files of the targets are read without a sandbox (--no-sandbox)");
 	switch (request->command) {
 	case SNAP_CLI_SNAPSHOT:
-		return request->watch ? snap_cli_cmd_watch(request)
-				      : snap_cli_cmd_snapshot(request);
+		return snap_cli_cmd_snapshot(request);
+	case SNAP_CLI_WATCH:
+		return snap_cli_cmd_watch(request);
 	case SNAP_CLI_RECORD:
 		return snap_cli_cmd_record(request);
 	case SNAP_CLI_TOP:
@@ -99,6 +103,8 @@ static int run(struct snap_cli_request *request)
 #else
 		break;
 #endif
+	case SNAP_CLI_HELP: /* print_and_exit() does it */
+		break;
 	}
 	return SNAP_CLI_USAGE;
 }
@@ -124,7 +130,7 @@ int main(int argc, char **argv)
 	snap_cli_signals_init();
 	if (snap_cli_request_init(&request, argc, argv)) {
 		/* Downloads are asked for by an option, not by what happens to be set. */
-		if (!request.debuginfod)
+		if (!snap_cli_request_has(&request, "debuginfod"))
 			unsetenv("DEBUGINFOD_URLS");
 		status = request.help || request.version ? print_and_exit(&request) : run(&request);
 		snap_cli_trace_print(&request);

@@ -21,10 +21,12 @@ enum snap_cli_command {
 	SNAP_CLI_LIST = 1 << 2,
 	SNAP_CLI_RECORD = 1 << 3,
 	SNAP_CLI_DIFF = 1 << 4,
+	SNAP_CLI_WATCH = 1 << 5, /* no word: a snapshot with --watch */
 	SNAP_CLI_MERGE = 1 << 6,
 	SNAP_CLI_TOP = 1 << 7,
 	SNAP_CLI_SERVE = 1 << 8,
 	SNAP_CLI_CORE = 1 << 9,
+	SNAP_CLI_HELP = 1 << 10,
 };
 
 enum snap_cli_group {
@@ -58,7 +60,7 @@ struct snap_cli_option {
 	const char *name;
 	char letter;          /* 0: none */
 	const char *argument; /* NULL: none */
-	const char *help;
+	const char *help;     /* NULL: it works and is not shown */
 	enum snap_cli_group group;
 	unsigned commands; /* those that take it: bits of enum snap_cli_command */
 	bool local;        /* not an option of the library */
@@ -68,13 +70,26 @@ struct snap_cli_option {
 /* Ended by a NULL name. */
 extern const struct snap_cli_option snap_cli_options[];
 
+enum { SNAP_CLI_EXAMPLES = 3 };
+
+/* A command and its page of help. */
 struct snap_cli_verb {
-	const char *name, *operands, *help;
+	const char *name;  /* what is typed, except for a snapshot and a watch */
+	const char *usage; /* what follows "stacksnap" */
+	const char *help;  /* a few words */
+	const char *about; /* a sentence or two */
 	enum snap_cli_command command;
+	int least_files, most_files; /* 0: its operands are process ids */
+	struct {
+		const char *line, *help;
+	} examples[SNAP_CLI_EXAMPLES]; /* the first one stands in --help, too */
 };
 
 /* Ended by a NULL name. */
 extern const struct snap_cli_verb snap_cli_verbs[];
+
+/* Whether its name is a word of the command line. */
+bool snap_cli_verb_is_word(const struct snap_cli_verb *verb);
 
 /* Word number `index` of those that the option takes; NULL past the last. */
 const char *snap_cli_option_word(const struct snap_cli_option *option, size_t index);
@@ -115,15 +130,13 @@ struct snap_cli_request {
 	struct stacksnap_options *others[SNAP_CLI_OTHER_COUNT];
 	const char *listen;     /* of serve; NULL: not said */
 	const char *token_file; /* of serve; NULL: none */
-	/* what `options` were made of, in order, for who needs fresh ones again and again; owned */
+	/* the library's options that were given, in order, to make more like `options`; owned */
 	struct snap_cli_setting *settings;
 	size_t setting_count;
 	enum snap_cli_color color;
-	bool width_given, debuginfod, no_sandbox, help, version;
-	bool ring, until, duration, slice, timeout, watch, every, once, again; /* were given */
-	bool hz, max_stopped;                                                  /* likewise */
-	unsigned verbose;
-	int refusal; /* the exit status where snap_cli_request_init() says no */
+	bool help, version;
+	const char *topic; /* of help; NULL: the first page */
+	int refusal;       /* the exit status where snap_cli_request_init() says no */
 };
 
 /*
@@ -133,6 +146,13 @@ struct snap_cli_request {
 bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **argv);
 void snap_cli_request_deinit(struct snap_cli_request *request);
 
-void snap_cli_print_help(FILE *out);
+/* How often an option of the library was given. */
+unsigned snap_cli_request_has(const struct snap_cli_request *request, const char *name);
+
+/*
+ * The page of a command, of all "options" or of the "formats"; NULL: the page that names the others.
+ * False: there is no page of this name.
+ */
+bool snap_cli_print_help(const char *topic, FILE *out);
 
 #endif

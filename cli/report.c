@@ -30,7 +30,7 @@ void snap_cli_report_describe(struct snap_cli_report *report, int fd)
 		color = snap_cli_terminal_has_color(fd);
 	set_option(request->options, "color", color ? "always" : "never");
 	set_option(request->options, "charset", snap_cli_is_utf8() ? "utf-8" : "ascii");
-	if (request->width_given)
+	if (snap_cli_request_has(request, "width"))
 		return;
 	snprintf(width, sizeof(width), "%u", snap_cli_terminal_width(fd));
 	set_option(request->options, "width", width);
@@ -58,7 +58,7 @@ void snap_cli_report_prepare(struct snap_cli_report *report, struct snap_cli_req
 	report->format = decide_format(request);
 	snap_cli_signals_set_timer(stacksnap_options_timeout_ms(request->options) + LATE_MS);
 	stacksnap_options_set_cancel(request->options, snap_cli_signals_flag());
-	if (request->debuginfod) {
+	if (snap_cli_request_has(request, "debuginfod")) {
 		snap_cli_progress_start();
 		stacksnap_options_set_progress(request->options, snap_cli_progress, NULL);
 	}

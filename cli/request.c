@@ -131,36 +131,13 @@ static bool set_local(struct snap_cli_request *request, const struct given *give
 	return number >= 0;
 }
 
-/* What the commands want to know of the options that are the library's. */
-static void note_option(struct snap_cli_request *request, const char *name)
+unsigned snap_cli_request_has(const struct snap_cli_request *request, const char *name)
 {
-	const struct {
-		const char *name;
-		bool *given;
-	} noted[] = {
-		{ "width", &request->width_given },
-		{ "debuginfod", &request->debuginfod },
-		{ "no-sandbox", &request->no_sandbox },
-		{ "ring", &request->ring },
-		{ "until", &request->until },
-		{ "duration", &request->duration },
-		{ "timeout", &request->timeout },
-		{ "watch", &request->watch },
-		{ "every", &request->every },
-		{ "once", &request->once },
-		{ "again", &request->again },
-		{ "hz", &request->hz },
-		{ "rate", &request->hz },
-		{ "max-stopped", &request->max_stopped },
-		{ "from", &request->slice },
-		{ "to", &request->slice },
-	};
+	unsigned times = 0;
 
-	if (strcmp(name, "verbose") == 0)
-		request->verbose++;
-	for (size_t i = 0; i < sizeof(noted) / sizeof(noted[0]); i++)
-		if (strcmp(name, noted[i].name) == 0)
-			*noted[i].given = true;
+	for (size_t i = 0; i < request->setting_count; i++)
+		times += strcmp(request->settings[i].name, name) == 0;
+	return times;
 }
 
 /* Whoever gave the option is to blame for all but want of memory. */
@@ -206,58 +183,68 @@ static bool create_others(struct snap_cli_request *request)
 	return !err || refuse_value(request, "", err);
 }
 
+static const struct snap_cli_verb *verb_of(enum snap_cli_command command)
+{
+	const struct snap_cli_verb *verb = snap_cli_verbs;
+
+	while (verb->command != command)
+		verb++;
+	return verb;
+}
+
 static bool set_option(struct snap_cli_request *request, const struct given *given)
 {
 	struct stacksnap_error *err;
 
 	if (!(given->option->commands & request->command)) {
-		const struct snap_cli_verb *verb = snap_cli_verbs;
+		const struct snap_cli_verb *verb = verb_of(request->command);
+		bool is_word = snap_cli_verb_is_word(verb);
 
-		while (verb->name && verb->command != request->command)
-			verb++;
 		snap_cli_message("option '--%s' cannot be used %s%s%s", given->option->name,
-				 verb->name ? "with '" : "without a command",
-				 verb->name ? verb->name : "", verb->name ? "'" : "");
+				 is_word ? "with '" : "without a command",
+				 is_word ? verb->name : "", is_word ? "'" : "");
 		return fail_usage();
 	}
 	if (given->option->local)
 		return set_local(request, given) || fail_usage();
-	note_option(request, given->option->name);
 	err = set_of_library(request, given->option->name, given->value);
 	return !err || refuse_value(request, "--", err);
+}
+
+static bool set_files(struct snap_cli_request *request, char **operands, int count)
+{
+	const struct snap_cli_verb *verb = verb_of(request->command);
+
+	if (count < verb->least_files || count > verb->most_files) {
+		snap_cli_message("'%s' needs %s: stacksnap %s", verb->name,
+				 verb->most_files == 1   ? "one file"
+				 : verb->most_files == 2 ? "two files"
+							 : "files",
+				 verb->usage);
+		return fail_usage();
+	}
+	request->files = operands;
+	request->file_count = count;
+	request->file = operands[0];
+	request->second_file = count > 1 ? operands[1] : NULL;
+	return true;
+}
+
+static bool has_target(const struct snap_cli_request *request)
+{
+	for (const struct snap_cli_option *o = snap_cli_options; o->name; o++)
+		if (o->group == SNAP_CLI_TARGETS && strcmp(o->name, "no-children") != 0 &&
+		    snap_cli_request_has(request, o->name))
+			return true;
+	return false;
 }
 
 static bool set_operands(struct snap_cli_request *request, char **operands, int count)
 {
 	struct stacksnap_error *err;
 
-	if (request->command == SNAP_CLI_RENDER || request->command == SNAP_CLI_CORE) {
-		if (count != 1) {
-			snap_cli_message("'%s' needs exactly one file",
-					 request->command == SNAP_CLI_CORE ? "core" : "render");
-			return fail_usage();
-		}
-		request->file = operands[0];
-		return true;
-	}
-	if (request->command == SNAP_CLI_MERGE) {
-		if (count == 0) {
-			snap_cli_message("'merge' needs at least one file");
-			return fail_usage();
-		}
-		request->files = operands;
-		request->file_count = count;
-		return true;
-	}
-	if (request->command == SNAP_CLI_DIFF) {
-		if (count != 2) {
-			snap_cli_message("'diff' needs exactly two files");
-			return fail_usage();
-		}
-		request->file = operands[0];
-		request->second_file = operands[1];
-		return true;
-	}
+	if (verb_of(request->command)->most_files)
+		return set_files(request, operands, count);
 	for (int i = 0; i < count; i++) {
 		if (operands[i][0] < '0' || operands[i][0] > '9') {
 			snap_cli_message("'%s' is neither a command nor a process id", operands[i]);
@@ -267,19 +254,38 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 		if (err)
 			return refuse_value(request, "", err);
 	}
+	/* A list stops nothing: it shows all processes where none is named. */
+	if (request->command != SNAP_CLI_LIST || has_target(request))
+		return true;
+	err = set_of_library(request, "all", NULL);
+	return !err || refuse_value(request, "", err);
+}
+
+/* The verb whose word is the first operand; else the one that needs no word. */
+static const struct snap_cli_verb *find_verb(char **operands, int count, bool watches)
+{
+	for (const struct snap_cli_verb *verb = snap_cli_verbs; count && verb->name; verb++)
+		if (snap_cli_verb_is_word(verb) && strcmp(operands[0], verb->name) == 0)
+			return verb;
+	return verb_of(watches ? SNAP_CLI_WATCH : SNAP_CLI_SNAPSHOT);
+}
+
+/* "help COMMAND" and "COMMAND --help"; without a command the first page. */
+static bool set_topic(struct snap_cli_request *request, const struct snap_cli_verb *verb,
+		      char **operands, int count)
+{
+	request->help = true;
+	if (verb->command == SNAP_CLI_HELP) {
+		request->topic = count ? operands[0] : NULL;
+		if (count > 1)
+			snap_cli_message("'help' takes one command: stacksnap %s", verb->usage);
+		return count <= 1 || fail_usage();
+	}
+	request->topic = verb->command == SNAP_CLI_SNAPSHOT ? NULL : verb->name;
 	return true;
 }
 
-static bool find_command(struct snap_cli_request *request, char **operands, int count)
-{
-	request->command = SNAP_CLI_SNAPSHOT;
-	for (const struct snap_cli_verb *verb = snap_cli_verbs; count && verb->name; verb++)
-		if (strcmp(operands[0], verb->name) == 0)
-			request->command = verb->command;
-	return request->command != SNAP_CLI_SNAPSHOT;
-}
-
-/* -h and -V win over whatever else stands there, and over mistakes after them. */
+/* -h and -V win over all other options, and over mistakes after them. */
 static bool collect_options(struct snap_cli_request *request, int argc, char **argv,
 			    struct given *given, size_t *count_ret)
 {
@@ -293,13 +299,13 @@ static bool collect_options(struct snap_cli_request *request, int argc, char **a
 	while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
 		const struct snap_cli_option *option;
 
+		if (request->help || request->version)
+			continue;
 		if (code == '?' || code == ':')
 			return report_bad_option(argv, code);
 		option = option_of(code);
-		request->help |= strcmp(option->name, "help") == 0;
-		request->version |= strcmp(option->name, "version") == 0;
-		if (request->help || request->version)
-			break;
+		request->help = strcmp(option->name, "help") == 0;
+		request->version = strcmp(option->name, "version") == 0;
 		given[count++] = (struct given){
 			.option = option,
 			.value = option->value == SNAP_CLI_VALUE_OPTIONAL && !optarg ? "all"
@@ -343,6 +349,24 @@ static bool check_views(const struct given *given, size_t count)
 	return fail_usage();
 }
 
+static bool set_all(struct snap_cli_request *request, const struct given *given, size_t count,
+		    char **operands, int operand_count)
+{
+	const struct snap_cli_verb *verb =
+		find_verb(operands, operand_count, has_option(given, count, "watch"));
+	int words = snap_cli_verb_is_word(verb);
+	bool fine;
+
+	request->command = verb->command;
+	if (request->help || verb->command == SNAP_CLI_HELP)
+		return set_topic(request, verb, operands + words, operand_count - words);
+	fine = create_others(request);
+	for (size_t i = 0; fine && i < count; i++)
+		fine = set_option(request, &given[i]);
+	return fine && check_views(given, count) &&
+	       set_operands(request, operands + words, operand_count - words);
+}
+
 bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **argv)
 {
 	struct given *given = calloc(most_options(argc, argv), sizeof(*given));
@@ -365,17 +389,8 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 		return snap_cli_message("out of memory");
 	}
 	fine = collect_options(request, argc, argv, given, &count);
-	if (fine && !request->help && !request->version) {
-		char **operands = argv + optind;
-		int operand_count = argc - optind;
-		int verb = find_command(request, operands, operand_count);
-
-		fine = create_others(request);
-		for (size_t i = 0; fine && i < count; i++)
-			fine = set_option(request, &given[i]);
-		fine = fine && check_views(given, count);
-		fine = fine && set_operands(request, operands + verb, operand_count - verb);
-	}
+	if (fine && !request->version)
+		fine = set_all(request, given, count, argv + optind, argc - optind);
 	free(given);
 	return fine;
 }

@@ -68,7 +68,8 @@ bool snap_cli_trace_begin(const struct snap_cli_request *request)
 	struct stacksnap_error *err;
 	size_t count;
 
-	if (!(request->command & traced) || request->watch || (!asked && request->verbose < 2))
+	if (!(request->command & traced) || snap_cli_request_has(request, "watch") ||
+	    (!asked && snap_cli_request_has(request, "verbose") < 2))
 		return true;
 	if (!read_tids(asked, tids, &count))
 		return false;

@@ -300,7 +300,7 @@ def run_again(report, tests, classes, go):
 def options_covered(build, used, report):
     """No option or command of the help is without a test that runs it."""
     tool = os.path.join(build, "cli", "stacksnap")
-    text = subprocess.run([tool, "--help"], stdout=subprocess.PIPE, text=True).stdout
+    text = subprocess.run([tool, "help", "options"], stdout=subprocess.PIPE, text=True).stdout
     listed = []
     for line in text.splitlines():
         found = re.match(r"\s{1,8}(-\w)?,?\s*(--[a-z][a-z-]+)?(?=[\s=\[,]|$)", line)

@@ -94,7 +94,7 @@ static enum MHD_Result respond(struct snap_serve_server *server, struct connecti
 
 	exchange->is_answered = true;
 	connection->deadline_ns = in_seconds(PATIENCE_S);
-	if (server->request->verbose)
+	if (snap_cli_request_has(server->request, "verbose"))
 		snap_cli_message("%u %s", response->status,
 				 exchange->is_wellformed ? exchange->query.path : "?");
 	return snap_serve_http_respond(connection->mhd, response) ? MHD_YES : MHD_NO;

@@ -38,7 +38,6 @@ static bool write_file(struct snap_cli_request *request, const char *path,
 	bool fine;
 
 	written.options = request->others[SNAP_CLI_OF_SCREEN];
-	written.width_given = true;
 	written.color = SNAP_CLI_COLOR_NEVER;
 	report.output.fd = -1;
 	fine = snap_cli_output_init(&report.output, path, false);

@@ -187,7 +187,6 @@ static const struct snap_setting settings[] = {
 	{ "width", "COLUMNS", snap_set_width, 0, 0, NULL },
 	{ "verbose", NULL, snap_set_verbose, 0, 0, NULL },
 	{ "hz", "RATE", snap_set_hz, 0, 0, NULL },
-	{ "rate", "RATE", snap_set_hz, 0, 0, NULL },
 	{ "task-hz", "RATE", snap_set_task_hz, 0, 0, NULL },
 	{ "duration", "TIME", snap_set_duration, FIELD(record_ns), true, NULL },
 	{ "ring", "TIME", snap_set_duration, FIELD(ring_ns), false, NULL },

@@ -11,7 +11,7 @@ const struct snap_format snap_formats[] = {
 	  SNAP_FRAMES_IN_TEXT },
 	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json,
 	  snap_render_json_recording, false, SNAP_FRAMES_IN_GROUPS },
-	{ "jsonl", ".jsonl", "JSON Lines: a document for each moment, one per line",
+	{ "jsonl", ".jsonl", "JSON Lines: a document per line and moment",
 	  snap_render_jsonl, snap_render_jsonl_recording, false, SNAP_FRAMES_IN_TICKS },
 	{ "pprof", ".pb.gz", "a profile for go tool pprof", NULL, snap_render_pprof, true,
 	  SNAP_FRAMES_IN_ROWS },

@@ -11,7 +11,12 @@ MADE = os.path.join(BUILD, "completions")
 # (what is typed, what it must become or offer)
 ASKED = [("--no-chi", "--no-children"), ("--engine lib", "libunwind"), ("--state running,di", "running,disk"),
          ("--format te", "text"), ("--color al", "always"), ("--group-by stack,sysc", "stack,syscall"),
-         ("record --mode cp", "cpu"), ("record --state-fr", "--state-frames")]
+         ("record --mode cp", "cpu"), ("record --state-fr", "--state-frames"), ("record --dura", "--duration"),
+         ("--watch --onc", "--once"), ("list -p 1 --fl", "--flat"), ("rec", "record"),
+         ("help forma", "formats"), ("help sna", "snapshot"), ("record -d 5 --interv", "--interval")]
+
+# What is no option of the command that is typed, or is one that the help does not show.
+NOT_OFFERED = ["--dura", "render --al", "merge --summ", "top --outp", "record --onc", "--inlin", "--no-symb", "render --exe"]
 
 BASH = r"""
 source "$1"
@@ -55,6 +60,9 @@ class Completions(Case):
         for typed, wanted in ASKED:
             with self.subTest(typed=typed):
                 self.assertEqual(self.ask(["bash", "-c", BASH, "bash", path, typed]).split(), [wanted])
+        for typed in NOT_OFFERED:
+            with self.subTest(typed=typed):
+                self.assertEqual(self.ask(["bash", "-c", BASH, "bash", path, typed]).split(), [])
         self.assertIn(str(os.getpid()), self.ask(["bash", "-c", BASH, "bash", path, "-p " + str(os.getpid())]).split())
 
     def test_zsh(self):
@@ -64,6 +72,9 @@ class Completions(Case):
         for typed, wanted in ASKED:
             with self.subTest(typed=typed):
                 self.assertEqual(self.ask(["zsh", "-f", "-c", ZSH, "zsh", path, typed]).split()[-1], wanted)
+        for typed in NOT_OFFERED:
+            with self.subTest(typed=typed):
+                self.assertEqual(self.ask(["zsh", "-f", "-c", ZSH, "zsh", path, typed]).split()[-1], typed.split()[-1])
 
     def test_fish(self):
         need("fish")
@@ -73,6 +84,9 @@ class Completions(Case):
             with self.subTest(typed=typed):
                 offered = [line.split("\t")[0] for line in self.ask(["fish", "-c", FISH, path, typed]).splitlines()]
                 self.assertEqual(offered, [wanted])
+        for typed in NOT_OFFERED:
+            with self.subTest(typed=typed):
+                self.assertEqual(self.ask(["fish", "-c", FISH, path, typed]), "")
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ class Accepted(Case):
 
     def test_no_sandbox_and_engines(self):
         victim = self.victim("chain")
-        text = self.run_tool("--help").text
+        text = self.run_tool("help", "options").text
         for arguments in (["--no-sandbox"], ["--engine", "auto"], ["--engine=libunwind"], ["--engine=ptrace", "--no-sandbox"],
                           ["--no-lines"], ["--timeout", "20000"], ["--no-idle"]):
             if arguments[0].split("=")[0] in text:

@@ -20,8 +20,8 @@ NOBODY = 65534
 
 
 def formats():
-    """name -> suffix, as --help lists them."""
-    text = run_tool(["--help"]).text.split("Formats")[1]
+    """name -> suffix, as the help lists them."""
+    text = run_tool(["help", "formats"]).text
     return dict(re.findall(r"(?m)^  ([\w-]+) +(\.[\w.]+) ", text))
 
 
@@ -155,7 +155,7 @@ class Basics(Recorder):
         self.assertEqual(stats["threads"], 7)
         self.assertEqual(stats["thread_samples"], 7 * stats["ticks"])
         self.assertGreaterEqual(stats["stacks"], 3)
-        got = self.run_tool("record", victim.pid, "--rate=20", "--duration=0.3s", "-o", path + ".txt", "--stats", "-")
+        got = self.run_tool("record", victim.pid, "--hz=20", "--duration=0.3s", "-o", path + ".txt", "--stats", "-")
         self.assertEqual(json.loads(got.text)["hz_asked"], 20)
 
     def test_a_process_stands_for_no_longer_than_asked(self):
@@ -676,7 +676,7 @@ class Usage(Recorder):
         pid = str(os.getpid())
         for arguments, word in ((["--hz", "0"], "1 to 10000"), (["--hz", "-5"], "1 to 10000"),
                                 (["--hz", "fast"], "1 to 10000"), (["--hz", "20000"], "1 to 10000"),
-                                (["--rate", "0"], "1 to 10000"), (["--rate", "99.5"], "1 to 10000"),
+                                (["--hz", "0"], "1 to 10000"), (["--hz", "99.5"], "1 to 10000"),
                                 (["-d", "-1"], "not a duration"), (["-d", "soon"], "not a duration"),
                                 (["-d", ""], "empty"), (["--duration", "1d"], "not a duration"),
                                 (["--ring", "0"], "above 0"), (["--ring", "-1s"], "not a duration"),

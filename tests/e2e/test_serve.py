@@ -119,7 +119,7 @@ class Formats(Serve):
 
     def test_every_format_of_the_help(self):
         server = self.serve("-p", self.victim("threads", "sleep:2:worker").pid)
-        names = re.search(r"\nFormats.*?\n((?:  \S.*\n)+)", self.run_tool("--help").text).group(1)
+        names = re.search(r"Formats.*?\n((?:  \S.*\n)+)", self.run_tool("help", "formats").text).group(1)
         suffixes = [words[1] for words in map(str.split, names.splitlines()) if words[1].startswith(".")]
         self.assertGreater(len(suffixes), 8)
         for suffix in suffixes:

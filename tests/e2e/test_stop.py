@@ -147,7 +147,7 @@ class Special(Case):
 
     def test_no_stop_letter_is_unknown_until_built(self):
         victim = self.victim("chain")
-        listed = self.run_tool("--help").text
+        listed = self.run_tool("help", "options").text
         if "--no-stop" not in listed:
             self.run_tool("-p", victim.pid, "--no-stop", status=64)
 

@@ -36,7 +36,8 @@ static void test_rows_make_sense(void **state _unused_)
 				 option->value == SNAP_CLI_VALUE_WORD ||
 					 option->value == SNAP_CLI_VALUE_WORDS ||
 					 option->value == SNAP_CLI_VALUE_FORMAT);
-		assert_in_range(strlen(option->help), 5, 60);
+		if (option->help)
+			assert_in_range(strlen(option->help), 5, 54);
 		assert_true(option->group < SNAP_CLI_GROUP_COUNT);
 		assert_true(*snap_cli_group_title(option->group));
 	}

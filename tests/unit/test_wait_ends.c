@@ -100,7 +100,7 @@ static void test_pipe_inside(void **state _unused_)
 	assert_true(scene_has_end(scene, getpid(), SNAP_DESCRIPTOR_PIPE, scene_inode(ends[0]), true,
 				  false));
 	/* The writer pauses: whoever else could write makes no difference. */
-	assert_int_equal(scene->capture->waits->end_count, 2);
+	assert_int_equal(scene->capture->waits->peer_count, 2);
 	assert_int_equal(scene->capture->waits->outsider_count, 0);
 	assert_int_equal(scene->capture->waits->lacks, 0);
 	scene_deinit(scene);
