@@ -22,7 +22,7 @@ NOINLINE static void descend(int left)
 	if (left > 0)
 		descend(left - 1);
 	in_position = 1;
-	for (;;)
+	while (in_position)
 		syscall(SYS_ppoll, NULL, 0, NULL, NULL, 8);
 	filler[1] = filler[0];
 }
