@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What grows: see buffer.h. A buffer always has room for one byte more than it holds, so that a NUL
- * can be put behind its contents when somebody asks for text.
+ * Buffers and arrays that grow: see buffer.h. A buffer always has room for one byte more than it
+ * holds, so that its contents can get a NUL when the caller asks for text.
  */
 #include "base/buffer.h"
 

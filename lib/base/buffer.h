@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What grows: a buffer of bytes or text, and arrays of anything.
+ * Memory that grows: a buffer of bytes or text, and arrays of anything.
  *
  * Memory is malloc'ed and doubles. A buffer remembers that something did not fit, so its user may
- * add many things and look once at the end; an array tells at once. Knows nothing of what is in
- * them, nor where it goes.
+ * add many things and check once at the end; an array reports it at once. Knows nothing of the
+ * contents, nor where they go.
  */
 #ifndef SNAP_BASE_BUFFER_H
 #define SNAP_BASE_BUFFER_H

@@ -3,9 +3,9 @@
  * Errors as values.
  *
  * A function that can fail returns `struct stacksnap_error *`, NULL for success; results come last
- * and are written only on success. Whoever receives an error either returns it or destroys it.
- * Trouble with one thread, module or frame is no error: it is recorded on that thing. Knows nothing
- * of who prints it: that is the program's matter alone.
+ * and are written only on success. A function that receives an error either returns it or destroys it.
+ * Trouble with one thread, module or frame is no error: it is recorded on that thing. Does not
+ * print: only the program does.
  */
 #ifndef SNAP_BASE_ERROR_H
 #define SNAP_BASE_ERROR_H
@@ -29,7 +29,7 @@ enum snap_error_code {
 
 struct stacksnap_error;
 
-/* An error of `code` with a message: lower case, no full stop, what, whom, why, remedy. */
+/* An error of `code`. Its message: lower case, no full stop; what failed, on what, why, remedy. */
 struct stacksnap_error *snap_error_format(enum snap_error_code code, const char *format,
 					  ...) _must_check_ _printf_(2, 3);
 

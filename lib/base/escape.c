@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Escaping: see escape.h. What is escaped, as stacksnap-json(5) says: C0, DEL, C1,
+ * Escaping: see escape.h. These are escaped, as stacksnap-json(5) says: C0, DEL, C1,
  * U+061C, U+200E-U+200F, U+2028-U+202E, U+2066-U+2069, U+FEFF, noncharacters, and bytes that are
  * not UTF-8.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The one escape function for everything that came from a target.
+ * Escapes text that came from a target; there is no other function for that.
  *
  * A thread name, path, argument or symbol is hostile: it may hold terminal controls, bidirectional
  * overrides or bytes that are no UTF-8. Escaped text is valid UTF-8 without any of these, and
@@ -38,7 +38,7 @@ size_t snap_text_cut(const char *text, size_t length, size_t max);
 
 /*
  * The bytes of the unit of escaped text that begins at `text`, at most `length`: a character, or an
- * escape. Who cuts escaped text, cuts it between units. 0 where the text ends.
+ * escape. Escaped text may be cut between units only. 0 where the text ends.
  */
 size_t snap_escape_unit(const char *text, size_t length);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Priority: has the calling thread run soon after it wakes, for as long as a run takes.
+ * Priority: makes the calling thread run soon after it wakes, for as long as a run takes.
  *
- * Who reports for others sleeps most of the time and works for a moment. Behind a thread that computes
- * it would wait for the end of that one's time slice, which is longer than a tick of a recording may be
- * late, and longer than a stopped thread should stand still; among hundreds of threads of a target that
- * wake up all the time it would get no processor for seconds, and miss every deadline. A nice value is
- * not enough: it counts within a session (autogroup, sched(7)) or control group, and somebody may have
+ * A thread that samples, or answers a target, sleeps most of the time and works for a moment. Behind a
+ * thread that computes, it would wait until the time slice of the other one ends. That is longer than a
+ * tick may be late, and longer than a thread should be stopped. Among hundreds of threads of a target
+ * that wake up all the time it would get no processor for seconds, and miss every deadline. A nice value
+ * is not enough: it counts within a session (autogroup, sched(7)) or control group, and a user may have
  * hundreds of these. So it is a real-time thread of the lowest level where that is permitted.
  */
 #ifndef SNAP_BASE_PRIORITY_H
@@ -22,8 +22,8 @@ struct snap_priority {
 };
 
 /*
- * As far as is permitted, and not where somebody made this process a nice one, or gave it another
- * policy; processes made meanwhile have it, too.
+ * As far as is permitted, and not if this process was given a nice value or another policy. Processes
+ * that are made meanwhile have it, too.
  */
 void snap_priority_raise(struct snap_priority *before);
 void snap_priority_restore(const struct snap_priority *before);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opening for reading what was first opened as a mere name (O_PATH) and found harmless; and looking
- * at a name without asking its file system, as one in user space may never answer.
+ * Opens a file for reading that was first opened as a mere name (O_PATH) and found harmless; and reads
+ * what the kernel knows of a name without asking its file system, as one in user space may never answer.
  *
  * A FIFO or device acts when it is opened, so files of a target are opened with O_PATH, looked at,
  * and then opened again through the descriptor: no name is resolved twice. Linux offers no other
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Opens what `path_fd` stands for with `flags`; both descriptors are the caller's. OS. */
+/* Opens the file of `path_fd` with `flags`; both descriptors are the caller's. OS. */
 struct stacksnap_error *snap_reopen(int path_fd, int flags, int *ret) _must_check_;
 
 /*

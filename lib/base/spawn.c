@@ -152,7 +152,7 @@ bool snap_spawn_has_ended(int pidfd, int timeout_ms)
 	}
 }
 
-/* The status as wait(2) has it; -1: it runs, or somebody else has waited for it. */
+/* The status as wait(2) has it; -1: it runs, or other code has waited for it. */
 static int reap(int pidfd)
 {
 	siginfo_t info = { .si_pid = 0 };

@@ -31,13 +31,13 @@ enum snap_spawn_flags {
  */
 struct stacksnap_error *snap_spawn(unsigned flags, const char *name, void (*run)(void *context),
 				   void *context, pid_t *pid_ret, int *pidfd_ret) _must_check_;
-/* The same for who may not allocate; 0 or an errno. */
+/* The same for callers that may not allocate; 0 or an errno. */
 int snap_spawn_child(unsigned flags, const char *name, void (*run)(void *context), void *context,
 		     pid_t *pid_ret, int *pidfd_ret);
 
 /*
- * For a child: what it keeps open, nobody else can close: an output, a mount. Closes all
- * descriptors but one, or two; -1: all.
+ * For a child. A descriptor that a child keeps open stays in use, as an output or in a mount, after
+ * the program has closed it. So this closes all descriptors but one, or two; -1: all.
  */
 void snap_spawn_close_all_but(int kept);
 void snap_spawn_close_all_but_two(int kept, int other);
@@ -50,7 +50,7 @@ bool snap_spawn_has_ended(int pidfd, int timeout_ms);
 
 /*
  * Reaps the child: waits up to `grace_ms` for it to end by itself, then sends SIGKILL and waits up
- * to `patience_ms`. A child that does not even die (it is in an uninterruptible wait) is left to
+ * to `patience_ms`. A child that does not end then (it is in an uninterruptible wait) is left to
  * the kernel. Returns the status as wait(2) has it if the child ended by itself, else -1. Does not
  * close the pidfd.
  */

@@ -4,8 +4,8 @@
  *
  * Open addressing, at most half full. A slot holds a hash and the number of an element, so that the
  * table grows without asking for hashes again; whether an element is the wanted one is for the
- * caller to say. Nothing is ever removed. Besides: a table with pointers as keys, and the hashes.
- * Knows nothing of the elements; is not safe against keys that somebody has chosen to collide.
+ * caller to say. Nothing is ever removed. Also: a table with pointers as keys, and the hashes.
+ * Knows nothing of the elements; is not safe against keys that were chosen to collide.
  */
 #ifndef SNAP_BASE_TABLE_H
 #define SNAP_BASE_TABLE_H
@@ -29,7 +29,7 @@ static inline uint64_t snap_hash_mix(uint64_t word)
 	return word ^ word >> 32;
 }
 
-/* The hash of what `hash` stands for, followed by `word`; `hash` may be a plain number, too. */
+/* The hash of the data that has `hash`, followed by `word`; `hash` may be a plain number, too. */
 static inline uint64_t snap_hash_add(uint64_t hash, uint64_t word)
 {
 	return snap_hash_mix(hash * 0xff51afd7ed558ccdull + word);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is asked of texts in many places. Knows nothing of what they mean. */
+/* Small functions on texts, for all stages. Knows nothing of what the texts mean. */
 #ifndef SNAP_BASE_TEXT_H
 #define SNAP_BASE_TEXT_H
 
@@ -20,7 +20,7 @@ static inline bool snap_begins_with(const char *text, const char *beginning)
 	return text && strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* What a noun ends in after this number: "1 thread", "2 threads". */
+/* The ending of a noun after this number: "1 thread", "2 threads". */
 static inline const char *snap_plural(uint64_t count)
 {
 	return count == 1 ? "" : "s";

@@ -3,17 +3,17 @@
  * Workers: processes that make the calls which may never return.
  *
  * A read of a target's memory, of its mappings or of its files can sleep for as long as the target
- * likes, where not even SIGKILL ends it. So nobody makes such a call who has stopped threads, who
- * answers to a signal, or who reports for others: he lists what is to be done, item by item, and
- * lets a worker do it. A worker is a copy of its maker that shares memory with it, and has no
- * descriptor but one, and where it hands over others, the way for these. Each item has a time. A worker that exceeds it is left behind and
- * killed, which takes effect when the kernel lets it; another one goes on with the next item.
- * While an item only takes long, a second worker goes on already, so many slow items cost the time
- * of one. Knows nothing of what is done.
+ * likes, where not even SIGKILL ends it. So a process that has stopped threads, that handles signals
+ * or that keeps other processes waiting never makes such a call. It lists the work, item by item, and
+ * a worker does it. A worker is a copy of its maker and shares memory with it. It has one descriptor,
+ * and a channel if it hands over descriptors. Each item has a time. A worker that exceeds it is left
+ * behind and killed, which takes effect when the kernel permits; another worker goes on with the next
+ * item. While an item only takes long, a second worker goes on already, so many slow items cost the
+ * time of one. Knows nothing of the work.
  *
  * Nothing here allocates or locks, so the tracing child of a threaded program may use it. Not to be
- * called from two threads at once. Workers end with the thread that made them, so who calls from
- * another one has them made anew.
+ * called from two threads at once. Workers end with the thread that made them, so a call from another
+ * thread makes new ones.
  */
 #ifndef SNAP_BASE_WORKERS_H
 #define SNAP_BASE_WORKERS_H
@@ -85,13 +85,13 @@ struct snap_work {
 	uint32_t count;
 	uint8_t *marks; /* enum snap_item, by item; in shared memory, all OPEN */
 	/*
-	 * For each item. Where the caller gets no processor himself, it is as much longer; and half
-	 * a second for a worker that runs, or waits for a processor, where `kept_fd` is procfs.
+	 * For each item. While the caller itself gets no processor, this time does not count; and it
+	 * is half a second longer for a worker that runs, or waits for a processor, where `kept_fd` is procfs.
 	 */
 	int64_t patience_ns;
 	/*
 	 * The same for a worker that sleeps in a call by then, and does not merely wait for a
-	 * processor. 0, or where it cannot be told: patience_ns.
+	 * processor. 0, or where that is not known: patience_ns.
 	 */
 	int64_t asleep_ns;
 	int64_t until_ns; /* CLOCK_MONOTONIC, for all of them; 0: none */
@@ -100,7 +100,7 @@ struct snap_work {
 	 * patience then counts. NULL: it does not.
 	 */
 	int64_t *signs;
-	/* On the caller's own processor, which sleeps meanwhile: no other one need be woken. */
+	/* On the caller's own processor; the caller sleeps meanwhile, so no other one need wake up. */
 	bool here;
 };
 
@@ -138,14 +138,14 @@ void *snap_workers_area(struct snap_workers *pool);
 bool snap_workers_call(struct snap_workers *pool, struct snap_work *work);
 /*
  * How long a worker may sleep in a call that has so long in all: half of it for each 100 ms that
- * calls lost before, and a tenth at least, as many that stall one after the other must not take the
- * time of all others. What was lost is forgotten in ten times as long.
+ * calls lost before, and a tenth at least: calls that stall one after the other must not use up the
+ * time of all others. Lost time is forgotten in ten times as long.
  */
 int64_t snap_workers_patience(const struct snap_workers *pool, int64_t whole_ns);
 
 /*
  * Workers that have nothing to do, and those that are made from now on, are scheduled as the caller
- * is (sched(7)), as far as permitted; the first one moves to his processor. Not for those by proxy.
+ * is (sched(7)), as far as permitted; the first one moves to its processor. Not for those by proxy.
  */
 void snap_workers_follow(struct snap_workers *pool);
 

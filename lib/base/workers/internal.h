@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files of the workers share: the memory that maker and workers see, and how they wait for
+ * Shared by the files of the workers: the memory that maker and workers see, and how they wait for
  * each other.
  *
  * Items of a list are claimed from a cursor that all its workers share. It carries the number of
- * the list, so whoever comes back late from an old list claims nothing of a new one. An item's mark
- * is set by who is first: the worker, when it is done, or the maker, when it gives up.
+ * the list, so a worker that comes back late from an old list claims nothing of a new one. The first
+ * one sets an item's mark: the worker, when it is done, or the maker, when it gives up.
  */
 #ifndef SNAP_BASE_WORKERS_INTERNAL_H
 #define SNAP_BASE_WORKERS_INTERNAL_H
@@ -27,11 +27,11 @@ enum {
 
 /* Of all workers; a page of shared memory. */
 struct snap_workers_shared {
-	uint32_t bell;     /* futex: counts what workers have to tell */
+	uint32_t bell;     /* futex: counts what workers have finished */
 	uint32_t wish;     /* futex: counts workers that the proxy is to make */
 	uint32_t answered; /* of these; a futex */
 	uint32_t made;     /* whether the last one was made */
-	uint32_t slot;     /* for whom; SNAP_WORKERS_MOST: it is to leave */
+	uint32_t slot;     /* for the wanted worker; SNAP_WORKERS_MOST: the proxy is to end */
 	uint32_t awake;    /* whether both sides look for each other before they sleep */
 	uint64_t cursor;   /* number of the list << 32, next item */
 };
@@ -42,15 +42,15 @@ struct snap_worker_slot {
 	uint32_t finished; /* of these */
 	uint32_t dismissed;
 	pid_t pid;
-	int64_t since_ns; /* when the item at hand was claimed; negative: when the last was done */
+	int64_t since_ns; /* when the current item was claimed; negative: when the last was done */
 	/* The list. */
 	void (*run)(void *context, uint32_t item);
 	void *context;
 	uint8_t *marks;
 	uint64_t *cursor;
 	uint32_t number, count;
-	uint32_t item; /* at hand, or the last one */
-	/* Of a list of one item that is nobody else's. */
+	uint32_t item; /* the current or the last one */
+	/* Of a list of one item that no other worker shares. */
 	uint64_t own_cursor;
 	uint8_t own_mark;
 };
@@ -109,7 +109,7 @@ int snap_workers_kept_channel(const struct snap_workers *pool);
 /* proxy.c: a small process that makes them. */
 /* Makes it; 0 or an errno. */
 int snap_workers_make_maker(struct snap_workers *pool);
-/* A pidfd, -1: it cannot be made. Its number is good, as nobody reaps it before the next wish. */
+/* A pidfd, -1: it cannot be made. Its number stays valid, as nothing reaps it before the next wish. */
 int snap_worker_make_by_proxy(struct snap_workers *pool, size_t index);
 /* Asked to go, it reaps those that it has made; killed, it leaves them to init. */
 void snap_workers_dismiss_maker(struct snap_workers *pool);

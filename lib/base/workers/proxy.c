@@ -34,7 +34,7 @@ static void reap_workers(int64_t patience_ns)
 	}
 }
 
-/* Until the caller has gone, or wishes for nobody any more. */
+/* Until the caller has gone, or wants no more workers. */
 static void run_maker(void *context)
 {
 	const struct snap_workers *pool = context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Workers, seen from their maker: see workers.h. Who is given a list, who is late with it, and who
- * goes on then.
+ * Workers, seen from their maker: see workers.h. Which worker is given a list, which is late with it,
+ * and which goes on then.
  */
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -32,7 +32,7 @@ enum {
 static const int64_t SLOW_NS = 5000000;
 static const size_t MOST_AREA = (size_t)1 << 30;
 
-/* ---- who there is ---- */
+/* ---- the workers ---- */
 
 static bool make_worker(struct snap_workers *pool, size_t index)
 {
@@ -101,8 +101,8 @@ static size_t find_idle(struct snap_workers *pool)
 }
 
 /*
- * Those that another thread has made end with that, perhaps at any moment. Who is left behind by
- * then stays so.
+ * Workers that another thread has made end with that thread, perhaps at any moment. Those that were
+ * left behind by then stay so.
  */
 static void renew_for_thread(struct snap_workers *pool)
 {
@@ -122,7 +122,7 @@ static void renew_for_thread(struct snap_workers *pool)
 	(void)snap_workers_make_maker(pool);
 }
 
-/* What the kernel says a worker does: R, S, D …; 0: it cannot be told. */
+/* What the kernel says a worker does: R, S, D …; 0: unknown. */
 static char state_of(const struct snap_workers *pool, const struct snap_worker *worker)
 {
 	char path[32], text[128];
@@ -176,7 +176,7 @@ static void post_list(struct snap_worker *worker, const struct snap_work *work, 
 	snap_futex_wake(&slot->posted);
 }
 
-/* When the item at hand was begun, or last got on; negative: when the last one was done. */
+/* When the current item was begun, or last got on; negative: when the last one was done. */
 static int64_t last_sign(const struct snap_worker *worker, const struct snap_work *work)
 {
 	const struct snap_worker_slot *slot = worker->slot;
@@ -210,7 +210,7 @@ static int64_t deadline_of(const struct snap_worker *worker, const struct snap_w
 struct look {
 	int64_t now;
 	int64_t lost_ns; /* so much later than was meant: there was no processor to be had */
-	bool heard;      /* somebody has rung */
+	bool heard;      /* the bell was rung */
 };
 
 /*
@@ -351,7 +351,7 @@ bool snap_workers_run(struct snap_workers *pool, const struct snap_work *work)
 	/* A worker that is late with an older list finds another number here. */
 	__atomic_store_n(cursor, (uint64_t)number << 32, __ATOMIC_RELEASE);
 	watch_list(pool, work, cursor, number);
-	/* Nobody begins an item of it any more. */
+	/* No worker begins an item of it any more. */
 	__atomic_store_n(cursor, (uint64_t)(number + 1) << 32, __ATOMIC_RELEASE);
 	return has_all_done(work);
 }
