@@ -6,8 +6,8 @@
  */
 #include "base/buffer.h"
 #include "base/table.h"
-#include "roles/runtime_probe/messages.h"
 #include "roles/process_message.h"
+#include "roles/runtime_probe/messages.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "roles/file_opener/file_opener.h"
 #include "roles/parser.h"
-#include "roles/runtime_probe/messages.h"
 #include "roles/process_message.h"
+#include "roles/runtime_probe/messages.h"
 
 #include <errno.h>
 #include <poll.h>
