@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Capture: what was read of the target, as plain bytes, before anybody understood them.
+ * Capture: the data that was read from the target, as plain bytes, before any analysis.
  *
  * A self-contained value: everything lives in the capture's own arena (stack bytes may lie in a
  * shared mapping that the capture also owns) and dies in snap_capture_destroy(). It can be written
  * to a file and read back (store/capture/file.h). It deliberately knows nothing of ELF, DWARF,
  * functions or groups. All strings are raw bytes of the target, NUL-terminated, capped in length,
- * not escaped: who prints them escapes them. A NULL string means unknown.
+ * not escaped: code that prints them escapes them. A NULL string means unknown.
  *
  * What must hold: processes are in the order in which they were found, a parent before its
  * children; maps are sorted by address and do not overlap; threads are sorted by tid.
@@ -45,8 +45,8 @@ enum snap_arch {
 };
 
 /*
- * A device number that no file has: which file a mapping is of was not told but by its path. The
- * inode is then one of our own, by which files of a process are told apart.
+ * A device number that no file has: only the path says which file is mapped. The inode is then a
+ * number of our own, which distinguishes the files of a process.
  */
 #define SNAP_NO_DEVICE UINT32_MAX
 
@@ -68,7 +68,7 @@ struct snap_piece {
 	size_t size;
 };
 
-/* What kind of file analysis asks for, and an embedded copy holds. */
+/* The kind of a file that analysis asks for, or of an embedded copy. */
 enum snap_file_kind {
 	SNAP_FILE_MODULE,     /* the file mapped at map index `map` */
 	SNAP_FILE_DEBUG,      /* a separate debug file for `build_id` */
@@ -78,7 +78,7 @@ enum snap_file_kind {
 	SNAP_FILE_PERF_MAP,   /* perf-NSPID.map of the process */
 };
 
-/* A copy of a file that rides inside a capture file, for a reader on another machine. */
+/* A copy of a file inside a capture file, for a reader on another machine. */
 struct snap_embedded {
 	enum snap_file_kind kind; /* MODULE or PERF_MAP */
 	size_t map;               /* MODULE: index of the first mapping of the file */
@@ -93,7 +93,7 @@ enum snap_thread_result {
 	SNAP_THREAD_UNTRACED,    /* never tried: kernel thread, or the process has trouble */
 };
 
-/* How a thread came to be read. */
+/* How a thread was read. */
 enum snap_taken {
 	SNAP_TAKEN_TOGETHER,  /* in one stop with all threads of its tree */
 	SNAP_TAKEN_ALONE,     /* in a stop of its own, microseconds long */
@@ -126,7 +126,7 @@ struct snap_thread {
 	bool stack_unreadable; /* the copy ended early: memory that cannot be read */
 	/*
 	 * The interrupted stack of a thread that runs on another one (sigaltstack): bytes from
-	 * below the stack pointer that a signal frame in `stack` saved, up to the end of that
+	 * below the stack pointer that a signal frame in `stack` saved, up to the end of its
 	 * mapping, within --max-stack. Capture looks for it only where sp lies neither in "[stack]"
 	 * nor in the mapping of the thread pointer: an rt_sigframe shows itself by its ucontext at
 	 * an address A in the copy: uc_flags (A) < 256, uc_link (A+8) is 0, ss_sp (A+16) is not 0
@@ -138,13 +138,14 @@ struct snap_thread {
 	const uint8_t *stack2;
 	size_t stack2_size;
 	/*
-	 * What the plan for single threads copied of its process while it stood still; NULL: none.
-	 * It alone tells what the thread ran: memory is used again between the copies of two.
+	 * Memory of its process that the plan for single threads copied while the thread stood still;
+	 * NULL: none. Only this memory says what the thread ran, as memory is used again between
+	 * the copies of two threads.
 	 */
 	const struct snap_memory_image *memory;
 	/*
-	 * For waits. The call as procfs told, where no registers or not all are there; and how long
-	 * the thread had not run before the stop, at least: ns, -1 unknown.
+	 * For waits. The call as procfs reported it, where registers are missing; and how long the
+	 * thread had not run before the stop, at least: ns, -1 unknown.
 	 */
 	struct snap_thread_call call;
 	int64_t blocked_ns;
@@ -152,8 +153,8 @@ struct snap_thread {
 	uint64_t runs;
 	bool call_confirmed; /* it was still in the same call when its descriptors were looked at */
 	/*
-	 * Of one that was not taken together with others: it stood in its call at one moment with all
-	 * that have this, and the words of waits are of that moment.
+	 * Of a thread that was not taken together with others: it was in its call at one moment with
+	 * all others that have this flag, and its wait bytes are of this moment.
 	 */
 	bool confirmed;
 	const uint64_t *reference_pcs; /* --engine=ptrace: unwound while stopped, innermost first */
@@ -166,7 +167,7 @@ struct snap_ancestor {
 	uint64_t start_ticks;
 };
 
-/* As whom a process reads files. */
+/* The credentials with which a process reads files. */
 struct snap_credentials {
 	bool known;
 	/* Not root's: in a user namespace of its own it has no rights over files of others. */
@@ -188,9 +189,9 @@ struct snap_signal {
 
 struct snap_process {
 	pid_t pid, ppid;
-	pid_t pgrp;           /* its process group, by the pid of who made it; 0 unknown */
-	uint64_t caught;      /* signals below 32 that have a handler, bit 0 is number 1 */
-	pid_t ns_pid;         /* its own, in its innermost pid namespace; 0: unknown */
+	pid_t pgrp;      /* its process group, the pid of the process that made it; 0 unknown */
+	uint64_t caught; /* signals below 32 that have a handler, bit 0 is number 1 */
+	pid_t ns_pid;    /* its own, in its innermost pid namespace; 0: unknown */
 	uint64_t start_ticks; /* stat field 22, clock ticks after boot: with pid the identity */
 	uint64_t program; /* of a live process, before the rest was read: see struct snap_stat */
 	int64_t start_time_ns; /* since the epoch; 0 unknown */
@@ -224,7 +225,7 @@ struct snap_process {
 	size_t piece_count;
 	/* Of managed runtimes; NULL: none was asked for. Of threads: what their images share. */
 	struct snap_memory_image *memory;
-	/* For waits: words around futexes, and arrays that calls name; NULL: none. */
+	/* For waits: bytes around futexes, and arrays that calls name; NULL: none. */
 	struct snap_memory_image *words;
 	struct snap_descriptor *descriptors; /* by number */
 	size_t descriptor_count;
@@ -246,8 +247,8 @@ struct snap_warning {
 };
 
 /*
- * Descriptors that ride beside a process within one run, opened before the stop, so that its files
- * can be found when it has gone. -1: not open. Absent (capture.live is NULL) after reading a file.
+ * Descriptors that belong to a process within one run, opened before the stop, so that its files can
+ * be found after it has gone. -1: not open. Absent (capture.live is NULL) after reading a file.
  */
 struct snap_live {
 	int pidfd;
@@ -290,12 +291,12 @@ struct snap_capture {
 	struct snap_process *processes;
 	size_t process_count, process_capacity; /* capacity: of snap_capture_append() */
 	struct snap_live *live; /* process_count of them, in the same order; malloc'ed; or NULL */
-	/* For discovery alone, in no file: all pids there were, and who asks about new ones. */
+	/* For discovery alone, in no file: all pids there were, and the asker about new ones. */
 	const pid_t *seen;
 	size_t seen_count;
 	struct snap_asker *asker;
 	void (*end_asker)(struct snap_asker *asker);
-	struct snap_wait_facts *waits; /* NULL: nobody asked */
+	struct snap_wait_facts *waits; /* NULL: not asked for */
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity; /* the array is in the arena */
 };
@@ -326,7 +327,7 @@ bool snap_process_copy(struct snap_interner *strings, const struct snap_process 
  */
 struct snap_process *snap_capture_append(struct snap_capture *capture);
 
-/* Sets what went wrong with a process; without memory its word is the message. */
+/* Sets the trouble of a process; without memory its word is the message. */
 void snap_process_set_trouble(struct snap_capture *capture, struct snap_process *process,
 			      enum snap_trouble trouble, const char *format, ...) _printf_(4, 5);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The seam through which analysis gets files: one callback, so that analysis opens nothing itself.
+ * The callback through which analysis gets files: analysis opens nothing itself.
  *
- * Who answers it (lib/files/ in a run of the tool, a broker, a test) knows paths and permissions;
- * who asks it knows what a file must contain, and checks that.
+ * The code behind it (lib/files/ in a run of the tool, a broker, a test) knows paths and permissions.
+ * The code that calls it knows the contents that a file must have, and checks them.
  */
 #ifndef SNAP_MODEL_FILES_H
 #define SNAP_MODEL_FILES_H
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "model/capture.h"
 
-/* Which file a copy of it is of. */
+/* The identity of a file of which there is a copy. */
 struct snap_file_identity {
 	bool is_copy;
 	uint64_t dev, inode;
@@ -38,13 +38,13 @@ struct snap_file_finder {
 	struct stacksnap_error *(*find)(void *context, const struct snap_file_request *request,
 					int *fd_ret);
 	/*
-	 * From here on bytes are looked at that were asked for so: for whoever wants to know what
-	 * ended, or holds, a parser. NULL: nobody does.
+	 * From here on bytes of this request are read. So a supervisor knows which file a parser was
+	 * reading when it ended or hung. NULL: not wanted.
 	 */
 	void (*note)(void *context, const struct snap_file_request *request);
 	/*
-	 * The same for memory of a process, of which runtimes are read from here on; NULL: they
-	 * have been. NULL: nobody wants to know.
+	 * The same for memory of a process, whose runtimes are read from here on; a NULL argument:
+	 * they have been read. NULL: not wanted.
 	 */
 	void (*note_runtimes)(void *context, const struct snap_process *process);
 	void *context;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Labels: what is said of a group of threads, besides its stack.
+ * Labels: the facts about a group of threads besides its stack.
  *
- * One function names them, in the order in which they are printed. A label on which the threads of
+ * One function sets them, in the order in which they are printed. A label on which the threads of
  * a group differ is absent; names that differ in numbers only share their pattern ("worker-*").
  * Knows nothing of how stacks are compared.
  */
@@ -14,8 +14,8 @@
 #include "model/snapshot.h"
 
 /*
- * A hash of the labels that `group_by` names (bits of enum snap_group_by), and of `seed`: what
- * grouping by stack alone has as its hash.
+ * A hash of the labels that `group_by` names (bits of enum snap_group_by), and of `seed`: the hash
+ * of grouping by stack alone.
  */
 uint64_t snap_label_key(const struct snap_member *member, unsigned group_by, uint64_t seed);
 

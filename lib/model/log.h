@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Log: what a recording saw, as plain numbers, before anything has a name. What a capture is to a
- * snapshot, a log is to a recording.
+ * Log: the data of a recording as plain numbers, before anything has a name. A recording is made from
+ * a log as a snapshot is made from a capture.
  *
  * Flat arrays that grow as time goes by: processes, their address spaces, threads, distinct frames
- * and stacks, and at each tick only what changed. A thread stands as its last change says until the
+ * and stacks, and at each tick only what changed. A thread is in the state of its last change until the
  * next one. It can be written to a file as it grows and read back (store/recording/file.h). Knows
- * nothing of functions or files; how it is filled is in store/log/log.h.
+ * nothing of functions or files; store/log/log.h fills it.
  *
- * Numbers of things are indices into the arrays and never change while somebody can see them; only
- * snap_log_forget() (store/log/log.h) renumbers. Ticks are numbered from the beginning of the run;
+ * Numbers of things are indices into the arrays. Only snap_log_forget() (store/log/log.h) changes
+ * them, so they stay the same between two calls of it. Ticks are numbered from the beginning of the run;
  * those before first_tick were forgotten.
  */
 #ifndef SNAP_MODEL_LOG_H
@@ -25,7 +25,7 @@ enum {
 	SNAP_LOG_MAX_FRAMES = 1 << 26,
 	SNAP_LOG_MAX_LABEL_SETS = 1 << 22,
 	SNAP_LOG_MAX_LABELS = 64,  /* of a stack, or a task */
-	SNAP_LOG_MAX_WAITS = 1024, /* reasons of runtimes for waits that are told apart */
+	SNAP_LOG_MAX_WAITS = 1024, /* reasons of runtimes for waits that are distinguished */
 	SNAP_LOG_MAX_OBJECTS = 1 << 22,
 	SNAP_LOG_MAX_WORDS = 1 << 22,
 	SNAP_LOG_MAX_EXPLAINED = 1 << 22,
@@ -33,7 +33,7 @@ enum {
 	SNAP_LOG_MAX_OBJECT_DESCRIPTORS = SNAP_MAX_POLLED,
 	SNAP_LOG_MAX_OBJECT_WORDS = 1 << 14, /* bytes */
 	SNAP_LOG_HOLD_BYTES = 32,
-	SNAP_LOG_MAX_HOLDERS = 8, /* processes of one hold */
+	SNAP_LOG_MAX_HOLDERS = 8, /* processes of one owner change */
 	/* a change's syscall from here on is an index in calls */
 	SNAP_LOG_FIRST_CALL = 1 << 14,
 };
@@ -50,15 +50,15 @@ enum snap_log_cut {
 	SNAP_LOG_CUT_END = 1 << 7,       /* it ended early */
 	SNAP_LOG_CUT_LABELS = 1 << 8,    /* stacks have no labels */
 	SNAP_LOG_CUT_TASKS = 1 << 9,     /* tasks that wait are not there */
-	SNAP_LOG_CUT_OBJECTS = 1 << 10,  /* what threads wait for, or who has it, is not there */
-	SNAP_LOG_CUT_WAKES = 1 << 11,    /* when threads ran between two looks is not there */
+	SNAP_LOG_CUT_OBJECTS = 1 << 10,  /* what threads wait for, or its owner, is not there */
+	SNAP_LOG_CUT_WAKES = 1 << 11,    /* when threads ran between two ticks is not there */
 };
 
 /* In place of a stack: the thread has ended, or is not sampled from here on (--mode cpu). */
 static const uint32_t SNAP_LOG_GONE = UINT32_MAX;
 
 /*
- * What a recording said of a process that is written out again, where facts alone do not say it.
+ * Facts about a process of a recording that is written out again, which cannot be derived.
  */
 struct snap_log_reported {
 	bool known;
@@ -67,7 +67,7 @@ struct snap_log_reported {
 	size_t thread_count;
 };
 
-/* What a thread waits in, where its name is known and its number is not. */
+/* The call in which a thread waits, where the name is known and the number is not. */
 struct snap_log_call {
 	const char *syscall, *wchan; /* NULL: none, or unknown */
 };
@@ -102,9 +102,9 @@ struct snap_log_thread {
 };
 
 /*
- * What a task of a runtime is, whose place in threads says how it waits: it changes only where that
- * does. While a thread runs it, it is nowhere: that thread's samples are its own. Texts in the
- * log's arena. One whose name, labels or parent become others goes on as another task.
+ * A task of a runtime. Its element of `threads` says how it waits, and changes only where that does.
+ * While a thread runs the task, the task has no samples: those of the thread are its own. Texts are in
+ * the log's arena. A task whose name, labels or parent change goes on as another task.
  */
 struct snap_log_task {
 	const char *id, *name, *runtime, *parent; /* as in struct snap_task; runtime not NULL */
@@ -114,8 +114,8 @@ struct snap_log_task {
 };
 
 /*
- * A distinct program counter of a space: bits of struct snap_pc. Or a managed frame, which is told
- * apart by what it is called: it has its name from the beginning, and the bits are a hash of that.
+ * A distinct program counter of a space: bits of struct snap_pc. Or a managed frame, which its name
+ * identifies: it is named from the beginning, and the bits are a hash of the name.
  */
 struct snap_log_frame {
 	uint64_t bits;
@@ -124,7 +124,7 @@ struct snap_log_frame {
 	bool is_managed;
 };
 
-/* Labels of what a thread did in a stack: a request, a task. Distinct in a space. */
+/* Labels of the work of a thread in a stack: a request, a task. Distinct in a space. */
 struct snap_log_labels {
 	struct snap_label *labels; /* keys as they are shown, sorted, each once; in the arena */
 	uint32_t count;
@@ -142,8 +142,8 @@ struct snap_log_stack {
 	uint32_t labels; /* index + 1 in label_sets; 0: none */
 	enum snap_unwind_end end;
 	/*
-	 * No native frame is known as one that runs the managed frames before it: none is left out
-	 * when it is shown. They do not fit together, or those that run them are not there.
+	 * No native frame is known to run the managed frames before it, so none is left out when the
+	 * stack is shown. The two do not fit together, or the native frames are not there.
 	 */
 	bool shows_all;
 };
@@ -168,19 +168,20 @@ static inline struct snap_memory_image snap_log_wait_image(const struct snap_log
 }
 
 /*
- * What a thread waits with: a call, with those of its arguments alone that say for what, and what
- * its descriptors lead to. Distinct in a space. What that means is found at the end (snap_log_explained).
+ * The object of a wait: a call, with only those of its arguments that identify what is waited for, and
+ * what its descriptors lead to. Distinct in a space. The meaning is found at the end
+ * (snap_log_explained).
  */
 struct snap_log_object {
 	uint32_t space;
 	/*
-	 * Others are 0, as are pc and thread_pointer. `sp` of a futex whose word lies on the stack
-	 * of who waits is the address of that word, whatever it was; else 0.
+	 * Other arguments are 0, as are pc and thread_pointer. `sp` of a futex whose word lies on the
+	 * stack of the waiting thread is the address of this word; else 0.
 	 */
 	struct snap_thread_call call;
 	/*
-	 * The call is futex(2) or a kind of it: its words change with who has the object, and are
-	 * those of its first hold. False: its words are a part of what it is.
+	 * The call is futex(2) or a kind of it: its wait bytes change with the owner of the object,
+	 * and are those of its first owner change. False: its wait bytes identify the object.
 	 */
 	bool is_futex;
 	uint32_t words; /* index + 1 in words; 0: none are known */
@@ -190,11 +191,11 @@ struct snap_log_object {
 };
 
 /*
- * From its tick on the words of an object are these. Behind its first hold they are those alone
- * that may say who has it (SNAP_LOG_HOLD_BYTES from the futex word on): what lies around them is
- * other people's, and changes without them.
+ * From its tick on an object has these wait bytes. After its first owner change they are only the
+ * bytes that may identify the owner (SNAP_LOG_HOLD_BYTES from the futex word on): the memory around
+ * them belongs to other data, and changes independently.
  *
- * Of an object that is no futex the words are numbers, uint32_t from address 0 on: pids of the
+ * For an object that is no futex the bytes are numbers, uint32_t from address 0 on: pids of the
  * processes of the recording that have the other end of its pipe or socket, or a lock of its file.
  */
 struct snap_log_owner_change {
@@ -202,15 +203,15 @@ struct snap_log_owner_change {
 	uint32_t words; /* index + 1 in words; 0: they could not be read, or there are none */
 };
 
-/* What threads that stand in a stack with an object wait for, without who has it. */
+/* The meaning of a wait: what threads in a stack with an object wait for, without its owner. */
 struct snap_log_explained {
 	uint32_t stack, object;       /* object: index, not + 1 */
 	const struct snap_wait *wait; /* in the log's arena; NULL: nothing that is known */
 };
 
 /*
- * From this tick on the thread stands so. 20 bytes. Of a task: `state` is an enum snap_task_state,
- * and `syscall` tells its wait, as the `wchan` of a call.
+ * From this tick on the thread is in this state. 20 bytes. Of a task: `state` is an enum
+ * snap_task_state, and `syscall` is its wait, as the `wchan` of a call.
  */
 struct snap_log_change {
 	uint32_t thread;
@@ -221,7 +222,7 @@ struct snap_log_change {
 	uint32_t object; /* index + 1 in objects; 0: none, or not known */
 };
 
-/* How a thread that waits has run between two ticks, though it may stand where it stood. */
+/* How a waiting thread has run between two ticks, though it may be in the same stack as before. */
 enum snap_log_ran {
 	SNAP_LOG_RAN_NOT,  /* it has not, up to its next wake */
 	SNAP_LOG_RAN_ONCE, /* between the tick before and this one, and not up to its next wake */
@@ -232,7 +233,7 @@ enum snap_log_ran {
 /* Numbers of threads that a wake has room for; there are at most 2^28 threads. */
 enum { SNAP_LOG_WAKE_THREADS = (1 << 30) - 1 };
 
-/* What the counters of a thread told at a tick, where that is something new. */
+/* What the counters of a thread said at a tick, if that is new. */
 struct snap_log_wake {
 	uint32_t thread : 30;
 	uint32_t ran : 2; /* enum snap_log_ran */
@@ -243,7 +244,7 @@ struct snap_log_tick {
 	int64_t stopped_ns;
 	/* changes before this one (in the whole run) are of this tick or older */
 	uint64_t change_end;
-	uint64_t owner_end, wake_end; /* and so of holds, of wakes */
+	uint64_t owner_end, wake_end; /* the same for owner changes, for wakes */
 };
 
 struct snap_log {
@@ -278,14 +279,14 @@ struct snap_log {
 	size_t call_count, call_capacity;
 	const char **reasons;
 	size_t reason_count, reason_capacity;
-	/* What threads waited with, who had it and when; all empty with --no-explain. */
+	/* Objects of waits, their owners, and when; all empty with --no-explain. */
 	struct snap_log_wait_bytes *words;
 	size_t words_count, words_capacity;
 	struct snap_log_object *objects;
 	size_t object_count, object_capacity;
 	struct snap_log_owner_change *owners; /* from first_owner on, in the order of their ticks */
 	size_t owner_count, owner_capacity;
-	uint32_t *owners_before; /* of each object: its words before first_tick, as in a hold */
+	uint32_t *owners_before; /* of each object: its bytes before first_tick, index + 1 */
 	size_t owners_before_count;
 	struct snap_log_wake *wakes; /* from first_wake on, in the order of their ticks */
 	size_t wake_count, wake_capacity;
@@ -304,10 +305,10 @@ struct snap_log {
 	struct snap_log_change *changes;
 	size_t change_count, change_capacity;
 	uint64_t first_tick, first_change, first_owner, first_wake;
-	/* how each thread stood before first_tick; stack SNAP_LOG_GONE: it was not there */
+	/* the state of each thread before first_tick; stack SNAP_LOG_GONE: it was not there */
 	struct snap_log_change *before;
 	size_t before_count;
-	struct snap_log_index *index; /* store/log/index.h: finds what is there already */
+	struct snap_log_index *index; /* store/log/index.h: finds elements that are there already */
 };
 
 #endif

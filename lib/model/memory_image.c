@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Bytes out of an image of memory: see memory_image.h. */
+/* Reads bytes of an image of memory: see memory_image.h. */
 #include "model/memory_image.h"
 
 #include "base/bsearch.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory image: what a plan (model/memory_plan.h) has copied of a process: addresses and bytes.
+ * Memory image: the memory of a process that a plan (model/memory_plan.h) has copied, with addresses.
  *
  * Sparse; its pieces are sorted by address and do not overlap, though they may touch. A plain
  * value, in the memory of the capture that it is a part of. Knows nothing of what the bytes mean.
@@ -16,7 +16,7 @@ struct snap_memory_piece {
 	const uint8_t *bytes;
 };
 
-/* What a step of the plan has made. */
+/* The result of a step of the plan. */
 struct snap_plan_result {
 	uint64_t records;
 	uint64_t bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether a plan makes sense: see memory_plan.h. */
+/* Checks a plan: see memory_plan.h. */
 #include "model/memory_plan.h"
 
 static bool is_width(unsigned width)

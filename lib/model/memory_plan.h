@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory plan: which memory of a process is to be copied while it stands still, beside its stacks.
+ * Memory plan: the memory of a process to be copied while it stands still, besides its stacks.
  *
- * A short list of bounded reads, as plain numbers. Who writes it (analyze/runtime/) knows a managed
- * runtime and has no rights; who executes it (stop/) knows nothing, reads, and believes nothing:
- * snap_memory_plan_check() once, and budgets while it runs. There are no jumps, no variables and no
- * writes, so a plan of n steps ends after n steps. Knows nothing of runtimes.
+ * A short list of bounded reads, as plain numbers. The code that writes it (analyze/runtime/) knows a
+ * managed runtime and has no rights. The code that executes it (stop/) knows no runtime and trusts
+ * nothing: it calls snap_memory_plan_check() once, and has budgets while it runs. There are no jumps,
+ * no variables and no writes, so a plan of n steps ends after n steps. Knows nothing of runtimes.
  *
- * What lies in read-only private mappings of files is not copied: a record of it is in the table,
- * without bytes. (Not so where the writable data of the same file follows at once: that was
- * relocated.)
+ * Memory in read-only private mappings of files is not copied: its record is in the table, without
+ * bytes. (If the writable data of the same file follows at once, the memory was relocated, and is
+ * copied.)
  *
  * Each step makes one table: a list of records, an address and the bytes found there. It takes
  * pointers from a field of each record of an earlier table. Table 0 is there before: one record a
@@ -90,7 +90,7 @@ enum {
 
 /*
  * One step. All widths are 1, 2, 4 or 8 bytes; numbers in records are little-endian and unsigned. A
- * field that does not lie in the record's bytes makes nothing of that record.
+ * field that does not lie in the record's bytes gives nothing for this record.
  */
 struct snap_plan_step {
 	uint8_t op;     /* enum snap_plan_op */
@@ -138,7 +138,7 @@ struct snap_memory_plan {
 	struct snap_plan_step steps[SNAP_PLAN_MOST_STEPS];
 };
 
-/* What ended a step before its end; what it had read by then is there. */
+/* Why a step ended early; the records it had read by then are there. */
 enum snap_plan_cut {
 	SNAP_PLAN_WHOLE,
 	SNAP_PLAN_CUT_TIME,

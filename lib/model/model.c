@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The nouns: creation, destruction, copies, warnings and the words of their enums. No behaviour
- * beyond that: see model/capture.h and model/snapshot.h; more of recordings is in recording.c.
+ * Captures, snapshots and recordings: creation, destruction, copies, warnings and the words of their
+ * enums. See model/capture.h and model/snapshot.h; more of recordings is in recording.c.
  */
 #include "base/bsearch.h"
 #include "base/spawn.h"
@@ -168,7 +168,7 @@ bool snap_stack_has_thread(const struct snap_stack *stack, pid_t tid)
 	return false;
 }
 
-/* Those that processes end by with a core, and a debugger stops them by. */
+/* Signals that end a process with a core, or with which a debugger stops it. */
 static const struct {
 	int number;
 	const char *word;

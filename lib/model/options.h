@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Options: what the caller asked for, as plain values that every stage reads and none writes.
+ * Options: the caller's wishes, as plain values that every stage reads and no stage writes.
  *
  * Deliberately knows nothing of command lines: lib/api/options.c fills it from names and texts.
  * Strings and arrays are owned by the options' arena.
@@ -70,14 +70,14 @@ enum snap_group_by {
 	SNAP_GROUP_PROCESS = 1 << 9, /* never in options: see `together` */
 };
 
-/* What is said of waits. */
+/* How much is said about waits. */
 enum snap_explain {
 	SNAP_EXPLAIN_SURE, /* certain and likely ones */
-	SNAP_EXPLAIN_NO,   /* nothing of it is taken, nor said */
+	SNAP_EXPLAIN_NO,   /* nothing: no wait is captured or shown */
 	SNAP_EXPLAIN_ALL,  /* hints and times, too */
 };
 
-/* What labels of a task say of its logical process. */
+/* The fields of a logical process that labels of a task can set. */
 enum snap_tree_key {
 	SNAP_TREE_ID,
 	SNAP_TREE_PARENT,
@@ -126,7 +126,7 @@ struct snap_moment {
 	int64_t ns;
 };
 
-/* Ids of containers, 64 hexadecimal digits each; zeroed: none. Whoever has the list frees it. */
+/* Ids of containers, 64 hexadecimal digits each; zeroed: none. The owner of the list frees it. */
 enum { SNAP_CONTAINER_ID_LENGTH = 64 };
 
 struct snap_container_id {
@@ -160,18 +160,18 @@ struct snap_options {
 	bool kernel_stacks;        /* --kernel */
 	bool wchan;                /* read wchan of every thread: grouping or -v asks for it */
 	bool no_stop;              /* --no-stop */
-	bool never_stop;           /* of a sampler: what cannot be had without a stop is not had */
+	bool never_stop;           /* of a sampler: data that needs a stop is left out */
 	bool no_sandbox;           /* --no-sandbox: parsers keep their rights */
 	enum snap_explain explain; /* --explain, --no-explain */
 	bool deadlocks_only;       /* --deadlocks */
 	/* managed runtimes */
-	unsigned runtimes;         /* bits of enum snap_runtime_kind, default all; 0: none */
-	bool runtimes_given;       /* by name: in processes, too, that do not look like it */
+	unsigned runtimes;   /* bits of enum snap_runtime_kind, default all; 0: none */
+	bool runtimes_given; /* by name: also searched in processes that do not look like it */
 	int64_t runtime_budget_ns; /* of a stop, for the memory of one process; default 30 ms */
 	uint64_t runtime_memory;   /* bytes of a process, default 64 MiB */
 	/* recording */
 	unsigned hz;       /* 1 to 10000, default 99 */
-	int64_t record_ns; /* --duration, default 30 s; 0: until it is told to end */
+	int64_t record_ns; /* --duration, default 30 s; 0: until it is asked to end */
 	int64_t ring_ns;   /* --ring; 0: none */
 	bool cpu_only;     /* --mode cpu */
 	/* --task-hz: looks at the tasks that wait, in 1000 seconds; default 1000, 0: none */
@@ -206,7 +206,7 @@ struct snap_options {
 	const char *exe;   /* --exe: where the program of a core lies; NULL: where the core says */
 	unsigned group_by; /* bits of enum snap_group_by */
 	bool together; /* --group-by without process: the groups of all processes are one list */
-	/* tasks: besides, labels of theirs that are told apart */
+	/* tasks: also, their labels that make groups */
 	const char **group_labels;
 	size_t group_label_count, group_label_capacity;
 	/* labels of the tree of logical processes, by enum snap_tree_key; all NULL: no tree */
@@ -221,23 +221,23 @@ struct snap_options {
 	unsigned states;
 	regex_t *thread_regex, *match_regex; /* NULL: all */
 	/* text */
-	bool no_fold;   /* what is alike is shown one by one */
+	bool no_fold;   /* stacks that are alike are shown one by one */
 	bool call_tree; /* the stacks of a process are one tree … */
 	bool reverse;   /* … from the innermost functions */
 	bool summary, show_module, show_build_id, full_names, color, utf8;
 	unsigned width; /* columns; 0: not a terminal, nothing is elided */
 	unsigned verbose;
-	bool no_files; /* nothing of the target's files is read: what stacks show is a guess */
-	bool pcs_only; /* nor of its stacks: each is the address that its thread stood at */
+	bool no_files; /* no file of the target is read: stacks are a guess */
+	bool pcs_only; /* nor its stacks: each is only the pc of its thread */
 	/* tests: a kernel on which schedstat (1), or the switches too (2), never move */
 	unsigned dead_counters;
-	pid_t self; /* of the program on whose behalf this process works; 0: its own */
+	pid_t self; /* of the program for which this process works; 0: its own */
 	/* the caller's wish to stop, polled by every stage; NULL: never */
 	const volatile int *cancel;
 	struct snap_trace *trace; /* NULL: none; shared memory, which a sandboxed parser leaves */
 	/* not 0: names that are not known by now stay unknown; NULL: all are wanted */
 	const volatile int *enough;
-	/* progress of downloads, NULL: nobody wants to know; text is one line, ended by the library
+	/* progress of downloads, NULL: not wanted; text is one line, ended by the library
 	 */
 	void (*progress)(void *context, const char *text);
 	void *progress_context;

@@ -82,7 +82,7 @@ static inline struct snap_pc snap_pc_found_by(struct snap_pc pc, enum snap_trust
 								  : SNAP_PC_BY_FRAME_POINTER) };
 }
 
-/* The one place where "minus one before lookup" is decided. */
+/* The only place that subtracts 1 before a lookup. */
 static inline uint64_t snap_pc_lookup(struct snap_pc pc)
 {
 	uint64_t address;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What threads of a snapshot wait for, as a recording has it: see snap_recording_set_waits(). Who
- * has it at that one moment is a hold.
+ * The waits of a snapshot as those of a recording: see snap_recording_set_waits(). The owner at that
+ * one moment is an owner span.
  */
 #include "model/recording.h"
 
@@ -63,7 +63,7 @@ static bool share(struct setter *setter, const struct snap_track *track)
 SNAP_ORDER(by_object, struct shared, a, b, snap_compare(a->process, b->process),
 	   snap_wait_compare(a->wait, b->wait), snap_compare(a->index, b->index));
 
-/* ---- who has it ---- */
+/* ---- owners ---- */
 
 SNAP_ORDER(by_pid, struct pid_place, a, b, snap_compare(a->pid, b->pid),
 	   snap_compare(a->process, b->process));

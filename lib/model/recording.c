@@ -192,7 +192,7 @@ static bool all_have(const struct snap_stack *stack, const struct snap_label *la
 	return true;
 }
 
-/* What all tasks of a stack share, with the keys that are told apart from ours. */
+/* The labels that all tasks of a stack share, with keys that differ from ours. */
 static bool add_labels_of_tasks(struct filler *filler, const struct snap_stack *from,
 				struct snap_recorded_stack *stack)
 {
@@ -213,7 +213,7 @@ static bool add_labels_of_tasks(struct filler *filler, const struct snap_stack *
 	return true;
 }
 
-/* What is said of its tasks, or of the request that the process of its threads serves. */
+/* The labels of its tasks, or of the request that the process of its threads serves. */
 static bool fill_labels(struct filler *filler, const struct snap_node *node,
 			const struct snap_stack *from, struct snap_recorded_stack *stack)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Recording: where each thread of a tree stood at every tick of a stretch of time, with names; what
- * a renderer of profiles prints.
+ * Recording: the stack of each thread of a tree at every tick of a stretch of time, with names.
+ * Renderers of profiles print it.
  *
  * A plain value in one arena; pointers inside it are borrowed. It is made from a log (model/log.h)
  * by analysis, or from a snapshot, which is a recording of one tick. It deliberately knows nothing
@@ -38,28 +38,28 @@ struct snap_run {
 };
 
 /*
- * Who had an object from tick `first` to tick `last`: at each of them its words said so.
+ * The owner of an object from tick `first` to tick `last`: its bytes named it at each of them.
  */
 struct snap_owner_span {
 	uint32_t first, last;
 	size_t track;              /* index in tracks; SIZE_MAX: none of the recording's */
 	pid_t tid;                 /* as this host numbers it; 0: not known */
-	enum snap_owner_lack lack; /* KNOWN: `track` or `tid` had it; else why nobody is named */
+	enum snap_owner_lack lack; /* KNOWN: `track` or `tid` had it; else why no owner is named */
 	bool is_process;           /* its process had it: which of several threads is not known */
 };
 
 /* What runs wait for: one for all of a process that wait for the same object. */
 struct snap_recorded_wait {
-	size_t process; /* index in processes: of those who wait */
-	/* Kind, object, peers; not who has it, which changes: has_owner is false. */
+	size_t process; /* index in processes: of the waiting threads */
+	/* Kind, object, peers; not the owner, which changes: has_owner is false. */
 	const struct snap_wait *wait;
 	struct snap_owner_span *owners; /* in order, not overlapping; none: it keeps no owner */
 	size_t owner_count;
 };
 
 /*
- * Before each of the ticks [first, last], since the one before it, a thread that waited has run: what
- * it waits for there is another wait than before, even if for the same.
+ * Before each of the ticks [first, last], since the one before it, a waiting thread has run. So it
+ * waits anew there, even if for the same object.
  */
 struct snap_wake {
 	uint32_t first, last;
@@ -109,15 +109,15 @@ struct snap_recorded_process {
 	bool execed;            /* it went on as another program */
 };
 
-/* Figures of the whole run, whatever slice of it is at hand. */
+/* Figures of the whole run, also for a slice of it. */
 struct snap_recording_stats {
 	double hz_asked, hz_reached;
 	uint64_t ticks, ticks_missed;
-	/* Of those missed: no processor was free when they were due; by choice, for want of memory.
-	 * For the rest, the look before took longer than a period. */
+	/* Of those missed: no processor was free when they were due; left out, as memory was short.
+	 * For the rest, the tick before took longer than a period. */
 	uint64_t ticks_late, ticks_left_out;
 	int64_t duration_ns;
-	/* since the first look began, which the duration does not count; 0: as the duration */
+	/* since the first tick began, which the duration does not count; 0: as the duration */
 	int64_t elapsed_ns;
 	/* of the process that stood still the longest because of us; where it is not known, the
 	 * sum of the ticks' */
@@ -127,14 +127,14 @@ struct snap_recording_stats {
 	uint64_t stacks; /* distinct */
 	/* of the samples: kept because the thread had not run, copied without a stop, stopped */
 	uint64_t kept, unstopped, alone;
-	uint64_t left_out; /* further ones, as their process would have stood for too long */
+	uint64_t left_out; /* further ones, as their process would have been stopped for too long */
 	/* At the tasks of a process that wait; and those that were left out for that reason. */
 	uint64_t task_looks, task_looks_left_out;
 };
 
 /*
- * For how much of the duration some thread of a process stood still because of us. The stops of
- * the first look count, its time does not.
+ * The part of the duration for which some thread of a process was stopped. The stops of the first
+ * tick count, its time does not.
  */
 static inline double snap_recording_stopped_percent(const struct snap_recording_stats *stats)
 {
@@ -162,7 +162,7 @@ struct snap_recording {
 	struct snap_host host;
 	int64_t time_ns;     /* CLOCK_REALTIME of the whole run's first tick: 0 of the ticks */
 	int64_t period_ns;   /* between ticks, as asked; 0: a snapshot */
-	int64_t duration_ns; /* of what is at hand: sum of the ticks' lengths */
+	int64_t duration_ns; /* of these ticks: the sum of their lengths */
 	bool cpu_only;       /* --mode cpu: threads that do not run have no samples */
 	bool is_slice;       /* --from, --to or a ring: not the whole run */
 	enum snap_recording_end end;
@@ -196,8 +196,8 @@ void snap_recording_warn(struct snap_recording *recording, const char *code, pid
 			 const char *format, ...) _printf_(5, 6);
 
 /*
- * When what was seen at a tick stopped being so: the next tick, or where that one is more than two
- * periods away (ticks were missed), a period later. Since the recording's start.
+ * Until when a sample of a tick counts: the next tick, or if that one is more than two periods away
+ * (ticks were missed), a period later. Since the recording's start.
  */
 int64_t snap_recording_tick_end(const struct snap_recording *recording, size_t tick);
 
@@ -208,8 +208,7 @@ static inline uint64_t snap_run_samples(const struct snap_run *run)
 }
 
 /*
- * What one sample weighs on the wall clock, in nanoseconds: the period; 0 in a snapshot, whose
- * samples are counted and not weighed.
+ * The time of one sample in nanoseconds: the period; 0 in a snapshot, whose samples are counted.
  */
 static inline int64_t snap_recording_weight(const struct snap_recording *recording)
 {
@@ -224,13 +223,12 @@ struct stacksnap_error *snap_recording_of_snapshot(const struct snap_snapshot *s
 						   struct snap_recording **ret) _must_check_;
 
 /*
- * For that: what its tracks wait for, as waits of the recording with one hold each. False without
- * memory.
+ * For such a recording: the waits of its tracks, with one owner span each. False without memory.
  */
 bool snap_recording_set_waits(struct snap_recording *recording);
 
 /* The tid of a task that is number `number` of a recording's. */
-enum { SNAP_TASK_FIRST_TID = 1 << 30 }; /* kernels count to a hundredth of that */
+enum { SNAP_TASK_FIRST_TID = 1 << 30 }; /* kernels count to a hundredth of this number */
 
 /* The state of a thread that does what a task in that state does. */
 enum snap_state snap_recording_state_of_task(enum snap_task_state state);

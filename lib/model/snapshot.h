@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Snapshot: the tree of processes with their grouped, named stacks; what a renderer prints.
+ * Snapshot: the tree of processes with their grouped, named stacks. Renderers print it.
  *
  * A plain value in one arena (and the mapping that it was read from); pointers inside it are
  * borrowed. It deliberately knows nothing of processes that run, of registers or of files. Strings
  * are raw bytes (valid to escape, capped at SNAP_MAX_NAME), never "" where the JSON would leave the
  * key out: NULL then. Renderers escape.
  *
- * What must hold: stacks of a process are sorted, the crashed one first, by count down, then by id; threads of a stack by
- * tid, tasks by id; frames and entries run innermost first.
+ * What must hold: stacks of a process are sorted, the crashed one first, by count down, then by id;
+ * threads of a stack by tid, tasks by id; frames and entries run innermost first.
  */
 #ifndef SNAP_MODEL_SNAPSHOT_H
 #define SNAP_MODEL_SNAPSHOT_H
@@ -105,7 +105,7 @@ struct snap_member {
 	enum snap_taken taken;
 	const struct snap_wait *wait; /* NULL: it waits for nothing that can be named */
 	uint64_t runs; /* times that it had a processor before it was looked at; 0 unknown */
-	bool stuck;    /* it stood there for all of the snapshot's again_ns, and did not run */
+	bool stuck; /* it was in this stack for all of the snapshot's again_ns, and did not run */
 };
 
 struct snap_stack {
@@ -124,7 +124,7 @@ struct snap_stack {
 	struct snap_task *tasks;
 	size_t task_count;   /* equals count, or it is a stack of threads */
 	const char *runtime; /* of the tasks, "go"; NULL: of threads */
-	/* where those of all processes are together: whose each thread or task is; NULL: of one */
+	/* if those of all processes are together: the pid of each thread or task; NULL: of one */
 	pid_t *pids;
 	const struct snap_frame **frames; /* kernel frames, then user frames */
 	size_t frame_count;
@@ -135,7 +135,7 @@ struct snap_stack {
 	const uint64_t *state_samples;  /* one a state; of tasks one an enum snap_task_state */
 };
 
-/* How little the frames are to be trusted; 0: all were found by call frame information. */
+/* The weakest trust of its frames; 0: all were found by call frame information. */
 unsigned snap_frames_doubt(const struct snap_frame **frames, size_t count);
 
 /* Whether one of its threads has this tid, or one of its tasks runs on it; 0: no. */
@@ -189,7 +189,7 @@ struct snap_node {
 	bool recorded;
 	bool late, ended, execed; /* it came, it ended meanwhile, it went on as another program */
 	int64_t first_ns, last_ns;
-	/* in a view where it stands for several: their pids, sorted; NULL: it is one */
+	/* in a view where it represents several: their pids, sorted; NULL: it is one */
 	pid_t *folded;
 	size_t folded_count;
 };
@@ -206,8 +206,8 @@ struct snap_stack *snap_node_next_stack(const struct snap_node *node,
 size_t snap_node_stack_count(const struct snap_node *node);
 
 /*
- * What is missing, for the exit status (stacksnap(1)): counted before filters. Each is a
- * reason for 1.
+ * Counts of missing things, for the exit status (stacksnap(1)), before filters. Each is a reason
+ * for 1.
  */
 struct snap_missing {
 	size_t threads;   /* lived through the stop, but are not shown whole: not stopped, missed */
@@ -266,9 +266,9 @@ int snap_signal_of_word(const char *word);
  */
 bool snap_thread_is_missing(enum snap_unwind_end end, enum snap_state state, bool kernel);
 const char *snap_trust_word(enum snap_trust trust);
-/* The state a letter of /proc/PID/stat stands for (proc(5)). */
+/* The state that a letter of /proc/PID/stat means (proc(5)). */
 enum snap_state snap_state_of_letter(char letter);
-/* The state called so, SNAP_STATE_COUNT if there is none. */
+/* The state with this name, SNAP_STATE_COUNT if there is none. */
 enum snap_state snap_state_of_word(const char *word);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Cutting a stack in its middle, where a report would be too large: the frames at both of its ends
- * stay, the gap is told. There is one gap in a stack: an earlier one becomes part of it.
+ * Cuts a stack in its middle when a report would be too large. The frames at both ends stay, and the
+ * gap is shown. There is one gap in a stack: an earlier one becomes part of it.
  *
  * Knows nothing of why stacks are cut, and to how many frames.
  */

@@ -85,6 +85,6 @@ bool snap_label_clashes(const char *key)
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(ours); i++)
 		if (strcmp(ours[i], key) == 0)
 			return true;
-	/* What looks like one of those must not become another. */
+	/* A key that looks like a changed one must not become another. */
 	return snap_begins_with(key, "label.");
 }

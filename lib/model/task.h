@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks: threads of a runtime that the kernel does not know (goroutines, tasks of asyncio), the
+ * Tasks: the threads of a runtime that the kernel does not know (goroutines, tasks of asyncio), the
  * runtimes of a process, and the tree of logical processes that labels of tasks describe.
  *
  * A part of struct snap_snapshot, and like it plain values. Labels are whatever a program writes:
@@ -46,7 +46,7 @@ struct snap_task {
 	bool labels_cut; /* some could not be read, or there was no room for them */
 };
 
-/* What was cut of the memory that a runtime's tasks and frames are read from. */
+/* Why the memory from which a runtime's tasks and frames are read is not whole. */
 enum snap_runtime_cut {
 	SNAP_RUNTIME_WHOLE,
 	SNAP_RUNTIME_CUT_TIME,
@@ -56,7 +56,7 @@ enum snap_runtime_cut {
 	SNAP_RUNTIME_CUT_COUNT,
 };
 
-/* Who holds the lock of an interpreter. */
+/* The thread that holds the lock of an interpreter. */
 struct snap_gil {
 	pid_t tid;
 	int64_t interpreter; /* its number; -1: unknown */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Labels of tasks: what a program wrote, and which of it a stack shows. Sorted by key, so that what
- * many tasks have in common is found in one pass each.
+ * Labels of tasks: those that a program wrote, and those that a stack shows. They are sorted by key,
+ * so that the common ones of many tasks are found in one pass each.
  */
 #include "model/task_label.h"
 

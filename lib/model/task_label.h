@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Labels of tasks: what a program wrote of them, and what a stack shows of that and of their states.
+ * Labels of tasks: those that a program wrote, and those that a stack shows, with states.
  *
  * The labels of a task are sorted by key, so that what many have in common is found in one pass
  * each. Knows nothing of how tasks are found.
@@ -23,7 +23,7 @@ size_t snap_task_common_labels(struct snap_label *labels, size_t count,
 			       const struct snap_label *others, size_t other_count);
 /* The key by which a label of a program is shown among ours; NULL without memory. */
 const char *snap_task_shown_key(struct snap_interner *strings, const char *key);
-/* Whether a label tells which logical process a task is of, which is not told again below it. */
+/* Whether a label says which logical process a task is of; it is not repeated below that process. */
 bool snap_task_is_tree_label(const struct snap_options *options, const char *key, bool flat);
 
 /*

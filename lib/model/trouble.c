@@ -71,7 +71,7 @@ bool snap_warning_costs_names(const char *code)
 		"memory_limit",   /* a recording left out stacks, threads or ticks */
 		"memory_stalled", /* reading a page of a process did not end */
 		"module_symbols", /* the symbols of a module could not be read */
-		"names_late",     /* a recording was told to end before all were found */
+		"names_late",     /* a recording was asked to end before all were found */
 		"parser_failed",  /* the process that reads files ended early */
 		"parser_lost",    /* the process that unwinds a recording ended early */
 		"processes_late", /* there was no time for some processes or threads */

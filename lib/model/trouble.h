@@ -2,8 +2,8 @@
 /*
  * Troubles: why a process could not be read or stopped, and what each reason means for a report.
  *
- * One table answers what otherwise every stage decides for itself: which word stands in the JSON,
- * whether something is missing (exit status 1), whether a line on standard error says so. Knows
+ * One table for all stages: the word in the JSON, whether the report is incomplete (exit status 1),
+ * whether a line on standard error says so. Knows
  * nothing of how a trouble is found, nor of the sentences that explain it.
  */
 #ifndef SNAP_MODEL_TROUBLE_H
@@ -30,7 +30,7 @@ enum snap_trouble {
 	SNAP_TROUBLE_COUNT,
 };
 
-/* For which processes with a trouble something holds. */
+/* The processes for which a rule about a trouble is valid. */
 enum snap_trouble_scope {
 	SNAP_FOR_NONE,
 	SNAP_FOR_TARGETS, /* which the user asked for, not their descendants */

@@ -59,8 +59,8 @@ enum { CALL = 8, FRAME_POINTER = 29, /* x8 and x29 */ INSTRUCTION = 4 };
 /*
  * A thread that is stopped in a call has been taken out of it before: the kernel lets it stand at
  * the instruction again and forgets the number (arch/arm64/kernel/signal.c, do_signal()), so that
- * NT_ARM_SYSTEM_CALL says -1. What is left is x8, which a thread that runs uses for anything. Of
- * threads in a core nobody knows whether they ran.
+ * NT_ARM_SYSTEM_CALL says -1. Only x8 is left, which a running thread uses for anything. Whether
+ * the threads of a core ran is not known.
  */
 static bool is_in_call(char state, uint64_t number)
 {

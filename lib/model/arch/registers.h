@@ -4,8 +4,8 @@
  * it (ptrace(2), PTRACE_GETREGSET), and on aarch64 the thread pointer behind it, which is a set of
  * its own there (NT_ARM_TLS).
  *
- * Here is what all processors have in common, by the processor of the capture, not of the machine
- * that reads it. What only unwinding asks for is in analyze/unwind/arch.h.
+ * This file has the facts that all processors share. They depend on the processor of the capture, not
+ * of the machine that reads it. Facts for unwinding alone are in analyze/unwind/arch.h.
  */
 #ifndef SNAP_MODEL_ARCH_REGISTERS_H
 #define SNAP_MODEL_ARCH_REGISTERS_H
@@ -25,11 +25,11 @@ struct snap_aarch64_registers {
 };
 
 enum {
-	/* The largest number of a system call that is believed to be one. */
+	/* The largest plausible number of a system call. */
 	SNAP_MOST_CALL = 1023,
 };
 
-/* Of the machine that this was built for. */
+/* Of the machine that this program was built for. */
 #if defined(__x86_64__)
 #define SNAP_OWN_ARCH SNAP_ARCH_X86_64
 enum { SNAP_OWN_PRSTATUS = sizeof(struct snap_x86_64_registers) };
@@ -47,13 +47,13 @@ struct snap_known_registers {
 	uint64_t thread_pointer; /* 0: unknown */
 	/*
 	 * The system call that the thread is in, -1: none, and its arguments. On aarch64 no register
-	 * tells whether it is in one: there a thread that sleeps, or of which nobody
-	 * knows whether it did, may be (see analyze/unwind/in_call.h).
+	 * says whether it is in one: there a thread that sleeps, or may have slept, may
+	 * be in one (see analyze/unwind/in_call.h).
 	 */
 	int32_t call;
 	uint64_t call_pc; /* where procfs has it then: behind the instruction that made the call */
 	uint64_t arguments[SNAP_CALL_ARGUMENTS];
-	/* The stop ended the call with EINTR, which stands where the first argument was. */
+	/* The stop ended the call with EINTR, which is in the register of the first argument. */
 	bool interrupted;
 };
 

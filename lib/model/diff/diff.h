@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Diff: what changed between two looks at the same programs, `before` and `after`; each look is a
- * snapshot, or a recording as one.
+ * Diff: the changes between two snapshots of the same programs, `before` and `after`. A recording can
+ * take the place of a snapshot.
  *
  * A plain value in one arena that borrows stacks, processes and threads of both, which must outlive
- * it. It deliberately knows nothing of files, and not how the two were taken. Texts are raw bytes as
+ * it. It deliberately knows nothing of files, nor how the two were taken. Texts are raw bytes as
  * in a snapshot, but those of warnings, which are our own.
  *
- * How many stand in a group is counted in thousandths: in a snapshot they are whole threads, in a
- * recording as many as stood there on average.
+ * The size of a group is counted in thousandths of a thread: in a snapshot these are whole threads, in
+ * a recording the average.
  */
 #ifndef SNAP_MODEL_DIFF_DIFF_H
 #define SNAP_MODEL_DIFF_DIFF_H
@@ -33,7 +33,7 @@ enum snap_change {
 struct snap_diff_group {
 	enum snap_change change;
 	uint64_t before, after; /* thousandths of threads or tasks */
-	/* One of them, and its process: of `after`, or of `before` where it went. */
+	/* One of its stacks, and the process: of `after`, or of `before` for a group that went. */
 	const struct snap_stack *stack;
 	const struct snap_node *node;
 	/* Whose they are, there: the first ones, in the order of the tree. */
@@ -61,7 +61,7 @@ struct snap_diff_function {
 	uint32_t before_self, after_self; /* it was the innermost one */
 };
 
-/* What is told of one of the two. */
+/* The facts of one of the two. */
 struct snap_diff_side {
 	struct snap_host host;
 	int64_t time_ns, duration_ns;
@@ -72,7 +72,7 @@ struct snap_diff_side {
 struct snap_diff {
 	struct snap_arena arena;
 	struct snap_diff_side before, after;
-	bool same_boot;                      /* processes can be told apart by pid and start */
+	bool same_boot;                      /* pid and start identify a process in both */
 	struct snap_diff_group *groups;      /* by change, the largest first, then by id */
 	size_t group_count, same_count;      /* same: that did not change */
 	struct snap_diff_process *processes; /* by change, then in the order of the trees */

@@ -2,7 +2,7 @@
 /*
  * Merged: the groups of stacks of many snapshots, each with the hosts that have it.
  *
- * A plain value in one arena, with nothing in it that depends on the order in which documents came:
+ * A plain value in one arena. Nothing in it depends on the order in which documents came:
  * hosts are sorted by name and boot id, groups with the odd ones first. A set of hosts is a list of
  * ranges of their numbers here. Knows nothing of files, and of processes only numbers and names.
  */
@@ -25,14 +25,14 @@ struct snap_host_set {
 	size_t count, capacity;
 };
 
-/* A host is its name and its boot: one that was started anew is another one. */
+/* A host is its name and its boot: after a reboot it is another one. */
 struct snap_merged_host {
 	const char *name, *boot_id; /* NULL unknown */
 	int64_t *times;             /* of its documents, in order */
 	size_t time_count;
 };
 
-/* A thread or task, to look it up in the document. */
+/* A thread or task, by which a reader finds it in the document. */
 struct snap_merged_example {
 	uint32_t host;
 	int64_t time_ns;
@@ -40,7 +40,7 @@ struct snap_merged_example {
 	const char *process, *thread, *task; /* names, and the id of a task; NULL none */
 };
 
-/* What a group is among the hosts. */
+/* How many of the hosts have a group. */
 enum snap_oddity {
 	SNAP_ODD_NOT,
 	SNAP_ODD_MISSING, /* on all hosts but a few */
@@ -51,8 +51,8 @@ struct snap_merged_group {
 	char id[17];
 	enum snap_oddity odd;
 	/*
-	 * JSON, the same whoever wrote the document: the array of entries, then the members
-	 * "kind" to "gap" of the object. Of those that documents have, the smallest.
+	 * JSON, the same for every writer of a document: the array of entries, then the members
+	 * "kind" to "gap" of the object. If documents differ, the smallest.
 	 */
 	const char *body;
 	size_t entries_size, body_size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The words of alerts, and when each is told: see alert.h. */
+/* The words of alerts, and when each is reported: see alert.h. */
 #include "model/wait/alert.h"
 
 #include "base/clock.h"

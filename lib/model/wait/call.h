@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Calls that wait: which system calls block, and what their arguments name. A row of a table a
- * call and processor; both who copies what arguments name and who explains the wait read it.
+ * Calls that wait: which system calls block, and what their arguments name. A table with a row for each
+ * call and processor. The code that copies memory for a wait and the code that explains it read it.
  *
  * Numbers are those of the processor; where code names one by its number, it is that of x86-64
  * (arch/x86/entry/syscalls/syscall_64.tbl of Linux), the common one. Knows no memory.
@@ -51,12 +51,12 @@ enum snap_wait_call {
 	SNAP_CALL_KINDS,
 };
 
-/* What a call's arguments are; -1: it has no such argument. */
+/* The arguments of a call; -1: it has no such argument. */
 struct snap_wait_call_row {
 	enum snap_wait_call call;
 	int8_t fd;      /* which argument is a descriptor */
-	int8_t pointer; /* which one leads to what is to be copied: array, address, path … */
-	uint32_t bytes; /* how much of that, at most; arrays: of an element */
+	int8_t pointer; /* which one points to memory to be copied: array, address, path … */
+	uint32_t bytes; /* how many bytes there, at most; arrays: of an element */
 	int8_t count;   /* which argument counts the elements */
 	uint32_t most;  /* elements at most */
 	int8_t timeout; /* which one leads to a timespec */

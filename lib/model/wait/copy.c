@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A wait by itself, without the threads of a moment: see wait.h. */
+/* Copies a wait without the threads of its moment: see wait.h. */
 #include "model/wait/wait.h"
 
 #include "base/arena.h"

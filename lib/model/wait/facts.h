@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Facts about waits: what a capture holds beside registers and stacks, so that analysis can tell
- * what each thread waits for, and who it waits for.
+ * Facts about waits: the data of a capture besides registers and stacks, from which analysis finds the
+ * object of each wait, and its owner.
  *
- * Plain values, as the kernel gave them: the call that a thread is in, what its descriptors lead
- * to, sockets with their peers and queues, file locks, who else has a pipe, socket or file open.
- * Words of memory around futexes are an image of the process (snap_process.words). They live in the
+ * Plain values, as the kernel gave them: the call that a thread is in, what its descriptors lead to,
+ * sockets with their peers and queues, file locks, other processes that have a pipe, socket or file
+ * open. Bytes around futexes are an image of the process (snap_process.words). Facts live in the
  * capture's arena. Knows nothing of what a lock is, nor of names of functions.
  *
- * What could not be read is absent, and `lacks` of the capture says why; no absence is a claim.
+ * Facts that could not be read are absent, and `lacks` of the capture says why. So an absent fact
+ * does not mean that there is nothing.
  */
 #ifndef SNAP_MODEL_WAIT_FACTS_H
 #define SNAP_MODEL_WAIT_FACTS_H
@@ -30,7 +31,7 @@ enum {
 	SNAP_MAX_QUEUES = 1 << 12,      /* System V queues and semaphore sets */
 	SNAP_MAX_GONE = 1 << 12,        /* numbers of threads that are not there */
 	SNAP_MAX_SOCKET_NAME = 110,     /* bytes of sun_path and its family (unix(7)) */
-	SNAP_WORDS_BEFORE = 96,         /* of a futex word that are copied with it … */
+	SNAP_WORDS_BEFORE = 96,         /* bytes before a futex word that are copied with it … */
 	SNAP_WORDS_BEHIND = 64,         /* … from it on */
 	SNAP_CALL_ARGUMENTS = 6,
 };
@@ -44,7 +45,7 @@ struct snap_thread_call {
 	uint64_t thread_pointer; /* fs_base on x86-64; 0 unknown */
 };
 
-/* What a descriptor leads to: by its link, and the kernel's lstat of that, both or it is OTHER. */
+/* What a descriptor leads to, by its link and the kernel's lstat of the link; OTHER without both. */
 enum snap_descriptor_kind {
 	SNAP_DESCRIPTOR_OTHER,
 	SNAP_DESCRIPTOR_FILE, /* a path: regular file, directory, device, FIFO with a name */
@@ -75,10 +76,10 @@ struct snap_descriptor {
 	/* PIPE, SOCKET: of the brackets; files: of fdinfo; 0 unknown */
 	uint64_t inode;
 	uint32_t dev_major, dev_minor; /* of files, by mnt_id and mountinfo; 0, 0 unknown */
-	/* of fdinfo (proc_pid_fdinfo(5)); what a kind has not is 0 */
+	/* of fdinfo (proc_pid_fdinfo(5)); 0 where a kind has none */
 	/* eventfd-count; io_uring: submissions not taken yet; userfaultfd: pending faults */
 	uint64_t count;
-	uint64_t id;          /* eventfd-id, plus 1, as the first of a machine has 0; 0: not told */
+	uint64_t id;          /* eventfd-id, plus 1, as the first of a machine has 0; 0: unknown */
 	int64_t remaining_ns; /* timerfd: it_value; -1: not armed, or not a timer */
 	uint64_t signals;     /* signalfd: sigmask, bit 0 is signal 1 */
 	int32_t pid;          /* pidfd: Pid, -1: reaped */
@@ -120,13 +121,13 @@ struct snap_socket {
 	/* A listener's: inodes of those that wait to be accepted (UNIX_DIAG ICONS) are not kept. */
 };
 
-/* A line of /proc/locks (proc_locks(5)), or a `lock:` line of somebody's fdinfo. */
+/* A line of /proc/locks (proc_locks(5)), or a `lock:` line of the fdinfo of a process. */
 struct snap_file_lock {
 	uint32_t dev_major, dev_minor;
 	uint64_t inode;
 	uint64_t start, end; /* bytes, inclusive; end UINT64_MAX: to the end of the file */
-	uint32_t number;     /* of the line; a waiter has that of whom it waits for */
-	pid_t pid;           /* who took it, as /proc/locks says; -1: OFD */
+	uint32_t number;     /* of the line; a waiter has the number of the lock it waits for */
+	pid_t pid;           /* the process that took it, as /proc/locks says; -1: OFD */
 	enum { SNAP_LOCK_FLOCK, SNAP_LOCK_POSIX, SNAP_LOCK_OFD, SNAP_LOCK_LEASE } kind;
 	bool write;
 	bool waits;     /* a line with "->" */
@@ -156,13 +157,13 @@ struct snap_ipc_queue {
 	uint16_t number; /* of the semaphore in its set */
 	uint64_t messages, bytes;
 	pid_t last_sender,
-		last_receiver; /* 0 unknown; semaphores: who operated last in the first */
+		last_receiver; /* 0 unknown; semaphores: the last operation, in last_sender */
 };
 
 /*
- * That a number in memory which a process shares with others was that of no thread, neither of this
- * process's pid namespace nor, as they number themselves, of any process in one inside of it; and
- * that it still stood there afterwards, so it is the number of a thread that has ended.
+ * A number in memory that a process shares with others, which was the number of no thread: neither in
+ * the pid namespace of this process, nor in one inside of it, by the numbers there. The number was
+ * still there afterwards, so it is that of a thread that has ended.
  */
 struct snap_gone_thread {
 	pid_t pid;       /* of the process */
@@ -181,7 +182,7 @@ enum snap_wait_lack {
 	SNAP_LACK_ALL = (1 << 6) - 1,
 };
 
-/* What is known beside what belongs to one process. Lists are sorted as said. */
+/* Facts that do not belong to one process. Lists are sorted as said. */
 struct snap_wait_facts {
 	struct snap_socket *sockets; /* by namespace, then inode */
 	size_t socket_count;

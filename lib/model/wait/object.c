@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a wait is for, by itself: the same words for all who wait for the same thing. See parts.h
- * and wait.h. Knows neither owners nor times.
+ * The object of a wait as text: the same words for all threads that wait for the same object. See
+ * parts.h and wait.h. Knows neither owners nor times.
  */
 #include "model/wait/parts.h"
 
@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* How objects are called where the word of the JSON is not what people say. */
+/* Names of objects where people do not use the word of the JSON. */
 static const char *const nouns[SNAP_WAIT_KINDS] = {
 	[SNAP_WAIT_GIL] = "GIL",
 	[SNAP_WAIT_STDIO] = "FILE",

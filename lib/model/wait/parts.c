@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* See parts.h. Decimals are made of digits: printf's %f would follow the locale. */
+/* Parts of the lines of waits: see parts.h. printf's %f is not used, as it follows the locale. */
 #include "model/wait/parts.h"
 
 #include "base/clock.h"

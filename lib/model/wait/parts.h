@@ -23,17 +23,17 @@ void snap_wait_add_signals(struct snap_buffer *text, uint64_t signals);
 void snap_wait_add_address(struct snap_buffer *text, const struct snap_wait *wait);
 /* "mutex ledger_lock", "tcp 10.0.0.4:51234 -> 10.0.0.9:5432"; nothing where nothing is known. */
 void snap_wait_add_object(struct snap_buffer *text, const struct snap_wait *wait);
-/* "robust mutex": how a kind of object is called. */
+/* "robust mutex": the name of a kind of object. */
 void snap_wait_add_noun(struct snap_buffer *text, const struct snap_wait *wait);
 
-/* "812 orderd"; with what it does meanwhile "812 orderd (stopped by a signal)". */
+/* "812 orderd"; with its own state "812 orderd (stopped by a signal)". */
 void snap_wait_add_party(struct snap_buffer *text, const struct snap_wait_party *party, bool doing);
-/* That alone: " (stopped by a signal)"; nothing where it is not known. */
+/* The state alone: " (stopped by a signal)"; nothing if it is not known. */
 void snap_wait_add_doing(struct snap_buffer *text, const struct snap_wait_party *party);
 /* The first ones of a list, of `total` in all: "2102 a (in pause), 2103 b and 3 more". */
 void snap_wait_add_parties(struct snap_buffer *text, const struct snap_wait_party *parties,
 			   size_t count, size_t total, bool doing);
-/* What a thread does that waits so: "in recv on tcp …", "waits for child 2103". */
+/* What a thread with this wait does: "in recv on tcp …", "waits for child 2103". */
 void snap_wait_add_brief(struct snap_buffer *text, const struct snap_wait *wait);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which waits one line tells, and the times in it: see wait.h. */
+/* Which waits one line describes, and the times in it: see wait.h. */
 #include "model/wait/wait.h"
 
 #include "base/bsearch.h"
@@ -110,7 +110,7 @@ uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed)
 	hash = snap_hash_text(wait->local, hash);
 	hash = snap_hash_text(wait->remote, hash);
 	hash = snap_hash_number((uint64_t)wait->id, hash);
-	/* What has none is called as it always was. */
+	/* Without one the hash is as it was before there were any. */
 	if (wait->message_type || wait->semaphore >= 0)
 		hash = snap_hash_number((uint64_t)wait->message_type + (uint64_t)wait->semaphore,
 					hash);
@@ -122,7 +122,7 @@ uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed)
 
 /* ---- the same in other processes ---- */
 
-/* Without a port that the kernel gives to whoever asks for none: "10.0.0.4:51234" -> "10.0.0.4". */
+/* Without a port that the kernel chose for a client: "10.0.0.4:51234" -> "10.0.0.4". */
 static uint64_t hash_address(const char *text, uint64_t hash)
 {
 	enum { FIRST_GIVEN_PORT = 32768 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Lines about waits as a whole: who blocks others, what a thread of a deadlock waits for. See
- * wait.h; times and owners of single waits are text.c. */
+/* Lines about waits as a whole: threads that block others, waits of a deadlock. See wait.h; times and
+ * owners of single waits are in text.c. */
 #include "model/wait/parts.h"
 
 static char *take(struct snap_buffer *text)

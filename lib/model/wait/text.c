@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The line of a wait, as people read it: see wait.h. What it is for is object.c, names and numbers
- * parts.c. Knows no columns and no escapes; who prints a line does both.
+ * The line of a wait, as people read it: see wait.h. Its object is in object.c, names and numbers are
+ * in parts.c. Knows no columns and no escapes; the code that prints a line does both.
  */
 #include "model/wait/parts.h"
 
@@ -11,14 +11,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { FEW_POLLED = 4 }; /* descriptors that are told one by one */
+enum { FEW_POLLED = 4 }; /* descriptors that are listed one by one */
 
 static bool is_variant(const struct snap_wait *wait, const char *variant)
 {
 	return snap_same_text(wait->variant, variant);
 }
 
-/* ---- what it waits for ---- */
+/* ---- the object ---- */
 
 /* The word between "waits" and the object; NULL: a kind whose line begins otherwise. */
 static const char *waits_word(const struct snap_wait *wait)
@@ -261,7 +261,7 @@ static void add_poll(struct snap_buffer *text, const struct snap_wait *wait)
 	if (wait->fd_count >= 0)
 		snap_buffer_printf(text, "%" PRId64 " descriptor%s (", wait->fd_count,
 				   wait->fd_count == 1 ? "" : "s");
-	/* What sockets are for says more than their numbers. */
+	/* The purpose of sockets says more than their numbers. */
 	if (wait->fd_kinds && wait->fds_count && wait->fds_count <= FEW_POLLED && !wait->fds_cut &&
 	    !wait->listening && !wait->connected)
 		add_polled(text, wait);
@@ -299,7 +299,7 @@ static void add_page_fault(struct snap_buffer *text, const struct snap_wait *wai
 		snap_wait_add_path(text, wait->path ? wait->path : wait->module);
 }
 
-/* What stands in front of owners, without times. */
+/* The text before owners, without times. */
 static void add_head(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	switch (wait->kind) {
@@ -367,7 +367,7 @@ void snap_wait_add_brief(struct snap_buffer *text, const struct snap_wait *wait)
 	add_head(text, wait);
 }
 
-/* ---- who has it ---- */
+/* ---- owners ---- */
 
 static const char *held_word(const struct snap_wait *wait)
 {
@@ -376,7 +376,7 @@ static const char *held_word(const struct snap_wait *wait)
 	return wait->kind == SNAP_WAIT_RWLOCK ? ", held for writing by " : ", held by ";
 }
 
-/* Objects of which people ask who has them. */
+/* Objects whose owner people ask about. */
 static bool is_held(const struct snap_wait *wait)
 {
 	switch (wait->kind) {
@@ -396,7 +396,7 @@ static const char *why_unknown(const struct snap_wait *wait)
 {
 	switch (wait->owner_lack) {
 	case SNAP_OWNER_NOT_KEPT:
-		/* How many read is told, and of none of them a lock keeps more. */
+		/* The number of readers is shown; a lock keeps nothing else about them. */
 		if (!is_held(wait) || wait->readers > 0)
 			return NULL;
 		return is_variant(wait, "musl")   ? "owner unknown: musl keeps none"
@@ -422,7 +422,7 @@ static const char *why_unknown(const struct snap_wait *wait)
 	return NULL;
 }
 
-/* What a hint is: the kernel tells who was there last, memory whose stack has the address. */
+/* The kind of a hint: the last thread that the kernel names, or a thread whose stack has the address. */
 static const char *hint_text(const struct snap_wait *wait)
 {
 	if (wait->kind == SNAP_WAIT_SYSV_SEMAPHORE)
@@ -508,7 +508,7 @@ static void add_owner(struct snap_buffer *text, const struct snap_wait *wait, bo
 	add_unknown(text, wait, all);
 }
 
-/* ---- what else is known of some kinds ---- */
+/* ---- further facts of some kinds ---- */
 
 static void add_condition(struct snap_buffer *text, const struct snap_wait *wait)
 {
@@ -602,7 +602,7 @@ static void add_socket(struct snap_buffer *text, const struct snap_wait *wait)
 		add_queues(text, wait);
 }
 
-/* Who sleeps in read(2) always has a writer, or it would read the end: one that was not seen. */
+/* A sleeping read(2) always has a writer, or it would read the end: one that was not seen. */
 static void add_pipe(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	bool writes = wait->mode == SNAP_WAIT_WRITE;
@@ -616,7 +616,7 @@ static void add_pipe(struct snap_buffer *text, const struct snap_wait *wait)
 	}
 }
 
-/* What functions of the kernel wait for where that is no disk, by a part of their names. */
+/* Objects of functions of the kernel that do not wait for a disk, by a part of their names. */
 static void add_wchan(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waits: what a thread waits for, who holds that, and how sure it is; deadlocks, who blocks whom,
- * and what is contended. A part of struct snap_snapshot.
+ * Waits: the object that a thread waits for, its owner, and how sure that is; deadlocks, threads that
+ * block others, and contended objects. A part of struct snap_snapshot.
  *
  * Plain values in the snapshot's arena; pointers inside are borrowed from it. Strings are raw bytes
  * of the target, NULL: unknown. Knows nothing of how any of it is found.
@@ -80,21 +80,21 @@ enum snap_wait_kind {
 enum snap_wait_confidence {
 	SNAP_WAIT_IS_UNKNOWN,
 	SNAP_WAIT_IS_GUESS,   /* a hint */
-	SNAP_WAIT_IS_LIKELY,  /* data alone, or words and data of different moments */
+	SNAP_WAIT_IS_LIKELY,  /* data alone, or name and data of different moments */
 	SNAP_WAIT_IS_CERTAIN, /* name and data agree, and all stood still together */
 	SNAP_WAIT_CONFIDENCES,
 };
 
 /* Why no living owner can be named; the words of `owner_unknown` are in words.c. */
 enum snap_owner_lack {
-	SNAP_OWNER_KNOWN,      /* `owner` says who */
+	SNAP_OWNER_KNOWN,      /* `owner` names it */
 	SNAP_OWNER_NOT_KEPT,   /* such an object keeps none: condition, semaphore, musl */
 	SNAP_OWNER_CHANGING,   /* tid 0: being taken or released */
 	SNAP_OWNER_EXITED,     /* thread owner.tid: no thread can release it */
 	SNAP_OWNER_AT_FORK,    /* thread owner.tid of the parent, when this process was forked */
 	SNAP_OWNER_DIED,       /* a robust mutex whose owner died */
-	SNAP_OWNER_UNREADABLE, /* the words could not be read, or changed */
-	SNAP_OWNER_NOT_SEEN,   /* a process or thread that this report has not */
+	SNAP_OWNER_UNREADABLE, /* its bytes could not be read, or changed */
+	SNAP_OWNER_NOT_SEEN,   /* a process or thread that is not in this report */
 	SNAP_OWNER_REFUSED,    /* PI: the kernel has refused it as a deadlock */
 	SNAP_OWNER_OTHER_USER, /* the descriptors of other users' processes cannot be read */
 	SNAP_OWNER_YOUNGER,    /* thread owner.tid has the number, but began after the wait did */
@@ -104,11 +104,11 @@ enum snap_owner_lack {
 /* A thread or process that a wait is for; tid 0: some thread of the process. */
 struct snap_wait_party {
 	pid_t pid, tid;
-	const char *name;     /* of the thread, or of the process outside */
-	char state;           /* letter of stat; 0 unknown */
-	const char *function; /* where it stands: its innermost own function; NULL unknown */
-	const char *stack;    /* id of the group that it is in; NULL: in none */
-	bool outside;         /* of the report: never stopped or opened */
+	const char *name;             /* of the thread, or of the process outside */
+	char state;                   /* letter of stat; 0 unknown */
+	const char *function;         /* its innermost own function; NULL unknown */
+	const char *stack;            /* id of the group that it is in; NULL: in none */
+	bool outside;                 /* of the report: never stopped or opened */
 	const struct snap_wait *wait; /* what it waits for itself; NULL: nothing, or not known */
 };
 
@@ -120,10 +120,10 @@ enum { SNAP_DEADLOCK_SHOWN = 16, SNAP_WAIT_LIST = 20 };
 
 enum snap_wait_mode { SNAP_WAIT_ANY_MODE, SNAP_WAIT_READ, SNAP_WAIT_WRITE };
 
-/* How the word that says who has an object names that thread. */
+/* How the owner word of an object names the thread. */
 enum snap_owner_form {
 	SNAP_OWNER_FORM_NONE,   /* it has none, or it takes more than a number */
-	SNAP_OWNER_FORM_TID,    /* 32 bits: the thread as its process numbers it; 0: nobody */
+	SNAP_OWNER_FORM_TID,    /* 32 bits: the thread as its process numbers it; 0: none */
 	SNAP_OWNER_FORM_MASKED, /* the same in the lower 30 bits: PI futexes, musl (FUTEX_TID_MASK) */
 	SNAP_OWNER_FORMS,
 };
@@ -134,7 +134,8 @@ struct snap_owner_word {
 };
 
 /*
- * A wait. What a kind has not is 0 or NULL; -1 where 0 means something (fd, value, queues …).
+ * A wait. Fields that a kind does not have are 0 or NULL; -1 where 0 has a meaning (fd, value,
+ * queues …).
  */
 struct snap_wait {
 	enum snap_wait_kind kind;
@@ -156,7 +157,7 @@ struct snap_wait {
 	const char *call;     /* name of the system call; NULL: in none */
 	const char *wchan;
 	const char *cgroup; /* FROZEN */
-	/* who */
+	/* owners and peers */
 	bool has_owner;
 	struct snap_wait_party owner;
 	enum snap_owner_lack owner_lack;
@@ -173,7 +174,7 @@ struct snap_wait {
 	/* numbers of the object; -1: not of this kind, or unknown */
 	uint64_t mutex; /* CONDITION: the address of its mutex, 0 unknown */
 	const char *mutex_symbol;
-	bool mutex_free; /* CONDITION: nobody has it */
+	bool mutex_free; /* CONDITION: no thread has it */
 	int64_t readers, value, waiters, arrived, needed;
 	/* POLL, SELECT, EPOLL */
 	int64_t fd_count; /* as asked; -1 */
@@ -225,9 +226,9 @@ struct snap_blocker {
 	pid_t pid, tid;
 	const char *name;
 	size_t blocked;               /* threads */
-	const char *function;         /* where it stands; NULL unknown */
+	const char *function;         /* its innermost own function; NULL unknown */
 	size_t locks;                 /* distinct objects in between */
-	const struct snap_wait *wait; /* what it does meanwhile; NULL: it runs, or is not known */
+	const struct snap_wait *wait; /* its own wait; NULL: it runs, or that is not known */
 	char state;
 	enum snap_owner_lack lack; /* KNOWN; else an owner that can never release it */
 };
@@ -241,7 +242,7 @@ struct snap_contended {
 
 /* All of a snapshot. Lists are in the order of the report, by count down, then by address. */
 struct snap_waits {
-	bool asked; /* false: nobody asked for waits; nothing is said of them */
+	bool asked; /* false: waits were not asked for; nothing is said about them */
 	struct snap_deadlock *deadlocks;
 	size_t deadlock_count, deadlock_total; /* listed, and all */
 	struct snap_blocker *blockers;
@@ -267,16 +268,16 @@ const char *snap_descriptor_word(enum snap_descriptor_kind kind);
 struct snap_wait snap_wait_init(enum snap_wait_kind kind, enum snap_wait_confidence confidence);
 
 /*
- * A copy by itself, in the interner's arena: texts and lists are cut to what a snapshot may hold,
- * parties that are threads are left out (an owner with why it is none), those that are processes
+ * A copy in the interner's arena: texts and lists are cut to the limits of a snapshot. Parties that
+ * are threads are left out, an owner with the reason why there is none. Parties that are processes
  * have no stack and no wait. False without memory.
  */
 bool snap_wait_copy(struct snap_interner *strings, const struct snap_wait *from,
 		    struct snap_wait *ret);
 
 /*
- * Whether two threads wait for the same thing, held by the same one, so that one line says it of
- * both: times and confidence may differ.
+ * Whether two threads wait for the same object with the same owner, so that one line describes both:
+ * times and confidence may differ.
  */
 bool snap_wait_same(const struct snap_wait *a, const struct snap_wait *b);
 
@@ -284,19 +285,18 @@ bool snap_wait_same(const struct snap_wait *a, const struct snap_wait *b);
 int snap_wait_compare(const struct snap_wait *a, const struct snap_wait *b);
 
 /*
- * A hash of what it is for and who has that, for groups of threads that wait for the same thing;
- * of NULL, too. The same in each run where the object has a name.
+ * A hash of the object and its owner, for groups of threads that wait for the same object; of NULL,
+ * too. The same in each run if the object has a name.
  */
 uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed);
 
 /*
- * A hash for the same wait in processes that are alike: pids, tids, addresses, numbers of
- * descriptors, how many of them, the ports that the kernel gives to clients, what is queued and
- * times do not count.
+ * A hash for the same wait in processes that are alike. It ignores pids, tids, addresses, numbers of
+ * descriptors, how many they are, ports that the kernel gives to clients, queued bytes and times.
  */
 uint64_t snap_wait_hash_alike(const struct snap_wait *wait, uint64_t seed);
 
-/* Since when, and for how long at most still, of waits that are told in one line; -1 unknown. */
+/* Since when, and how long still at most, of waits that one line describes; -1 unknown. */
 struct snap_wait_times {
 	int64_t least_since_ns, most_since_ns;
 	int64_t least_left_ns, most_left_ns;
@@ -308,7 +308,7 @@ void snap_wait_times_add(struct snap_wait_times *times, const struct snap_wait *
 
 /*
  * The line of the report without "since" ("waits for mutex ledger_lock, held by 11447 worker-3
- * (running in charge_order)"): texts of the target are in it as they are; who prints it escapes it.
+ * (running in charge_order)"). It contains raw texts of the target: the code that prints it escapes it.
  * `all`: with hints, since and remaining times (--explain); how long a sleep goes on is said
  * always. NULL without memory; malloc'ed.
  */
@@ -318,18 +318,18 @@ char *snap_wait_line_of(const struct snap_wait *wait, const struct snap_wait_tim
 			bool all);
 
 /*
- * Parts of what is said at the top of a report, as above: malloc'ed, raw, "" where there is nothing
- * to say, NULL without memory. "17 threads wait, through 2 locks, for 11447 worker-3 (in recv …)".
+ * Parts of the lines at the top of a report, as above: malloc'ed, raw, "" if there is nothing to say,
+ * NULL without memory. "17 threads wait, through 2 locks, for 11447 worker-3 (in recv …)".
  */
 char *snap_wait_blocker_line(const struct snap_blocker *blocker);
-/* "waits for mutex accounts", and whom that is for: "held by 13564 dl2". */
+/* "waits for mutex accounts", and its owner: "held by 13564 dl2". */
 char *snap_wait_link_line(const struct snap_wait *wait);
 char *snap_wait_owner_line(const struct snap_wait *wait);
 /* "until its timeout in 3.2 s". */
 char *snap_wait_until_text(const struct snap_deadlock *deadlock);
 
 /*
- * The object alone, the same for all who wait for the same thing ("mutex ledger_lock", "tcp
+ * The object alone, the same for all threads that wait for it ("mutex ledger_lock", "tcp
  * 10.0.0.4:51234 -> 10.0.0.9:5432"): a label of profiles, and the key of --group-by wait together
  * with the owner. "" where there is nothing to name; NULL
  * without memory; malloc'ed.

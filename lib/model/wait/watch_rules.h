@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Rules of a watch: which conditions are looked for, and when each is told. Plain values. Knows
+ * Rules of a watch: which conditions it checks, and when it reports each. Plain values. Knows
  * nothing of how a condition is found (watch/conditions.h), nor of what an alert holds (alert.h).
  */
 #ifndef SNAP_MODEL_WAIT_WATCH_RULES_H
@@ -11,7 +11,7 @@
 
 /* The words of the JSON and of --watch stand in model/wait/alert.c. */
 enum snap_alert_kind {
-	SNAP_ALERT_DEADLOCK, /* threads that can never go on, found by two looks */
+	SNAP_ALERT_DEADLOCK, /* threads that can never go on, in two snapshots */
 	SNAP_ALERT_BLOCKED,  /* many threads wait for one, or for an owner that never comes */
 	SNAP_ALERT_STUCK,    /* the same wait for a lock, a file, a child or a peer */
 	SNAP_ALERT_DISK,     /* state D, in the same function of the kernel */
