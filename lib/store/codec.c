@@ -302,7 +302,7 @@ static bool code_outside(struct snap_codec *codec, const void **data, uint64_t l
 	return true;
 }
 
-/* Aligned so where they are told by an offset, and to SNAP_CODEC_ALIGNMENT else; 1: not at all. */
+/* Their alignment if an offset refers to them, else SNAP_CODEC_ALIGNMENT; 1: none. */
 static void code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *size, uint64_t most,
 		       size_t alignment)
 {

@@ -3,9 +3,9 @@
  * The codec of files: primitives that count, write or read, one call for all three.
  *
  * A structure is described once, field by field; the codec's mode decides what the description
- * does. So what is written and what is read cannot differ. Integers are little endian whatever the
- * machine, texts carry their length and end in a NUL, bulk bytes are aligned and, when read, stay
- * where they are. The first error sticks: then nothing more is read or written, and values are 0.
+ * does. So writing and reading cannot differ. Integers are little endian on every machine, texts have
+ * their length and end in a NUL, bulk bytes are aligned and, when read, stay in place. The first error
+ * stays: then nothing more is read or written, and values are 0.
  * Knows nothing of captures.
  */
 #ifndef SNAP_STORE_CODEC_H
@@ -43,8 +43,8 @@ struct snap_codec {
 	uint64_t hash;
 	int write_errno;
 	/*
-	 * From process to process on one machine: memory does not rot, so nothing is hashed; and
-	 * bytes in here are not copied: their offset is told, which is the same for both.
+	 * From process to process on one machine: nothing is hashed, and bytes in this memory are not
+	 * copied: they are given by their offset, which is the same for both processes.
 	 */
 	bool handed;
 	const uint8_t *outside;
@@ -58,7 +58,7 @@ static inline bool snap_codec_reads(const struct snap_codec *codec)
 
 /* Marks what was read as wrong; `problem` is static text, the first one stays. */
 void snap_codec_refuse(struct snap_codec *codec, const char *problem);
-/* Nothing is wrong with the bytes, but there is no memory for what they say. */
+/* The bytes are right, but there is no memory for their contents. */
 void snap_codec_refuse_memory(struct snap_codec *codec);
 bool snap_codec_lacks_memory(const struct snap_codec *codec);
 /* For checks between values; does nothing when they hold, or when not reading. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The bytes of a file, read into a mapping of their own: from pipes, too, and only as far as asked.
- * Knows nothing of what they are.
+ * The bytes of a file, read into a mapping of their own: also from pipes, and only as far as asked.
+ * Knows nothing of their meaning.
  */
 #ifndef SNAP_STORE_CONTENTS_H
 #define SNAP_STORE_CONTENTS_H
@@ -23,7 +23,7 @@ struct stacksnap_error *snap_contents_init(struct snap_contents *contents, int f
 					   size_t first_size, uint64_t largest) _must_check_;
 void snap_contents_deinit(struct snap_contents *contents);
 
-/* Maps a whole file as it is; for files that nobody changes any more: a memfd. FORMAT, OS. */
+/* Maps a whole file as it is; for files that do not change any more: a memfd. FORMAT, OS. */
 struct stacksnap_error *snap_contents_map(struct snap_contents *contents, int fd,
 					  const char *what) _must_check_;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pointers to what is stored once: see pointers.h. */
+/* Pointers to things that are stored once: see pointers.h. */
 #include "store/pointers.h"
 
 #include "base/buffer.h"
@@ -12,7 +12,7 @@ enum {
 	LONGEST_CODE = 64,
 	LONGEST_LANGUAGE = 64,
 	LEAST_ENTRY = 27,
-	ENTRY_SHOWN = 64, /* what an entry takes of a report beside its texts, about */
+	ENTRY_SHOWN = 64, /* bytes of an entry in a report besides its texts, about */
 };
 
 /* Renderers make no more of a snapshot than this, about, so that a report has an end. */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Codec of pointers: what many point to (texts, frames, lists of frames) is stored once. See
- * codec.h for the rest.
+ * Codec of pointers: things with many pointers to them (texts, frames, lists of frames) are stored
+ * once. See codec.h for the rest.
  *
- * Things of a kind are numbered from 1 on, and written where the first one points to them. A number
- * that is one more than the last says that the thing follows; 0 stands for NULL. Pointers that were
- * equal are equal again when read. For bytes that go from one process to another, never on disk:
- * what is read is checked as renderers rely on it, as it may come from a process that hostile bytes
- * have taken over.
+ * Things of a kind are numbered from 1 on, and written where the first pointer to them is. A number
+ * that is one more than the last says that the thing follows; 0 means NULL. Pointers that were equal
+ * are equal again when read. For bytes that go from one process to another, never on disk. All values
+ * that renderers rely on are checked, as hostile bytes may have taken over the writing process.
  */
 #ifndef SNAP_STORE_POINTERS_H
 #define SNAP_STORE_POINTERS_H
@@ -60,7 +59,7 @@ void snap_pointer_end(struct snap_pointer_codec *to, struct snap_pointers *point
 
 /* A text that others may point to as well; as snap_code_text(). */
 void snap_code_text_pointer(struct snap_pointer_codec *to, const char **text, size_t most);
-/* A frame that nobody else points to; its texts are as above. */
+/* A frame that nothing else points to; its texts are as above. */
 void snap_code_frame(struct snap_pointer_codec *to, struct snap_frame *frame);
 /* A frame that others may point to as well; not NULL. */
 void snap_code_frame_pointer(struct snap_pointer_codec *to, const struct snap_frame **frame);

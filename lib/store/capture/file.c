@@ -7,11 +7,11 @@
  *	           hash of the header and the payload (u64), zero (u64)
  *	order      CAPTURE, then for each process PROCESS and its EMBEDDED ones, then END
  *
- * What is handed over in memory has the highest bit of the version set, 0 for the hashes of
- * sections, and may refer to bytes of the shared mapping.
+ * A capture that is handed over in memory has the highest bit of the version set, 0 for the hashes
+ * of sections, and may refer to bytes of the shared mapping.
  *
- * All little endian. What is read stays where it is: texts, registers and stacks point into the
- * bytes of the file. Which fields there are is said in model.c.
+ * All little endian. The bytes that are read stay in place: texts, registers and stacks point into
+ * them. The fields are listed in model.c.
  */
 #include "store/capture/file.h"
 #include "base/table.h"
@@ -46,7 +46,7 @@ struct section_end {
 	uint64_t hash, zero;
 };
 
-/* What a section is about: the arguments of its description. */
+/* The subject of a section: the arguments of its description. */
 struct subject {
 	enum section_kind kind;
 	struct snap_capture *capture;
@@ -112,7 +112,7 @@ struct sink {
 	uint64_t outside_size;
 };
 
-/* Described twice: once to know how long it is, once to write it, a chunk at a time. */
+/* Described twice: once for its length, once to write it, a chunk at a time. */
 static struct stacksnap_error *write_section(const struct sink *sink, const struct subject *subject)
 {
 	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
@@ -236,7 +236,7 @@ bool snap_capture_is_capture(const void *bytes, size_t size)
 	return size >= sizeof(MAGIC) && memcmp(bytes, MAGIC, sizeof(MAGIC)) == 0;
 }
 
-/* The header first: a file that is none of ours is not read to its end, which it may not have. */
+/* The header first: a foreign file is not read to its end, which it may not have. */
 static struct stacksnap_error *read_header(struct source *source, uint32_t *count_ret)
 {
 	uint32_t mark = source->handed ? HANDED_OVER : 0, version;

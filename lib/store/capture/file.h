@@ -20,9 +20,9 @@ struct stacksnap_error *snap_capture_read(int fd, struct snap_capture **ret) _mu
 
 /*
  * The same through memory, from one process to another on the same machine: a memfd, without
- * checksums, and without what lies in capture->shared: `shared_fd` is a copy of its shared_fd (-1:
- * there was none). What is taken over is checked as a file is, and stays mapped; the memfds must
- * not be written to any more.
+ * checksums, and without the bytes in capture->shared: `shared_fd` is a copy of its shared_fd (-1:
+ * there was none). The bytes are checked as those of a file are, and stay mapped; the memfds must not
+ * be written to any more.
  */
 struct stacksnap_error *snap_capture_hand_over(const struct snap_capture *capture,
 					       int fd) _must_check_;

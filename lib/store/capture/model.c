@@ -86,7 +86,7 @@ static void code_ancestor(struct snap_codec *codec, struct snap_ancestor *ancest
 	snap_code_u64(codec, &ancestor->start_ticks);
 }
 
-/* The mappings of a process, up to the one at hand. */
+/* The mappings of a process, up to the current one. */
 struct maps {
 	struct snap_map *maps;
 	size_t index;
@@ -111,7 +111,7 @@ static uint32_t find_same_path(struct maps *at)
 	return 0;
 }
 
-/* A path that comes again is a number: those of a hostile process would take gigabytes. */
+/* A repeated path is a number: the paths of a hostile process would take gigabytes. */
 static void code_path(struct snap_codec *codec, struct maps *at)
 {
 	uint32_t back = snap_codec_reads(codec) ? 0 : find_same_path(at);
@@ -381,7 +381,7 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	for (size_t i = 0; i < process->thread_count; i++)
 		code_thread(codec, process, &process->threads[i],
 			    i ? &process->threads[i - 1] : NULL);
-	/* Each of them is a section of its own: whoever reads them makes room. */
+	/* Each of them is a section of its own: the reader of the section makes room. */
 	snap_code_size(codec, &process->embedded_count, MOST_EMBEDDED);
 	snap_codec_check(codec, process->embedded_count <= MOST_EMBEDDED,
 			 "invalid number of files");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a capture file holds: each structure of model/capture.h described once for the codec.
+ * The contents of a capture file: each structure of model/capture.h described once for the codec.
  *
- * Also checks, when reading, what must hold between values, so that nobody behind it has to.
+ * When reading, also checks the rules between values, so that later stages need not.
  */
 #ifndef SNAP_STORE_CAPTURE_MODEL_H
 #define SNAP_STORE_CAPTURE_MODEL_H
@@ -17,7 +17,7 @@ void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture);
  * are.
  */
 void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, size_t index);
-/* Of a process without its place in the tree what recordings have, too: names, state, trouble. */
+/* Facts of a process that recordings have, too: names, state, trouble; not its place in the tree. */
 void snap_code_process_facts(struct snap_codec *codec, struct snap_process *process);
 /* The signal of a process, which snapshots have as well. */
 void snap_code_signal(struct snap_codec *codec, struct snap_signal *signal);

@@ -66,7 +66,7 @@ void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread
 
 /* ---- processes ---- */
 
-/* What names a file of a kind. Of an eventfd a file has the kernel's number, and the model one more. */
+/* The number of a file of a kind. For an eventfd the file has the kernel's number, the model one more. */
 static void code_number_of(struct snap_codec *codec, enum snap_descriptor_kind kind,
 			   uint64_t *number)
 {

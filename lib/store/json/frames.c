@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Entries of a snapshot's JSON become frames again, see reader.h: those inlined at one address
- * and the function they were inlined into; equal frames of a process become one.
+ * Makes frames of the entries of a snapshot's JSON, see reader.h. A frame has the entries that are
+ * inlined at one address and the function that they are inlined into; equal frames of a process become
+ * one.
  */
 #include "store/json/reader.h"
 
@@ -10,7 +11,7 @@
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	/* Texts are interned: their addresses tell them apart. */
+	/* Texts are interned, so their addresses are compared. */
 	return snap_hash_add(hash, (uintptr_t)text);
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Values of a JSON document that somebody else may have written, picked one by one and held to
- * their type and range.
+ * Reads values of a JSON document that another program may have written, one by one, and checks their
+ * type and range.
  *
- * The first value that is not what it should be is remembered as an error; from then on everything
- * is absent, so that a reader needs to look at it only where it would go on with something. Texts
- * are unescaped (base/escape.h) and interned: equal text, equal pointer. Keys that nobody picks
- * are not looked at. Knows nothing of snapshots.
+ * The first wrong value is remembered as an error. From then on everything is absent, so a reader
+ * needs to check for the error only where it would use a value. Texts are unescaped (base/escape.h)
+ * and interned: equal text, equal pointer. Other keys are ignored. Knows nothing of snapshots.
  */
 #ifndef SNAP_STORE_JSON_PICK_H
 #define SNAP_STORE_JSON_PICK_H

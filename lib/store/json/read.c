@@ -147,7 +147,7 @@ static void count_node(struct snap_snapshot *snapshot, const struct snap_node *n
 
 	while ((stack = snap_node_next_stack(node, &cursor)))
 		count_stack(snapshot, node, stack);
-	/* A document does not say who was a target. */
+	/* A document does not say which processes were targets. */
 	missing->processes += snap_trouble_applies(snap_troubles[node->trouble].loss, false);
 	if (node->trouble == SNAP_TROUBLE_NONE) {
 		missing->threads += node->threads_missed;
@@ -265,7 +265,7 @@ static void read_host(struct snap_json_reader *reader, const struct snap_json *r
 	};
 }
 
-/* Which stacksnap wrote it: another one may have named and grouped otherwise. */
+/* The version that wrote it: another version may have named and grouped differently. */
 static void read_tool(struct snap_json_reader *reader, const struct snap_json *root)
 {
 	const struct snap_json *tool = snap_json_pick_object(&reader->pick, root, "tool");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A snapshot read back from its JSON (stacksnap-json(5)), which need not be ours: types, ranges
- * and counts are checked, keys that are not known are left alone.
+ * A snapshot read back from its JSON (stacksnap-json(5)), which another program may have
+ * written: types, ranges and counts are checked, unknown keys are ignored.
  *
- * Rendered as JSON again it gives the same bytes. What the document cannot say, which processes
- * were asked for by name, is assumed to be none; what is missing follows from the rest.
+ * Rendered as JSON again it gives the same bytes. The document does not say which processes were asked
+ * for by name: none is assumed. The counts of missing things follow from the rest.
  */
 #ifndef SNAP_STORE_JSON_READ_H
 #define SNAP_STORE_JSON_READ_H

@@ -2,7 +2,7 @@
 /*
  * The reader of snapshots' JSON: the document and its processes are read.c, their stacks stacks.c,
  * groups of all processes together.c, frames frames.c, what runtimes add tasks.c, waits waits.c.
- * Nobody else includes it.
+ * No other file includes it.
  */
 #ifndef SNAP_STORE_JSON_READER_H
 #define SNAP_STORE_JSON_READER_H
@@ -26,7 +26,7 @@ struct snap_json_reader {
 	size_t entry_capacity;
 	size_t thread_count, task_count; /* of all processes so far, shown or not */
 	pid_t crashed_tid;               /* of the process that is being read; 0: none */
-	bool together; /* what is read is of all processes: threads and tasks say of which */
+	bool together; /* stacks are of all processes: threads and tasks say of which */
 };
 
 enum snap_state snap_json_pick_state(struct snap_json_pick *pick, const struct snap_json *object);
@@ -49,7 +49,7 @@ void snap_json_read_runtimes(struct snap_json_reader *reader, const struct snap_
 /* The object "wait" of a thread or stack; NULL: it has none. */
 const struct snap_wait *snap_json_read_wait(struct snap_json_pick *pick,
 					    const struct snap_json *object);
-/* What the document says of waits as a whole. */
+/* The waits of the document as a whole. */
 void snap_json_read_waits(struct snap_json_reader *reader, const struct snap_json *root);
 void snap_json_read_logical(struct snap_json_reader *reader, const struct snap_json *object,
 			    struct snap_node *node);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A reader of JSON that keeps nothing: see scan.h. A NUL ends the bytes, so no step looks for it. */
+/* Reads JSON as a stream: see scan.h. A NUL ends the bytes, so no step checks for their end. */
 #include "store/json/scan.h"
 
 #include "base/bsearch.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * JSON as a stream of tokens: for who reads gigabytes of documents and keeps little of them.
+ * JSON as a stream of tokens: for readers of gigabytes of documents that keep little of them.
  *
- * As strict as the tree reader (pick.h), which tests hold it to: what one accepts the other
- * accepts, keys that come twice, depth and numbers that are too large included. Nothing is copied:
+ * As strict as the tree reader (pick.h): tests check that both accept the same documents, also for
+ * repeated keys, depth and numbers that are too large. Nothing is copied:
  * texts are spans of the document. Memory grows with the depth and with the open objects' keys, and
  * both are bounded. Knows nothing of any document.
  */
@@ -37,7 +37,7 @@ enum snap_json_token {
 struct snap_json_span {
 	const char *bytes;
 	size_t length;
-	bool plain;   /* printable ASCII without a backslash: it stands for itself everywhere */
+	bool plain;   /* printable ASCII without a backslash: its text is itself */
 	bool escaped; /* has a backslash */
 };
 

@@ -19,7 +19,7 @@ static const char *logical_type_word(unsigned type)
 	return snap_logical_type_word(type);
 }
 
-/* "" is the word of what is absent. */
+/* "" is the word of an absent value. */
 static const char *cut_word(unsigned cut)
 {
 	return snap_runtime_cut_word(cut);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Groups of threads of all processes together, as --group-by without the process writes them, see
- * reader.h: each process is given its part of them, so that what is read is a snapshot as any.
+ * reader.h. Each process gets its part of them, so the result is an ordinary snapshot.
  */
 #include "store/json/reader.h"
 

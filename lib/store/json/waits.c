@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waits of a snapshot's JSON, see reader.h. Of what the threads wait for that a wait points to, a
- * document has the objects alone, so they are read one level deep.
+ * Waits of a snapshot's JSON, see reader.h. A document has only the objects of the waits of the threads
+ * that a wait points to, so they are read one level deep.
  */
 #include "store/json/reader.h"
 
@@ -36,7 +36,7 @@ static const char *mode_word(unsigned mode)
 	return words[mode];
 }
 
-/* The letter whose word it is: see proc(5). */
+/* The letter of a state's word: see proc(5). */
 static char pick_letter(struct snap_json_pick *pick, const struct snap_json *object)
 {
 	static const char letters[] = "RSDtTZXIP";
@@ -72,7 +72,7 @@ static const char *pick_text(struct snap_json_pick *pick, const struct snap_json
 	return snap_json_pick_text(pick, object, key, SNAP_MAX_NAME);
 }
 
-/* ---- what it is for ---- */
+/* ---- the object ---- */
 
 static void read_place(struct snap_json_pick *pick, const struct snap_json *object,
 		       struct snap_wait *wait)
@@ -192,7 +192,7 @@ static void read_socket(struct snap_json_pick *pick, const struct snap_json *obj
 		wait->peer_recv_queue = pick_known(pick, queue, "recv_queue");
 }
 
-/* The object of a wait, without whom it is for; NULL without memory, or after an error. */
+/* The object of a wait, without owner and peers; NULL without memory, or after an error. */
 static struct snap_wait *read_object(struct snap_json_pick *pick, const struct snap_json *object)
 {
 	struct snap_wait *wait = snap_json_pick_memory(pick, 1, sizeof(*wait));
@@ -216,7 +216,7 @@ static struct snap_wait *read_object(struct snap_json_pick *pick, const struct s
 	return wait;
 }
 
-/* ---- whom it is for ---- */
+/* ---- owner, holders, peers ---- */
 
 static struct snap_wait_party read_party(struct snap_json_pick *pick,
 					 const struct snap_json *object)
@@ -272,7 +272,7 @@ static void read_owners(struct snap_json_pick *pick, const struct snap_json *obj
 	wait->peers_unknown = snap_json_pick_flag(pick, object, "peers_unknown");
 }
 
-/* A wait whose keys stand in the object itself. */
+/* A wait whose keys are in the object itself. */
 static const struct snap_wait *read_whole(struct snap_json_pick *pick,
 					  const struct snap_json *object)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What nothing in a log refers to is dropped, and the rest is renumbered, in the same order.
+ * Drops the elements of a log that nothing refers to, and renumbers the rest in the same order.
  *
- * That marks, copies the texts that are left, and only then, when memory can no longer be short,
- * changes the log. Spaces keep their numbers: others point to them. What threads wait for is in
+ * First it marks elements and copies the texts that are left. Only then, when memory can no longer be
+ * short, it changes the log. Spaces keep their numbers, as others point to them. Waits are in
  * compact_waits.c.
  */
 #include "base/buffer.h"
@@ -266,7 +266,7 @@ static bool copy_texts(const struct snap_log *log, struct snap_log_compaction *c
 
 /* ---- renumbering; nothing can fail from here on ---- */
 
-/* The nearest ancestor that is left: those between are not seen in what is left. */
+/* The nearest ancestor that is left: no tick that is left shows those between. */
 static uint32_t kept_ancestor(const struct snap_log *log,
 			      const struct snap_log_compaction *compaction, uint32_t process)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What threads wait for, when a log drops what nothing refers to: see compaction.h. An object is
- * kept by who stands with it, and by its holds; words by those; a socket by a descriptor that leads
- * to it, or to its other end; what a pair means by both of its parts.
+ * The waits of a log when it drops unreferenced elements: see compaction.h. Threads and owner changes
+ * keep their object; objects and owner changes keep their wait bytes; descriptors keep the socket that
+ * they lead to, and its other end; the meaning of a pair stays while both of its parts do.
  */
 #include "base/buffer.h"
 #include "store/log/compaction.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A log that drops what nothing refers to, between the files that do that. For forget.c, compact.c
- * and compact_waits.c alone.
+ * The state of a log while it drops unreferenced elements. For forget.c, compact.c and compact_waits.c
+ * alone.
  */
 #ifndef SNAP_STORE_LOG_COMPACTION_H
 #define SNAP_STORE_LOG_COMPACTION_H
@@ -48,9 +48,9 @@ void snap_log_shrink_array(void *pointer_to_array, size_t *capacity, size_t coun
 
 /* ---- compact_waits.c ---- */
 
-/* Beside the objects that threads stand with: those of holds, and the words of all. */
+/* Besides the objects of threads: those of owner changes, and the wait bytes of all. */
 void snap_log_mark_waits(const struct snap_log *log, struct snap_log_compaction *compaction);
-/* What is left, when everything has its new number. False without memory. */
+/* Copies the elements that are left, when everything has its new number. False without memory. */
 bool snap_log_copy_waits(const struct snap_log *log,
 			 struct snap_log_compaction *compaction) _must_check_;
 void snap_log_move_waits(struct snap_log *log, const struct snap_log_compaction *compaction);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What pairs of stack and object mean, once each, and which ones have not been explained yet: see
- * log.h. Knows nothing of who finds that.
+ * The meaning of pairs of stack and object, once each, and the pairs that are not explained yet: see
+ * log.h. Knows nothing of how the meaning is found.
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"
@@ -29,7 +29,7 @@ const struct snap_log_explained *snap_log_explained(const struct snap_log *log, 
 	return NULL;
 }
 
-/* What it is, without who has it and since when. */
+/* The object, without its owner and since when. */
 static const struct snap_wait *copy_wait(struct snap_log *log, const struct snap_wait *from)
 {
 	struct snap_wait bare = *from, *wait = snap_arena_new(&log->arena, struct snap_wait);
@@ -64,7 +64,7 @@ struct stacksnap_error *snap_log_explain(struct snap_log *log, uint32_t stack, u
 		log->cuts |= SNAP_LOG_CUT_OBJECTS;
 		return NULL;
 	}
-	/* Who asks for what is left does not ask for it again. */
+	/* Without room it is kept without a meaning, so that it is not listed again. */
 	if (wait && !snap_log_has_room_for_explained(log, log->objects[object].space)) {
 		log->cuts |= SNAP_LOG_CUT_OBJECTS;
 		wait = NULL;
@@ -81,7 +81,7 @@ struct stacksnap_error *snap_log_explain(struct snap_log *log, uint32_t stack, u
 	return NULL;
 }
 
-/* ---- what is left ---- */
+/* ---- pairs without an explanation ---- */
 
 static bool is_left(const struct snap_log *log, const struct snap_log_change *change)
 {

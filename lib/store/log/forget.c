@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The old end of a ring: see log.h. Ticks that are too old are left behind at once; from time to
- * time what only they referred to is dropped, see compact.c.
+ * The old end of a ring: see log.h. Ticks that are too old are dropped at once; from time to time the
+ * elements that only they referred to are dropped, see compact.c.
  */
 #include "base/buffer.h"
 #include "store/log/compaction.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a log has beside the arrays of model/log.h: an index, which finds what is there already, and
- * owns what is not in an arena. For those who fill, forget, write and read logs: store/, and
- * render/snaprec*.c, which make a log of a recording again. Everybody else has log.h.
+ * The index of a log, besides the arrays of model/log.h: it finds elements that are there already, and
+ * owns memory that is not in an arena. For the files that fill, forget, write and read logs: store/,
+ * and render/snaprec*.c, which make a log of a recording again. All other files include log.h.
  */
 #ifndef SNAP_STORE_LOG_INDEX_H
 #define SNAP_STORE_LOG_INDEX_H
@@ -21,7 +21,7 @@ struct snap_log_blob {
 
 enum { SNAP_LOG_BLOB_LISTS = 1024 };
 
-/* Of a space, what is replaced when its mappings are read again. */
+/* The parts of a space that are replaced when its mappings are read again. */
 struct snap_log_space_index {
 	struct snap_interner strings; /* in the space's arena */
 	struct snap_map *maps;
@@ -30,7 +30,7 @@ struct snap_log_space_index {
 	size_t blob_count;
 	uint64_t bytes;   /* all of this */
 	uint64_t version; /* counts up with each change; 0: no space */
-	uint64_t content; /* a hash of what a file has of it */
+	uint64_t content; /* a hash of its contents in a file */
 };
 
 struct snap_log_standing {
@@ -42,10 +42,10 @@ struct snap_log_standing {
 	uint64_t ran_tick; /* the last one before which it had run, + 1 */
 };
 
-/* The words of a futex as they were told last. */
+/* The last reported bytes of a futex. */
 struct snap_log_last_owner {
-	uint32_t words; /* as in a hold */
-	uint64_t last;  /* number of its last hold in the run, + 1 */
+	uint32_t words; /* as in an owner change */
+	uint64_t last;  /* number of its last owner change in the run, + 1 */
 };
 
 /* How an array of `old` numbers was renumbered. */
@@ -60,11 +60,11 @@ struct snap_log_kept {
 	size_t objects, words, sockets, explained;
 };
 
-/* What a process has cost so far, see limit.c. */
+/* The cost of a process so far, see limit.c. */
 struct snap_log_account {
 	uint64_t things; /* stacks, frames, threads */
 	uint64_t spaces;
-	uint64_t waits; /* objects, their words, what they mean */
+	uint64_t waits; /* objects, their wait bytes, their meaning */
 };
 
 struct snap_log_index {
@@ -85,10 +85,10 @@ struct snap_log_index {
 	/* of each socket, the number of its last change among those of all sockets */
 	uint64_t *socket_stamps, socket_stamp;
 	size_t socket_stamp_capacity;
-	struct snap_memory_piece *pieces; /* of the words at hand, whose bytes follow each other */
+	struct snap_memory_piece *pieces; /* of the current wait bytes, which follow each other */
 	size_t piece_capacity;
 	uint8_t *piece_bytes;
-	uint32_t *ids; /* of the stack at hand */
+	uint32_t *ids; /* of the current stack */
 	size_t id_capacity;
 	bool in_tick;
 	uint32_t *awake; /* threads that have run before each tick; see wakes.c */
@@ -97,7 +97,7 @@ struct snap_log_index {
 	struct snap_log_account *accounts;
 	size_t account_count, account_capacity;
 	uint64_t things, space_bytes, waits;
-	/* ticks, changes, holds and wakes begin so many elements into their memory */
+	/* ticks, changes, owner changes and wakes begin so many elements into their memory */
 	size_t tick_gap, change_gap, hold_gap, wake_gap;
 	struct snap_log_kept kept;
 	struct snap_log_moves process_moves, space_moves, thread_moves, stack_moves, object_moves;
@@ -105,7 +105,7 @@ struct snap_log_index {
 
 /* A log without a host, and with room for so many spaces. */
 struct stacksnap_error *snap_log_new(size_t spaces, struct snap_log **ret) _must_check_;
-/* Room for twice as many spaces. They move: nobody may have seen them. */
+/* Room for twice as many spaces. They move: no caller may have pointers to them. */
 struct stacksnap_error *snap_log_grow_spaces(struct snap_log *log) _must_check_;
 
 /* A free slot for a space of the process. OTHER: there is none. */
@@ -138,12 +138,12 @@ void snap_log_charge_frame(struct snap_log *log, uint32_t frame);
 void snap_log_charge_labels(struct snap_log *log, uint32_t set);
 void snap_log_charge_stack(struct snap_log *log, uint32_t space, size_t frames);
 void snap_log_charge_thread(struct snap_log *log, uint32_t process);
-/* What a task costs beside its thread, by the number of that. */
+/* The cost of a task besides its thread, by the number of the thread. */
 void snap_log_charge_task(struct snap_log *log, uint32_t thread);
 void snap_log_charge_name(struct snap_log *log, uint32_t process);
 /* Its strings, mappings and pieces have changed. */
 void snap_log_charge_space(struct snap_log *log, uint32_t space);
-/* Whether another object, or words, of a space may be added; a socket; what a wait means. */
+/* Whether an object or wait bytes of a space may be added; a socket; the meaning of a wait. */
 bool snap_log_has_room_for_object(const struct snap_log *log, uint32_t space);
 bool snap_log_has_room_for_socket(const struct snap_log *log);
 bool snap_log_has_room_for_explained(const struct snap_log *log, uint32_t space);
@@ -176,7 +176,7 @@ bool snap_log_rebuild_tables(struct snap_log *log);
 
 /* ---- managed frames and labels: managed.c ---- */
 
-/* What a managed frame has for bits. */
+/* The bits of a managed frame. */
 uint64_t snap_log_managed_bits(const struct snap_frame *frame);
 /*
  * The number of a managed frame, or of labels plus 1. *ret UINT32_MAX: it is new, and not to be
@@ -195,11 +195,11 @@ static inline uint64_t snap_log_hash_frame(uint32_t space, uint64_t bits)
 	return snap_hash_add(bits, space);
 }
 
-/* ---- what threads wait for: wait_bytes.c, object.c, socket.c, owner_changes.c, explained.c ---- */
+/* ---- waits: wait_bytes.c, object.c, socket.c, owner_changes.c, explained.c ---- */
 
 /*
- * The number + 1 of words, pieces in any order; 0: there are none, or no room for them. Those that
- * are new and not to be added: UINT32_MAX.
+ * The number + 1 of wait bytes, pieces in any order; 0: there are none, or no room for them. New ones
+ * that are not to be added: UINT32_MAX.
  */
 struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t space,
 						 const struct snap_memory_image *image, bool add,
@@ -212,14 +212,14 @@ bool snap_log_copy_descriptors(struct snap_interner *strings, struct snap_log_ob
 uint64_t snap_log_hash_socket(const struct snap_socket *socket);
 /* The one with its namespace and inode; NULL: there is none. */
 struct snap_socket *snap_log_find_socket(struct snap_log *log, const struct snap_socket *socket);
-/* Within a tick: from here on the words of a futex are these, as in a hold. */
+/* Within a tick: from here on a futex has these bytes, as in an owner change. */
 struct stacksnap_error *snap_log_add_owner_change(struct snap_log *log, uint32_t object,
 						  uint32_t words) _must_check_;
 /* An element of owners_before for each object; new ones are 0. */
 bool snap_log_make_owners_before(struct snap_log *log);
 /* Within a tick: a wake of a thread. Where there is no room, none is known from this tick on. */
 void snap_log_add_wake(struct snap_log *log, uint32_t thread, enum snap_log_ran ran);
-/* At the end of a tick: who has run before each one, and has not any more. */
+/* At the end of a tick: ends the wakes of threads that ran before each tick and did not now. */
 void snap_log_settle_wakes(struct snap_log *log);
 /* An element of ran_before for each thread; new ones are NOT. */
 bool snap_log_make_ran_before(struct snap_log *log);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The limit of a log: what its things cost, and which of them there is room for. See log.h.
+ * The limit of a log: the cost of its elements, and which of them there is room for. See log.h.
  *
- * A cost is what a thing takes in the log and in the recording and the report that are made of it
- * at the end, which are there at the same time. Stacks, frames and threads together get half of
- * the limit, processes and what they have mapped a quarter, what threads wait for an eighth, when
- * they ran a sixteenth, ticks, changes and holds what is left. Who uses much is restricted first, so that one process spoils its own stacks and not those of
- * others. Knows nothing of how things are left out.
+ * The cost of an element is its memory in the log, and in the recording and the report that are made of
+ * the log at the end, which exist at the same time. Stacks, frames and threads together get half of the
+ * limit, processes and their mappings a quarter, waits an eighth, wakes a sixteenth; ticks, changes and
+ * owner changes get the rest. A process that uses much is restricted first, so that it loses its own
+ * stacks and not those of others. Knows nothing of how elements are left out.
  */
 #include "store/log/index.h"
 
@@ -60,7 +60,7 @@ bool snap_log_open_account(struct snap_log *log, uint32_t process, uint32_t befo
 	if (!snap_reserve_array(index->accounts, index->account_capacity, process + (size_t)1))
 		return false;
 	index->account_count = process + (size_t)1;
-	/* Who goes on as another program has used what it has. */
+	/* A process that goes on as another program keeps its cost. */
 	index->accounts[process] =
 		before == UINT32_MAX ? (struct snap_log_account){ 0 } : index->accounts[before];
 	return true;
@@ -238,11 +238,11 @@ void snap_log_count_costs(struct snap_log *log)
 	count_costs_of_waits(log);
 }
 
-/* ---- what there is room for ---- */
+/* ---- room ---- */
 
 /*
- * How much of its next stacks a process may have, by what all use and what it uses itself. One
- * alone ends at three eighths of the limit; the last sixteenth of a half is for the small ones.
+ * How much of its next stacks a process may have, by the use of all processes and its own use. A single
+ * process ends at three eighths of the limit; the last sixteenth of a half is for the small ones.
  */
 static enum snap_log_detail detail_for(uint64_t all, uint64_t own, uint64_t limit)
 {
@@ -277,7 +277,7 @@ bool snap_log_has_room_for_thread(const struct snap_log *log, uint32_t process)
 					     log->max_bytes) != SNAP_LOG_NOTHING;
 }
 
-/* One process alone ends at three quarters of what there is; the rest is for the small ones. */
+/* A single process ends at three quarters of the room; the rest is for the small ones. */
 static bool has_room_for_wait(const struct snap_log *log, uint32_t space, uint64_t most)
 {
 	uint64_t own;
@@ -343,8 +343,8 @@ bool snap_log_is_full(const struct snap_log *log)
 }
 
 /*
- * While a quarter is free all ticks are kept; then every second one until an eighth is, and so on:
- * what is left lasts twice as long each time.
+ * While a quarter is free all ticks are kept; then every second one until an eighth is, and so on: the
+ * room that is left lasts twice as long each time.
  */
 unsigned snap_log_ticks_to_leave_out(struct snap_log *log)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Logs: creation, processes, threads, ticks and changes. See log.h; spaces are in space.c,
- * stacks in stack.c, what threads wait for in object.c, the end of a ring in forget.c.
+ * stacks in stack.c, objects of waits in object.c, the end of a ring in forget.c.
  */
 #include "base/buffer.h"
 #include "store/log/index.h"
@@ -280,7 +280,7 @@ struct stacksnap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_n
 
 static bool same_standing(const struct snap_log_change *a, const struct snap_log_change *b)
 {
-	/* How it was taken is told of the first sample only. */
+	/* Only the first sample says how it was taken. */
 	return a->stack == b->stack &&
 	       (a->stack == SNAP_LOG_GONE ||
 		(a->syscall == b->syscall && a->state == b->state && a->object == b->object));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How a log (model/log.h) is filled, and how a ring lets go of its old end.
+ * Fills a log (model/log.h), and drops the old end of a ring.
  *
  * Everything is interned: an address space, a frame, a stack is there once. Knows nothing of how
  * threads are sampled and nothing of files.
@@ -21,13 +21,13 @@ static inline void snap_log_destroyp(struct snap_log **log)
 }
 
 /*
- * The most that the log may take, together with what is made of it at its end; 0, as at first, is
- * no limit. To be set before anything is added. Beyond it new stacks keep their inner frames, then
- * count as one; the rest is for the caller to ask before it adds something. What was left out is in
- * log->cuts.
+ * The limit of the log's memory, together with the recording and report that are made of it; 0, the
+ * initial value, is no limit. To be set before anything is added. Beyond the limit new stacks keep
+ * their inner frames, then count as one; for everything else the caller asks for room before it adds.
+ * log->cuts says what was left out.
  */
 void snap_log_set_limit(struct snap_log *log, uint64_t bytes);
-/* What it takes by that measure. */
+/* Its memory by this measure. */
 uint64_t snap_log_cost(const struct snap_log *log);
 /* Room for another process; for mappings, threads or names of one; else go on without. */
 bool snap_log_has_room_for_process(const struct snap_log *log);
@@ -47,12 +47,12 @@ struct stacksnap_error *snap_log_add_process(struct snap_log *log, pid_t pid, ui
 void snap_log_end_process(struct snap_log *log, uint32_t process);
 
 /*
- * Tells what is known of a process now: facts, mappings, pieces, trouble, all copied; its threads
- * are not looked at. Where all file mappings of its space that were known are still there, or the
- * room they had is free, the space stays and knows the new ones too (*ret is the old number); else
- * another space begins. `live` (NULL: none): descriptors are duplicated. NULL-safe for processes
- * without mappings. The number is in *ret; capture->processes[*ret] does not move, but its mappings
- * are new ones after each call: modules made of the old ones are to be made anew.
+ * Reports the state of a process now: facts, mappings, pieces, trouble, all copied; its threads are
+ * not looked at. If all known file mappings of its space are still there, or their addresses are free,
+ * the space stays and has the new ones too (*ret is the old number); else another space begins. `live`
+ * (NULL: none): descriptors are duplicated. NULL-safe for processes without mappings. The number is in
+ * *ret; capture->processes[*ret] does not move, but its mappings are new ones after each call: modules
+ * made of the old ones are to be made anew.
  */
 struct stacksnap_error *snap_log_map_process(struct snap_log *log, uint32_t process,
 					     const struct snap_process *facts,
@@ -74,22 +74,22 @@ struct stacksnap_error *snap_log_add_task(struct snap_log *log, uint32_t process
 					  const struct snap_label *labels, size_t label_count,
 					  uint32_t *ret) _must_check_;
 /*
- * What a change of a task has as its `syscall` for a runtime's reason to wait; -1: there is none, or
- * there are too many.
+ * The `syscall` of a task's change for a runtime's reason to wait; -1: there is none, or there are too
+ * many.
  */
 struct stacksnap_error *snap_log_wait(struct snap_log *log, const char *wait,
 				      int16_t *ret) _must_check_;
 
 /*
- * It has ended, within a tick: it stands nowhere from here on, and may be forgotten. A thread that
- * merely is GONE (--mode cpu) may come back and keeps its number.
+ * A thread has ended, within a tick: it has no stack from here on, and may be forgotten. A thread that
+ * is only GONE (--mode cpu) may come back and keeps its number.
  */
 struct stacksnap_error *snap_log_end_thread(struct snap_log *log, uint32_t thread) _must_check_;
 
 /* A managed frame of a stack, in place of a pc. */
 struct snap_log_managed {
-	size_t at; /* index in the bits, whose number there means nothing */
-	/* the address (0: none) and the entries, with their language; nothing else of it counts */
+	size_t at; /* index in the bits, whose element has no meaning */
+	/* only the address (0: none) and the entries with their language are used */
 	const struct snap_frame *frame;
 };
 
@@ -114,50 +114,50 @@ struct snap_log_pcs {
 struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
 				       const struct snap_log_pcs *pcs, uint32_t *ret) _must_check_;
 
-/* The stack of a space that stands for all those that there was no room for. */
+/* The stack of a space that replaces all those that there was no room for. */
 struct stacksnap_error *snap_log_other_stack(struct snap_log *log, uint32_t space,
 					     uint32_t *ret) _must_check_;
 
 /*
- * The number + 1 of what a thread waits with, which is added if it is new; its `words` are not
- * looked at, but `words` is: the memory that explains it (pieces in any order), NULL: none. *ret 0:
- * there is no room. Within a tick a futex that is new stands with these words from here on.
+ * The number + 1 of the object of a wait, which is added if it is new. Its member `words` is ignored;
+ * the argument `words` is the memory that explains the wait (pieces in any order), NULL: none. *ret 0:
+ * there is no room. Within a tick a new futex has these bytes from here on.
  */
 struct stacksnap_error *snap_log_find_object(struct snap_log *log,
 					     const struct snap_log_object *object,
 					     const struct snap_memory_image *words,
 					     uint32_t *ret) _must_check_;
 /*
- * Within a tick: from here on the words of a futex (its number, not + 1) are these, of which those
- * count that may say who has it; NULL: they cannot be read. Without effect if they are so already;
- * where there is no room for them, they cannot be read.
+ * Within a tick: from here on a futex (its number, not + 1) has these bytes; only those that may name
+ * the owner are used. NULL: they cannot be read. Without effect if it has them already; without room
+ * for them they count as unreadable.
  */
 struct stacksnap_error *snap_log_set_owner(struct snap_log *log, uint32_t object,
 					   const struct snap_memory_image *words) _must_check_;
 /*
- * Within a tick, of an object that is no futex: these processes have the other end of what is
- * waited with, or what is waited for, from now on; SNAP_LOG_MAX_HOLDERS at most.
+ * Within a tick, for an object that is no futex: these processes have its other end, or the object
+ * itself, from now on; SNAP_LOG_MAX_HOLDERS at most.
  */
 struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object,
 					   const uint32_t *pids, size_t count) _must_check_;
 /*
- * The words of an object as they were told last; NULL: unknown. Valid until an object or a hold is
+ * The last reported wait bytes of an object; NULL: unknown. Valid until an object or an owner change is
  * added.
  */
 const struct snap_log_wait_bytes *snap_log_owner_bytes(const struct snap_log *log, uint32_t object);
-/* What is known of a socket, in place of what was; copied. Without effect if there is no room. */
+/* Replaces the facts of a socket; copied. Without effect if there is no room. */
 struct stacksnap_error *snap_log_add_socket(struct snap_log *log,
 					    const struct snap_socket *socket) _must_check_;
 /*
- * What a pair of stack and object means; copied, without owner, holders, peers and hints that are
- * threads. Once a pair.
+ * Sets the meaning of a pair of stack and object; copied, without owner, holders, peers and hints that
+ * are threads. Once a pair.
  */
 struct stacksnap_error *snap_log_explain(struct snap_log *log, uint32_t stack, uint32_t object,
 					 const struct snap_wait *wait) _must_check_;
 /* The explanation of a pair, NULL: it has none yet. */
 const struct snap_log_explained *snap_log_explained(const struct snap_log *log, uint32_t stack,
 						    uint32_t object);
-/* Pairs that stand in the log's changes (and before them) and are not explained yet. */
+/* Pairs of the log's changes (and before them) that are not explained yet. */
 bool snap_log_has_waits_left(const struct snap_log *log);
 /*
  * Lists them: malloc'ed, the caller's, in order of stack and object, no pair twice; `wait` is NULL.
@@ -168,25 +168,25 @@ struct stacksnap_error *snap_log_waits_left(const struct snap_log *log,
 
 /* A tick: begun, then its changes (one a thread at most), then ended. */
 struct stacksnap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_ns) _must_check_;
-/* Without effect if the thread stands so already. */
+/* Without effect if this is the thread's state already. */
 struct stacksnap_error *snap_log_change(struct snap_log *log,
 					const struct snap_log_change *change) _must_check_;
 void snap_log_end_tick(struct snap_log *log, int64_t stopped_ns);
 
 /*
- * Within a tick, when it stands as it does: a thread that waits has run since the tick before. To be
- * told of all such threads at each tick; without effect before `wakes_end` is set.
+ * Within a tick, after its change: a waiting thread has run since the tick before. To be called for all
+ * such threads at each tick; without effect before `wakes_end` is set.
  */
 void snap_log_ran(struct snap_log *log, uint32_t thread);
 
-/* How a thread stands now; stack SNAP_LOG_GONE: it is not there. */
+/* The state of a thread now; stack SNAP_LOG_GONE: it is not there. */
 const struct snap_log_change *snap_log_standing(const struct snap_log *log, uint32_t thread);
 
 /*
  * Forgets the ticks before a time (CLOCK_MONOTONIC since the start). From time to time, when
- * enough is unused, it drops stacks, frames, threads, processes and spaces that nothing left
- * refers to, and renumbers: then *renumbered_ret is true, and the caller asks the maps below, which
- * stay until the next call, for the new numbers of what it remembers; UINT32_MAX: dropped.
+ * enough is unused, it drops stacks, frames, threads, processes and spaces that nothing refers to any
+ * more, and renumbers. Then *renumbered_ret is true, and the maps below give the caller the new numbers
+ * of elements that it remembers, until the next call; UINT32_MAX: dropped.
  * Processes and threads that have not ended are never dropped. Spaces keep their numbers; the place
  * of one that was dropped is free for another.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Managed frames of a log, once each with their names, and labels of stacks: see index.h. What they
- * are called is all that is known of them. Knows nothing of stacks.
+ * Managed frames of a log, once each with their names, and labels of stacks: see index.h. A managed
+ * frame is only its name. Knows nothing of stacks.
  */
 #include "base/buffer.h"
 #include "base/text.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Mappings that were known and mappings that are there now, joined: addresses that were recorded
- * earlier must still lead to their file when it has been unmapped since.
+ * Joins known mappings with those that are there now: addresses that were recorded earlier must still
+ * lead to their file when it has been unmapped since.
  *
- * Only modules count, files with executable mappings and the vDSO: program counters lie nowhere
- * else. Of everything else the newest is true.
+ * This is for modules only: files with executable mappings and the vDSO, as program counters lie
+ * nowhere else. For all other mappings the newest replace the old ones.
  */
 #include "store/log/index.h"
 
 #include <string.h>
 
-/* What may pile up of unmapped files before a space is begun anew. */
+/* Mappings of unmapped files that are kept before a space begins anew. */
 enum { MOST_LEFT_OVER = 4096 };
 
 static bool is_code_file(const struct snap_map *map)
@@ -35,7 +35,7 @@ static bool same_mapping(const struct snap_map *a, const struct snap_map *b)
 static bool *find_modules(const struct snap_process *process)
 {
 	bool *is_module = calloc(process->map_count + 1, sizeof(*is_module));
-	size_t first = 0, last = SIZE_MAX; /* of the file at hand */
+	size_t first = 0, last = SIZE_MAX; /* of the current file */
 	bool execute = false;
 
 	for (size_t i = 0; is_module && i < process->map_count; i++) {

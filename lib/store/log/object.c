@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Objects of a log, which threads wait with, once each: see log.h. Knows nothing of what a call means.
+ * The objects of waits in a log, once each: see log.h. Knows nothing of what a call means.
  */
 #include "base/buffer.h"
 #include "base/text.h"
@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* What counts of a descriptor. */
+/* The fields of a descriptor that identify it. */
 static struct snap_descriptor bare_descriptor(const struct snap_descriptor *from)
 {
 	return (struct snap_descriptor){ .number = from->number,
@@ -19,7 +19,7 @@ static struct snap_descriptor bare_descriptor(const struct snap_descriptor *from
 					 .remaining_ns = -1 };
 }
 
-/* What counts of an object. */
+/* The fields that identify an object. */
 static struct snap_log_object bare_object(const struct snap_log_object *from)
 {
 	struct snap_log_object object = *from;
@@ -34,7 +34,7 @@ static struct snap_log_object bare_object(const struct snap_log_object *from)
 	return object;
 }
 
-/* The words of a futex are no part of it: they change. */
+/* The bytes of a futex are not among them, as they change. */
 uint64_t snap_log_hash_object(const struct snap_log_object *object)
 {
 	uint64_t hash = snap_hash_add(object->space, (uint64_t)object->call.number);
@@ -138,7 +138,7 @@ static struct stacksnap_error *add_object(struct snap_log *log, struct snap_log_
 	log->object_count++;
 	snap_log_charge_object(log, number);
 	*ret = number + 1;
-	/* Who has a futex is a time line from its first moment on. */
+	/* The owners of a futex are a time line from its first moment on. */
 	if (object->is_futex && object->words && index->in_tick)
 		return snap_log_add_owner_change(log, number, object->words);
 	return NULL;
@@ -156,7 +156,7 @@ static struct stacksnap_error *find_object(struct snap_log *log, struct snap_log
 		if (err)
 			return err;
 	}
-	/* Words that are new belong to an object that is new. */
+	/* New wait bytes belong to a new object. */
 	if (object->words != UINT32_MAX)
 		*ret = known_object(log, object);
 	if (*ret)

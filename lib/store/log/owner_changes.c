@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who has a futex, as a time line of its words: see log.h. A hold is of the tick that is being made,
+ * The owners of a futex, as a time line of its bytes: see log.h. An owner change is of the current tick,
  * as changes are, and replaces an earlier one of the same tick.
  */
 #include "base/bsearch.h"
@@ -45,7 +45,7 @@ struct stacksnap_error *snap_log_add_owner_change(struct snap_log *log, uint32_t
 	return NULL;
 }
 
-/* The bytes of words that may say who has a futex, where they are. */
+/* The bytes of a futex that may name its owner, with their addresses. */
 struct clipped {
 	struct snap_memory_piece pieces[SNAP_LOG_HOLD_BYTES]; /* each has one of them at least */
 	struct snap_memory_image image;
@@ -106,7 +106,7 @@ struct stacksnap_error *snap_log_set_owner(struct snap_log *log, uint32_t object
 
 	assert(index->in_tick && object < log->object_count);
 	assert(of->is_futex);
-	/* By the first ones it is explained. */
+	/* The first ones explain the object. */
 	if (!of->words) {
 		err = snap_log_find_wait_bytes(log, of->space, image, true, &of->words);
 		return err ? err : snap_log_add_owner_change(log, object, of->words);

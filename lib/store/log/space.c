@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The address spaces of a log: facts, mappings and captured memory of a process, copied, and kept
- * up to date while they agree with what was known. See log.h. How mappings are joined is in
- * maps.c.
+ * The address spaces of a log: facts, mappings and captured memory of a process, copied, and kept up to
+ * date while they agree with the known ones. See log.h. maps.c joins mappings.
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"
@@ -215,7 +214,7 @@ static uint64_t hash_pointer(const void *pointer, uint64_t hash)
 	return snap_hash_bytes(&pointer, sizeof(pointer), hash);
 }
 
-/* Of what a file is told; texts and pieces are there once. The state is but a moment's. */
+/* Of the contents of a file; texts and pieces are there once. The state is left out, as it changes. */
 static uint64_t hash_content(const struct snap_process *process)
 {
 	const void *const texts[] = { process->name,      process->exe,
@@ -279,7 +278,7 @@ static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_p
 	owned->blob_count = joined.count;
 	*process = kept;
 	snap_log_charge_space(log, space);
-	/* Who reads the mappings again finds mostly the same. */
+	/* Mappings that are read again are mostly the same. */
 	if (owned->content != hash_content(process)) {
 		owned->content = hash_content(process);
 		owned->version = ++index->version;

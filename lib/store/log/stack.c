@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Frames and stacks of a log, once each: see log.h. Found by hash tables of numbers; what a number
- * stands for is in the log's arrays.
+ * Frames and stacks of a log, once each: see log.h. Hash tables find them by number; the elements are
+ * in the log's arrays.
  */
 #include "base/buffer.h"
 #include "base/table.h"
@@ -21,7 +21,7 @@ static const size_t most_frames[SNAP_LOG_DETAIL_COUNT] = {
 
 static const char CUT[] = "the recording reached its memory limit, or a part of it (--max-memory)";
 
-/* What tells stacks of a space apart beside their frames. */
+/* The fields that identify a stack of a space, besides its frames. */
 struct stack_head {
 	uint64_t end_pc, gap_count;
 	uint32_t space, gap_after, reason, end, labels, shows_all;
@@ -252,7 +252,7 @@ static struct snap_log_pcs cut_stack(const struct snap_log_pcs *pcs, size_t most
 	return cut;
 }
 
-/* What is known already stays as it is: the longest version of it that is there. */
+/* A known stack stays as it is: the longest version of it that is there. */
 static struct stacksnap_error *find_shortened(struct snap_log *log, uint32_t space,
 					      const struct snap_log_pcs *pcs,
 					      enum snap_log_detail detail, uint32_t *ret)

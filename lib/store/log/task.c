@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks of a log, which are threads that the kernel does not know, and why they wait: see log.h.
- * Knows nothing of who looks at them, nor how often.
+ * Tasks of a log, which are threads that the kernel does not know, and why they wait: see log.h. Knows
+ * nothing of how they are read, nor how often.
  */
 #include "base/buffer.h"
 #include "base/text.h"

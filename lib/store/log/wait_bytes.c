@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory that explains waits in a log: the same pieces of a space are there once. See index.h. Knows
- * nothing of what they mean, nor when they were so.
+ * Memory that explains waits in a log: equal pieces of a space are there once. See index.h. Knows
+ * nothing of their meaning, nor of their time.
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"

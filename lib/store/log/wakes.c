@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * When threads that wait have run between two ticks, though they may stand where they stood: see
- * log.h. Of one that never does nothing is kept, of one that does before each tick only when that
- * began; one that wakes now and then has a wake each time. Knows nothing of counters.
+ * When waiting threads have run between two ticks, though they may be in the same stack as before: see
+ * log.h. A thread that never runs takes no memory; one that runs before each tick only its first wake;
+ * one that wakes now and then has a wake each time. Knows nothing of counters.
  */
 #include "base/buffer.h"
 #include "store/log/index.h"
 
 #include <assert.h>
 
-/* From the tick at hand on nothing is known any more. */
+/* From the current tick on nothing is known any more. */
 static void lose_wakes(struct snap_log *log)
 {
 	log->wakes_end = snap_log_tick_at(log);

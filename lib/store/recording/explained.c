@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What pairs of stack and object mean, in a recording on disk. See internal.h.
+ * The meaning of pairs of stack and object in a recording on disk. See internal.h.
  *
- * Most kinds of waits use a few of their fields, so these come in groups, and bits in front say
- * which groups there are; what is in none is as snap_wait_init() has it. Threads are in none of
- * them: who has an object is told by its holds.
+ * Most kinds of waits use a few of their fields, so these come in groups, and bits in front say which
+ * groups there are; other fields are as snap_wait_init() sets them. Threads are in no group: owner
+ * changes name the owner of an object.
  */
 #include "store/recording/internal.h"
 
@@ -310,7 +310,7 @@ static void code_pair(struct snap_log_file *file, void *element, size_t index)
 	else if (pair->wait)
 		wait = *pair->wait;
 	check_pair(file, pair);
-	/* Nothing that is known: no more is told. */
+	/* Nothing is known: nothing more is stored. */
 	snap_log_code(file, wait.kind, SNAP_WAIT_KINDS - 1, "unknown kind of a wait");
 	if (wait.kind != SNAP_WAIT_NONE)
 		code_wait(file, &wait);

@@ -198,7 +198,7 @@ static struct stacksnap_error *write_bytes(struct snap_log_writer *writer, const
 	return snap_error_os(os_errno, "cannot write the recording");
 }
 
-/* In one write: what was written before is whole, whatever comes. */
+/* In one write: all earlier chunks stay whole, whatever happens. */
 static struct stacksnap_error *write_chunk(struct snap_log_writer *writer, uint32_t type)
 {
 	struct snap_log_file *file = &writer->file;
@@ -212,7 +212,7 @@ static struct stacksnap_error *write_chunk(struct snap_log_writer *writer, uint3
 	snap_buffer_add(out, file->new_texts.data, file->new_texts.size);
 	snap_buffer_add(out, file->body.data, file->body.size);
 	if (out->failed || file->new_texts.failed || file->body.failed) {
-		/* What is said to be written was not. */
+		/* The counts of `file` include elements that were not written. */
 		writer->broken = true;
 		return snap_error_no_memory();
 	}
@@ -331,7 +331,7 @@ static struct stacksnap_error *damaged_recording(const char *how)
 	return snap_error_format(SNAP_ERROR_FORMAT, "the recording is damaged: %s", how);
 }
 
-/* A file that is none of ours is not read to its end, which it may not have. */
+/* A foreign file is not read to its end, which it may not have. */
 static struct stacksnap_error *read_magic(struct reader *reader, int fd)
 {
 	struct stacksnap_error *err =

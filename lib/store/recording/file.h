@@ -4,7 +4,7 @@
  * the log grows, readable meanwhile, checked on reading.
  *
  * A writer remembers how much of each array it has written and appends the rest as one chunk; a
- * chunk that was cut short by a kill is left out by the reader, which then says `unfinished`. Knows
+ * chunk that was cut short by a kill is left out by the reader, which then reports `unfinished`. Knows
  * the fields of struct snap_log and nothing of what they mean.
  */
 #ifndef SNAP_STORE_RECORDING_FILE_H

@@ -15,17 +15,17 @@
  *	HEAD     texts; host; time, period, flags
  *	DATA     texts; new processes; spaces that changed; processes that changed; new threads;
  *	         threads with a new name; reasons, calls, frames (managed ones with their names),
- *	         sets of labels, stacks; tasks, one for each new thread whose tid is 0; words,
- *	         objects, sockets that are new or have changed; number of the first tick, how threads
- *	         stood, which words futexes had and who ran before it (in the first chunk alone);
- *	         ticks with their changes, each with its object, their holds and wakes; the tick
- *	         from which on wakes are not known; statistics
- *	NAMES    texts; other frames with their names; what pairs of stack and object mean
+ *	         sets of labels, stacks; tasks, one for each new thread whose tid is 0; wait
+ *	         bytes, objects, sockets that are new or have changed; number of the first tick, the
+ *	         state of threads, the bytes of futexes and the wakes before it (in the first chunk
+ *	         alone); ticks with their changes, each with its object, their owner changes and
+ *	         wakes; the tick from which on wakes are not known; statistics
+ *	NAMES    texts; other frames with their names; the meaning of pairs of stack and object
  *	END      texts; why it ended; statistics; warnings
  *
  * Each part is described once, by functions that write or read: a number that is written stays as
- * it is, a number that is read replaces what was there. What must hold between numbers is checked
- * when they are read; the first problem stays, and then all numbers are 0.
+ * it is, a number that is read replaces the old value. Rules between numbers are checked when they
+ * are read; the first problem stays, and then all numbers are 0.
  */
 #ifndef SNAP_STORE_RECORDING_INTERNAL_H
 #define SNAP_STORE_RECORDING_INTERNAL_H
@@ -65,7 +65,7 @@ struct snap_log_text {
 	size_t length;
 };
 
-/* What the file says of a process that may change. */
+/* The changeable facts of a process as the file has them. */
 struct snap_log_written {
 	uint32_t space;
 	uint64_t last_tick;
@@ -84,21 +84,21 @@ struct snap_log_file {
 	size_t words, objects, explained;
 	uint64_t ticks, changes, owners, wakes;
 	uint64_t socket_stamp; /* of their changes: those up to this one */
-	bool has_ticks;        /* where its ticks begin is told */
-	/* what numbers are told as the distance from */
+	bool has_ticks;        /* it says where its ticks begin */
+	/* values from which the distance of the next number is stored */
 	struct {
 		int64_t time, step;
 		uint64_t address;
 		int64_t space, tid, thread, object, stack, woken;
 		size_t named;
 	} last;
-	/* reading: the rest of the chunk at hand, and what is wrong with it (static text) */
+	/* reading: the rest of the current chunk, and its problem (static text) */
 	const uint8_t *at, *end;
 	const char *problem;
 	bool no_memory;
 	uint64_t *changed; /* of each thread, the tick of its last change, + 1 */
 	size_t changed_capacity;
-	/* writing: the chunk at hand */
+	/* writing: the current chunk */
 	struct snap_buffer new_texts, body;
 	size_t new_text_count;
 	struct snap_arena arena; /* of texts, which the table finds */
@@ -154,7 +154,7 @@ uint64_t snap_log_code_number(struct snap_log_file *file, uint64_t number, uint6
 		snap_log_code(file, value, (count)-1, problem);  \
 	} while (0)
 void snap_log_code_flag(struct snap_log_file *file, bool *flag);
-/* A signed number, told as the distance from another one. */
+/* A signed number, stored as the distance from another one. */
 int64_t snap_log_code_step(struct snap_log_file *file, int64_t number, int64_t from,
 			   const char *problem);
 /* How many elements follow, each of which takes `least` bytes or more. */
@@ -198,7 +198,7 @@ void snap_log_code_names(struct snap_log_file *file);
 void snap_log_code_threads(struct snap_log_file *file);
 void snap_log_code_tasks(struct snap_log_file *file);
 void snap_log_code_ticks(struct snap_log_file *file);
-/* Words, objects, sockets. */
+/* Wait bytes, objects, sockets. */
 void snap_log_code_waits(struct snap_log_file *file);
 /* That of a change, whose thread is known. */
 void snap_log_code_object_of(struct snap_log_file *file, struct snap_log_change *change);

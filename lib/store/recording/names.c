@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of a log, and what waits mean, as bytes: see names.h.
+ * Names of a log, and the meaning of its waits, as bytes: see names.h.
  *
  *	MAGIC, number of frames, names and explained pairs in the log before
  *	number of names; of each the number of its frame, and the frame as it is named
  *	warnings
  *	number of pairs; of each its stack and object, and the wait
  *
- * What is read is first decoded into memory of its own; the log changes when all of it is right.
+ * The bytes are first decoded into memory of their own; the log changes when all of them are right.
  */
 #include "store/recording/names.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The names of a log, and what is waited for in it, as bytes: what a parser hands to the process
- * that holds the log, which is the one that the parser is a copy of. Never on disk; checked on
- * reading, as it comes from a process that hostile bytes may have taken over.
+ * The names of a log, and the meaning of its waits, as bytes. A parser hands them to the process that
+ * has the log, of which the parser is a copy. Never on disk; checked on reading, as hostile bytes may
+ * have taken over the parser.
  */
 #ifndef SNAP_STORE_RECORDING_NAMES_H
 #define SNAP_STORE_RECORDING_NAMES_H
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "model/log.h"
 
-/* How many a log had before: what it has got since then is what is written. */
+/* How many a log had before: only newer ones are written. */
 struct snap_log_named {
 	size_t names, warnings, explained;
 };
@@ -22,8 +22,8 @@ static inline struct snap_log_named snap_log_named(const struct snap_log *log)
 }
 
 /*
- * The names of the log, with the frames that they are of, the warnings of log->capture, and what
- * pairs mean: what snap_analyze_log_names() and snap_log_explain() have added. How many bytes
+ * The names of the log with their frames, the warnings of log->capture, and the meaning of pairs, as
+ * snap_analyze_log_names() and snap_log_explain() have added them. How many bytes
  * snap_log_names_write() will write; UINT64_MAX without memory.
  */
 uint64_t snap_log_names_size(const struct snap_log *log, const struct snap_log_named *before);

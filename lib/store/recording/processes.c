@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Processes and their address spaces in a recording on disk: see internal.h. Facts are described as
- * in capture files; of the mappings those that analysis looks up addresses in.
+ * in capture files. Of the mappings only those are stored in which analysis looks up addresses.
  */
 #include "store/capture/model.h"
 #include "store/recording/internal.h"
@@ -110,7 +110,7 @@ static void code_facts(struct snap_log_file *file, struct snap_process *facts,
 		snap_log_refuse(file, codec.problem);
 }
 
-/* Told as the distance from an address before it. */
+/* Stored as the distance from an address before it. */
 static void code_address(struct snap_log_file *file, uint64_t *address, uint64_t from,
 			 const char *problem)
 {

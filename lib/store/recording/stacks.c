@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Stacks in a recording on disk, with what they are made of, and the names of frames: see
- * internal.h. Of a stack only what it does not have in common with the one before it is stored.
+ * Stacks in a recording on disk, with their frames and labels, and the names of frames: see internal.h.
+ * Of a stack only the part is stored that it does not share with the one before it.
  */
 #include "store/recording/internal.h"
 
@@ -11,11 +11,11 @@ enum {
 	LEAST_ENTRY = 6, /* bytes */
 	LEAST_LABEL = 2,
 	LONGEST_LANGUAGE = 64,
-	/* frames that a stack may have from the one before it: what bytes can become is bounded */
+	/* frames that a stack may have from the one before it: bounds how much a few bytes can become */
 	MOST_COMMON = 512,
 	/* in one number: whether a frame is managed, and whether its address is exact */
 	PLACE_BITS = 2,
-	/* in one number: how a stack ends, and whether more is told of it */
+	/* in one number: how a stack ends, and whether further fields follow */
 	END_BITS = 7,
 	MORE_BIT = 8,
 	ALL_BIT = 16,
@@ -81,7 +81,7 @@ static void code_languages(struct snap_log_file *file, struct snap_frame *name)
 		snap_log_code_text(file, &name->entries[i].language, LONGEST_LANGUAGE);
 }
 
-/* What a managed frame has beside what others have: it is named from the beginning. */
+/* The further fields of a managed frame: it is named from the beginning. */
 static void code_managed(struct snap_log_file *file, struct snap_log_frame *frame)
 {
 	struct snap_log *log = file->log;
@@ -101,10 +101,10 @@ static void code_managed(struct snap_log_file *file, struct snap_log_frame *fram
 	frame->bits = snap_log_managed_bits(&name);
 }
 
-/* The address, how exactly it is known aside; and for whom: `managed` and exact are in one number. */
+/* The address of a frame and its space; the flags `managed` and exact are in the same number. */
 static void code_place(struct snap_log_file *file, struct snap_log_frame *frame)
 {
-	/* How it was found stays in: only whether it is exact is told with the step. */
+	/* The bits that say how it was found stay in; only the exact bit is stored with the space. */
 	uint64_t address = frame->is_managed ? 0 : frame->bits & ~SNAP_PC_EXACT;
 	int64_t space = file->reads ? 0 : file->space_numbers[frame->space];
 	uint64_t head = snap_log_zigzag(space - file->last.space) << PLACE_BITS |

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks in a recording on disk: what each thread without a tid is. See internal.h; how they stand is
+ * Tasks in a recording on disk, one for each thread without a tid. See internal.h; their states are
  * among the changes of threads.
  */
 #include "store/recording/internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Threads, ticks and what changes at them in a recording on disk: see internal.h. A thread changes
- * once at a tick, and stands in a stack of its own process; what it waits for is in waits.c.
+ * Threads, ticks and their changes in a recording on disk: see internal.h. A thread changes once at a
+ * tick, and its stack is one of its own process; objects of waits are in waits.c.
  */
 #include "store/recording/internal.h"
 

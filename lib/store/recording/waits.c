@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What threads of a recording on disk wait with, and who had it: words of memory, objects, sockets
- * and holds. See internal.h. All of an object is of one address space.
+ * Waits of a recording on disk: wait bytes, objects, sockets and owner changes. See internal.h. All
+ * parts of an object are of one address space.
  */
 #include "store/recording/internal.h"
 
@@ -10,17 +10,17 @@
 enum {
 	LEAST_PIECE = 3, /* bytes */
 	LEAST_DESCRIPTOR = 4,
-	/* in one number: what is said of a call */
+	/* in one number: the flags of a call */
 	KNOWN_BIT = 1,
 	FUTEX_BIT = 2,
-	OWN_STACK_BIT = 4, /* its word lies on the stack of who waits */
+	OWN_STACK_BIT = 4, /* its word lies on the stack of the waiting thread */
 	CALL_BITS = 7,
 };
 
 static const char NO_WORDS[] = "invalid reference to words";
 static const char NO_OBJECT[] = "invalid reference to an object";
 
-/* ---- words ---- */
+/* ---- wait bytes ---- */
 
 /* The bytes lie in the file. */
 static void code_piece(struct snap_log_file *file, struct snap_memory_piece *piece, uint64_t *end)
@@ -75,7 +75,7 @@ static void code_words(struct snap_log_file *file, void *element, size_t index)
 		words->hash = snap_log_hash_wait_bytes(words);
 }
 
-/* Words of the same space; 0: none are known. */
+/* Wait bytes of the same space; 0: none are known. */
 static void code_words_of(struct snap_log_file *file, uint32_t *words, uint32_t space)
 {
 	const struct snap_log *log = file->log;
@@ -201,7 +201,7 @@ static bool is_socket_changed(const struct snap_log_file *file, size_t index)
 	return file->log->index->socket_stamps[index] > file->socket_stamp;
 }
 
-/* In place of what was known of it, or behind the others. */
+/* Replaces the known facts of a socket, or goes behind the others. */
 static void keep_socket(struct snap_log_file *file, size_t index, const struct snap_socket *socket)
 {
 	struct snap_log *log = file->log;
@@ -265,7 +265,7 @@ void snap_log_code_object_of(struct snap_log_file *file, struct snap_log_change 
 		       "object of another process");
 }
 
-/* ---- holds ---- */
+/* ---- owner changes ---- */
 
 /* Of an object that is no futex. */
 static bool are_pids(const struct snap_log_wait_bytes *words)
@@ -298,7 +298,7 @@ static bool code_hold(struct snap_log_file *file, struct snap_log_owner_change *
 		       "hold without an owner");
 	hold->object = (uint32_t)file->last.object;
 	log->index->held[hold->object].words = hold->words;
-	/* Those of its first hold. */
+	/* Those of its first owner change. */
 	if (!object->words && object->is_futex)
 		object->words = hold->words;
 	return true;

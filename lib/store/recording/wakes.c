@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * When threads of a recording on disk that wait have run between two ticks. See internal.h. What
- * follows from a wake is not looked at: any order of them means something.
+ * When waiting threads of a recording on disk have run between two ticks. See internal.h. The order of
+ * wakes is not checked, as any order has a meaning.
  */
 #include "store/recording/internal.h"
 

@@ -4,12 +4,12 @@
  *
  *	MAGIC, head, warnings
  *	number of processes, of roots
- *	each process, parents before their children, siblings in their order: what it is, its
+ *	each process, parents before their children, siblings in their order: its facts, its
  *	stacks, the number of its children
- *	what follows from waits, and all waits, in the order in which they were first pointed to
+ *	deadlocks and the like, and all waits, in the order in which they were first pointed to
  *
- * So each process has one position in the tree whatever the bytes are, and neither writing nor
- * reading needs recursion. Fields that only recordings have are left out.
+ * So each process has one position in the tree for any bytes, and neither writing nor reading needs
+ * recursion. Fields that only recordings have are left out.
  */
 #include "store/snapshot/file.h"
 
@@ -107,7 +107,7 @@ static uint32_t key_of(const char *key)
 	return number;
 }
 
-/* Renderers print those that are words of ours as they are. */
+/* Renderers print our own words without escaping them. */
 static bool is_value(uint32_t key, const char *value)
 {
 	size_t length = value ? strlen(value) : 0;

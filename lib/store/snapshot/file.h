@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A snapshot as bytes: what a parser hands to its supervisor. Never on disk, so it has no version;
- * checked on reading, as it comes from a process that hostile bytes may have taken over.
+ * A snapshot as bytes, which a parser hands to its supervisor. Never on disk, so it has no version;
+ * checked on reading, as hostile bytes may have taken over the parser.
  *
- * Knows the fields of struct snap_snapshot that are not for recordings alone, and what must hold
- * between them.
+ * Knows the fields of struct snap_snapshot that are not for recordings alone, and the rules between
+ * them.
  */
 #ifndef SNAP_STORE_SNAPSHOT_FILE_H
 #define SNAP_STORE_SNAPSHOT_FILE_H
@@ -25,10 +25,10 @@ struct stacksnap_error *snap_snapshot_write_within(const struct snap_snapshot *s
 						   uint64_t *size_ret) _must_check_;
 
 /*
- * Reads one. Everything that renderers rely on holds afterwards: enums and counts in range, texts
- * ended, no pointer missing, no cycle, entries there for each frame, and no report of it takes
- * more than gigabytes. What it returns points into `bytes`: the caller sets snapshot->backing if
- * they are to go with it. FORMAT, NO_MEMORY.
+ * Reads one. Renderers can rely on the result: enums and counts are in range, texts end, no pointer is
+ * missing, there is no cycle, each frame has entries, and no report takes more than gigabytes. The
+ * result points into `bytes`: the caller sets snapshot->backing if the snapshot is to own them. FORMAT,
+ * NO_MEMORY.
  */
 struct stacksnap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
 					   struct snap_snapshot **ret) _must_check_;

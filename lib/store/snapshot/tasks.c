@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Runtimes, tasks and logical processes of a snapshot as bytes: see tasks.h. Labels are whatever
- * a program wrote; nothing of them is taken for a word of ours. The tree of logical processes is a
+ * Runtimes, tasks and logical processes of a snapshot as bytes: see tasks.h. Labels are raw bytes
+ * of a program, and never count as our own words. The tree of logical processes is a
  * list in the order of the tree, so it needs no recursion.
  */
 #include "store/snapshot/tasks.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Snapshots as bytes, inside: processes and stacks are file.c, what runtimes add to them is
- * tasks.c. Nobody else includes it.
+ * tasks.c. No other file includes it.
  */
 #ifndef SNAP_STORE_SNAPSHOT_TASKS_H
 #define SNAP_STORE_SNAPSHOT_TASKS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A wait as bytes: see waits.h. Most kinds use a few of its fields, so these come in groups, and
- * bits in front say which groups there are; what is in none is as snap_wait_init() has it.
+ * bits in front say which groups there are; other fields are as snap_wait_init() sets them.
  */
 #include "store/snapshot/waits.h"
 
@@ -236,7 +236,7 @@ void snap_code_wait(struct snap_pointer_codec *to, struct snap_wait *wait)
 {
 	uint32_t there = 0;
 
-	/* What is read is new memory, which is not to be looked at before it is written. */
+	/* When reading, the memory is new, and its old contents must not be read. */
 	if (snap_codec_reads(&to->codec))
 		*wait = snap_wait_init(SNAP_WAIT_SYSCALL, SNAP_WAIT_IS_UNKNOWN);
 	for (size_t i = 0; !snap_codec_reads(&to->codec) && i < SNAP_ARRAY_SIZE(groups); i++)

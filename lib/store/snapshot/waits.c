@@ -12,7 +12,7 @@ enum {
 	LEAST_LINK = 28,
 	LEAST_BLOCKER = 41,
 	LEAST_CONTENDED = 16,
-	WAIT_SHOWN = 256, /* what a wait takes of a report beside its texts, about */
+	WAIT_SHOWN = 256, /* bytes of a wait in a report besides its texts, about */
 };
 
 /* ---- pointers to waits ---- */
@@ -69,7 +69,7 @@ void snap_code_wait_pointer(struct snap_pointer_codec *to, const struct snap_wai
 		to->waits.entries[number - 1].number++;
 }
 
-/* ---- what follows from them ---- */
+/* ---- deadlocks, blockers, contended objects ---- */
 
 static void code_link(struct snap_pointer_codec *to, struct snap_wait_link *link)
 {
