@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An address space as procfs shows it: see address_space.h. What a process maps changes while it
- * is read, so what must hold for mappings is made to hold here.
+ * An address space as procfs shows it: see address_space.h. Mappings change while they are read, so
+ * this file makes their rules hold.
  */
 #include "proc/address_space.h"
 
@@ -20,9 +20,9 @@ enum {
 };
 
 /*
- * What a process may take: half of what is left, so that others get some as well. Who comes late
- * finds enough for an ordinary process; who comes after a thousand such, for a few mappings and
- * whatever others have, too.
+ * The room of a process: half of the room that is left, so that others get some as well. A late process
+ * finds enough for an ordinary one. After a thousand of these the next one finds room for a few
+ * mappings, and for those that it shares with others.
  */
 static size_t share_of(const struct snap_space_reader *reader)
 {
@@ -123,7 +123,7 @@ static bool keep_map(struct reading *reading, const char *line, size_t length)
 		return false;
 	if (!snap_parse_map(line, length, map, &path, &path_length))
 		return true;
-	/* What must hold for maps, whatever changed while they were read. */
+	/* Makes the rules of maps hold, for any changes while they were read. */
 	if (map->start >= map->end || (reading->count && map->start < map[-1].end))
 		return true;
 	if (reading->room < sizeof(*map))
@@ -211,7 +211,7 @@ static size_t vdso_size(const struct snap_map *map)
 	return size < LARGEST_VDSO ? size : LARGEST_VDSO;
 }
 
-/* Where there is no room for all, there is for the vDSO, whose file nobody has. */
+/* Where there is no room for all, there is for the vDSO, which is in no file. */
 static size_t room_for_heads(const struct snap_space *space)
 {
 	size_t room = space->room;
@@ -224,8 +224,8 @@ static size_t room_for_heads(const struct snap_space *space)
 }
 
 /*
- * 0: there is none, or it is not looked at, as there is no room for it. What others have, too,
- * needs none, so a few more are looked at than there is room for.
+ * 0: there is none, or it is not read, as there is no room for it. A piece that others have, too, needs
+ * no room, so a few more are read than there is room for.
  */
 static size_t piece_size(const struct snap_space *space, size_t index, size_t *room)
 {
@@ -325,7 +325,7 @@ void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_
 
 	if (!pieces)
 		return;
-	/* What is read by now counts even if the next read never returns. */
+	/* Pieces that are read by now stay even if the next read never returns. */
 	space->piece_count = 0;
 	space->pieces = pieces;
 	list_pieces(reader, space, pieces);

@@ -2,9 +2,9 @@
 /*
  * Address space: the mappings of a process, the first page of each module, the vDSO.
  *
- * Read by the tracing child, and by the sampler, which has no stop. So nothing here allocates:
- * memory comes from a region of the caller's; and how memory of a process is read is the caller's
- * matter, too. Knows nothing of who the process is.
+ * The tracing child reads it, and the sampler, which has no stop. So nothing here allocates: memory
+ * comes from a region of the caller's. The caller also provides the function that reads memory of the
+ * process. Knows nothing else of the process.
  */
 #ifndef SNAP_PROC_ADDRESS_SPACE_H
 #define SNAP_PROC_ADDRESS_SPACE_H
@@ -17,7 +17,7 @@
 
 #include <sys/uio.h>
 
-/* What a target can make large has a bound, in bytes. */
+/* Data that a target can make large is bounded, in bytes. */
 enum {
 	SNAP_SPACE_TEXT = 24 << 20,   /* of a file "maps" that are read */
 	SNAP_SPACE_BYTES = 16 << 20,  /* of mappings, paths and pieces that are kept of a process */
@@ -38,11 +38,11 @@ struct snap_space_reader {
 	 */
 	size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count);
 	void *context;
-	/* What the spaces read before took of SNAP_SPACES_BYTES; shared memory. NULL: nothing. */
+	/* The part of SNAP_SPACES_BYTES that earlier spaces took; shared memory. NULL: none. */
 	uint64_t *taken;
-	/* What others have is kept once, and counted once. NULL: it is kept for each. */
+	/* Bytes that several have are kept once, and counted once. NULL: once for each. */
 	struct snap_space_pool *pool;
-	/* When reading maps last got on, CLOCK_MONOTONIC, for who waits. NULL: nobody does. */
+	/* When reading maps last got on, CLOCK_MONOTONIC, for a waiting maker. NULL: none waits. */
 	int64_t *sign;
 };
 
@@ -56,15 +56,15 @@ struct snap_space {
 };
 
 /*
- * Reads a file "maps", as much of it as may be kept: `cut` tells that there is more. 0 or a
+ * Reads a file "maps", as much of it as may be kept: `cut` says that there is more. 0 or a
  * negative errno, then nothing is written: ESRCH, there are none, since the process has gone;
  * ENOMEM, the region is used up.
  */
 int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 			 struct snap_space *ret);
 /*
- * Reads the pieces of these mappings; what cannot be read, or has no room, is left out. piece_count
- * says at any time how many are whole.
+ * Reads the pieces of these mappings. A piece that cannot be read, or has no room, is left out.
+ * piece_count is at any time the number of whole ones.
  */
 void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_space *space);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Control groups: see cgroup.h. Paths are cut into components; what a component means is decided
- * by its look alone, so a hostile name can at worst claim to be a container of that name.
+ * Control groups: see cgroup.h. Paths are cut into components. Only the text of a component decides what
+ * it means, so a hostile name can at worst claim to be a container of its name.
  */
 #include "proc/cgroup.h"
 
@@ -52,8 +52,8 @@ void snap_cgroup_init(struct snap_cgroup *cgroup)
 }
 
 /*
- * Which hierarchy tells where a process lives. Where both are mounted, an engine may use the old
- * one alone: then the unified path is the root and says nothing.
+ * The rank of a hierarchy: the one that says where a process lives comes first. If both are mounted, an
+ * engine may use the old one alone: then the unified path is the root and says nothing.
  */
 static int line_rank(struct part controllers, struct part path)
 {

@@ -15,7 +15,7 @@
 
 enum { SNAP_MAX_CONTAINER = 256 };
 
-/* What the lines of the file cgroup of a process said. "" is unknown. */
+/* The contents of the file cgroup of a process. "" is unknown. */
 struct snap_cgroup {
 	char path[SNAP_MAX_PATH]; /* in the unified hierarchy, or of name=systemd */
 	char container[SNAP_MAX_CONTAINER];
@@ -37,7 +37,7 @@ bool snap_cgroup_in_unit(const char *path, const char *unit);
 bool snap_cgroup_is_below(const char *path, const char *group);
 /* The innermost container of a path, its id or its name; "" if there is none. */
 void snap_cgroup_container(const char *path, char ret[SNAP_MAX_CONTAINER]);
-/* Whether a container is meant by `wanted`: its name, or the start of its id. */
+/* Whether `wanted` is the name of a container, or the start of its id. */
 bool snap_cgroup_container_is(const char *container, const char *wanted);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* As whom a process reads files: see credentials.h. */
+/* The credentials with which a process reads files: see credentials.h. */
 #include "proc/credentials.h"
 
 #include "base/reopen.h"
@@ -17,8 +17,8 @@ bool snap_credentials_are_confined(int process_fd)
 }
 
 /*
- * A setuid or setgid program is run by somebody who may have chosen what it opens: he counts, not
- * whose program it is. A daemon of root that has put on a user's rights is that user.
+ * The user who runs a setuid or setgid program may have chosen the files that it opens. So that user
+ * counts, not the owner of the program. A daemon of root that has put on a user's rights is this user.
  */
 void snap_credentials_take(const struct snap_status *status, bool is_confined,
 			   struct snap_credentials *ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * As whom a process reads files, so that nothing is read for it that it could not read itself.
- * Knows nothing of files.
+ * The credentials with which a process reads files, so that no file is read for it that it could not
+ * read itself. Knows nothing of files.
  */
 #ifndef SNAP_PROC_CREDENTIALS_H
 #define SNAP_PROC_CREDENTIALS_H
@@ -10,9 +10,9 @@
 #include "proc/procfs.h"
 
 /*
- * Whether a process, by its directory of procfs, is in another user namespace than the caller, or it
- * cannot be told: then it is no root, whatever its uid. The process can make this sleep, so a worker
- * asks (base/workers.h).
+ * Whether a process, by its directory of procfs, is in another user namespace than the caller, or that
+ * is not known: then it does not count as root, even with uid 0. The process can make this call sleep,
+ * so a worker makes it (base/workers.h).
  */
 bool snap_credentials_are_confined(int process_fd);
 

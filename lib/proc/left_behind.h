@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Processes of this tool that earlier runs have given up: they were killed, and sleep in a call
- * until a file system answers that does not (base/workers.h, roles/file_opener/file_opener.h). Their names
- * begin alike; what follows says who they are, or what they wait for. Whoever has our uid may make
- * a process that looks like one. Knows nothing of why they wait.
+ * Processes of this tool that earlier runs have given up. They were killed, and sleep in a call until a
+ * file system answers, which may never happen (base/workers.h, roles/file_opener/file_opener.h). Their
+ * names begin alike; the rest names their role, or what they wait for. A process with our uid may use
+ * such a name, too. Knows nothing of why they wait.
  */
 #ifndef SNAP_PROC_LEFT_BEHIND_H
 #define SNAP_PROC_LEFT_BEHIND_H

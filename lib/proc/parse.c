@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The texts of procfs: see parse.h. */
+/* Parsers of the texts of procfs: see parse.h. */
 #include "proc/parse.h"
 
 #include "base/cleanup.h"
@@ -38,7 +38,7 @@ void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length
 	copy_name(comm, strnlen(comm, length), stat->name);
 }
 
-/* Which number of stat goes where; fields as proc(5) counts them. False: the kernel has no such. */
+/* Stores a field of stat, as proc(5) counts them. False: the kernel has no such number. */
 static bool set_stat_field(struct snap_stat *stat, unsigned field, uint64_t value)
 {
 	if ((field == 4 || field == 5 || field == 20 || field == 38 || field == 39) &&
@@ -93,7 +93,7 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 	for (field = FIRST_NUMBER; field <= LAST_WANTED; field++) {
 		if (!snap_take_char(&cursor, ' '))
 			break;
-		/* tpgid, priority, nice … and the exit signal of a thread: nobody needs these. */
+		/* tpgid, priority, nice … and the exit signal of a thread are not needed. */
 		negative = snap_take_char(&cursor, '-');
 		if (!snap_take_number(&cursor, 10, &value))
 			break;

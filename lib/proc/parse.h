@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the kernel's texts about a process mean: bytes in, plain values out.
+ * Parses the kernel's texts about a process: bytes in, plain values out.
  *
- * Pure functions that open and allocate nothing, so fuzzers and the tracing child can call them.
- * Names in these texts are chosen by the target: a process may be called "a) R 1 (", a file may be
- * called like a line of maps. Whatever cannot be the kernel's text is refused, never guessed.
+ * Pure functions that open and allocate nothing, so fuzzers and the tracing child can call them. The
+ * target chooses names in these texts: the name of a process may be "a) R 1 (", and that of a file may
+ * look like a line of maps. Text that cannot be the kernel's is refused, never guessed.
  */
 #ifndef SNAP_PROC_PARSE_H
 #define SNAP_PROC_PARSE_H
@@ -24,13 +24,13 @@ enum {
 	SNAP_PF_KTHREAD = 0x200000,
 };
 
-/* The fields of /proc/PID/stat that somebody needs (proc(5)). */
+/* The needed fields of /proc/PID/stat (proc(5)). */
 struct snap_stat {
 	pid_t pid;
-	char name[SNAP_MAX_COMM]; /* comm as it stands there, see snap_stat_is_ambiguous() */
+	char name[SNAP_MAX_COMM]; /* comm as in the text, see snap_stat_is_ambiguous() */
 	char state;
 	pid_t ppid;
-	pid_t pgrp; /* its process group; 0: none that is seen from here */
+	pid_t pgrp; /* its process group; 0: none in our pid namespace */
 	uint32_t flags;
 	unsigned threads;
 	uint64_t start_ticks;
@@ -55,15 +55,15 @@ static inline bool snap_stat_has_left(const struct snap_stat *stat)
 bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret);
 
 /*
- * Some kernels write a newline in this name as \n and a backslash as \\, others write both as they
- * are (fs/proc/array.c). So what a backslash means only the file "comm" tells, which is the name
+ * Some kernels write a newline in this name as \n and a backslash as \\, others write both as they are
+ * (fs/proc/array.c). So the meaning of a backslash is only known from the file "comm", which is the name
  * and a newline on all of them.
  */
 bool snap_stat_is_ambiguous(const struct snap_stat *stat);
 /* Takes the name from the text of "comm". */
 void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length);
 
-/* The lines of /proc/PID/status that somebody needs. What was not there is 0, uids are -1. */
+/* The needed lines of /proc/PID/status. A missing number is 0, a missing uid -1. */
 struct snap_status {
 	pid_t pid, tgid, ppid, tracer_pid; /* pid: of a thread, its own */
 	char state;                        /* a letter, as in stat */
@@ -81,7 +81,7 @@ struct snap_status {
 };
 
 void snap_status_init(struct snap_status *status);
-/* Takes one line, without its newline; lines that nobody needs are ignored. */
+/* Takes one line, without its newline; other lines are ignored. */
 void snap_parse_status_line(const char *line, size_t length, struct snap_status *status);
 
 /* The three numbers of schedstat: time run and time waited for a processor in ns, runs. */
@@ -90,7 +90,7 @@ bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3]);
 /* se.exec_start of the text of sched (kernel/sched/debug.c), in nanoseconds. */
 bool snap_parse_exec_start(const char *text, size_t length, uint64_t *ret);
 
-/* Where a thread is, as its "syscall" tells. */
+/* The call and position of a thread, by its "syscall". */
 struct snap_syscall_line {
 	bool running;   /* it runs or waits for a processor: nothing else is known */
 	int64_t number; /* of the system call, -1: in none */
@@ -103,8 +103,8 @@ bool snap_parse_syscall(const char *text, size_t length, struct snap_syscall_lin
 /*
  * One line of /proc/PID/maps, without its newline. ret->path is left NULL; the path, which the
  * line owns, comes as pointer and length, 0 for none: everything from the 6th field to the end, as
- * the kernel wrote it (a newline stands as \012 and stays so), without " (deleted)", which is
- * ret->deleted. A file that is truly called "x (deleted)" looks the same: inode and device tell.
+ * the kernel wrote it (a newline is \012 and stays so), without " (deleted)", which is ret->deleted.
+ * A file with the real name "x (deleted)" looks the same: inode and device show the difference.
  */
 bool snap_parse_map(const char *line, size_t length, struct snap_map *ret, const char **path_ret,
 		    size_t *path_length_ret);

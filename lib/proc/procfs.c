@@ -279,8 +279,8 @@ pid_t snap_procfs_self(const struct snap_procfs *procfs)
 }
 
 /*
- * The shortest way to a number of stat: one open, one read, one close. A text of one read is whole
- * but for the end of the file, which nobody has to see.
+ * The fastest way to a number of stat: one open, one read, one close. One read returns the whole text;
+ * a second one would only see the end of the file.
  */
 static int read_stat(int directory_fd, const char *path, struct snap_stat *ret)
 {
@@ -298,7 +298,7 @@ static int read_stat(int directory_fd, const char *path, struct snap_stat *ret)
 	return snap_parse_stat(text, (size_t)length, ret) ? 0 : -EBADMSG;
 }
 
-/* What cannot be asked for any more keeps the name that it had. */
+/* A thread that cannot be asked any more keeps the name that it had. */
 static void settle_name(int directory_fd, const char *path, struct snap_stat *stat)
 {
 	char comm[COMM_SIZE];
@@ -335,7 +335,7 @@ void snap_procfs_settle_name(int tasks_fd, pid_t tid, struct snap_stat *stat)
 		settle_name(tasks_fd, path, stat);
 }
 
-/* By lines: "Groups:" may be longer than any buffer, and what is wanted comes after it. */
+/* By lines: "Groups:" may be longer than any buffer, and needed lines come after it. */
 static int read_status(int directory_fd, const char *path, struct snap_status *ret)
 {
 	_cleanup_fd_ int fd = open_at(directory_fd, path, O_RDONLY);
@@ -382,7 +382,7 @@ bool snap_procfs_is_blocked(pid_t child)
 	return status == 0 && stat.state == 'D';
 }
 
-/* Looked up by its number like any process, so it may be a stranger: it says whose thread it is. */
+/* Looked up by its number like any process, so it may be of another one: status says which. */
 int snap_procfs_open_survivor(const struct snap_procfs *procfs, int process_fd, char *state_ret)
 {
 	_cleanup_fd_ int tasks_fd = snap_procfs_open_tasks(process_fd);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Procfs: the only place that knows where the kernel tells about processes.
+ * Procfs: the only file that knows where the kernel describes processes.
  *
- * All reading starts at the descriptor of a directory, the kernel's or a recorded tree of a test.
- * But for open and close of that directory everything here allocates nothing and calls only what
- * is async-signal-safe, so the tracing child may use it: buffers are the caller's, failures are
- * negative errno values. ESRCH and ENOENT mean that the process or thread has gone. What the texts
- * mean is read in parse.h; who belongs to a tree is none of its business.
+ * All reading starts at the descriptor of a directory, the kernel's or a recorded tree of a test. Apart
+ * from open and close of this directory the functions allocate nothing and are async-signal-safe, so
+ * the tracing child may use them: buffers are the caller's, failures are negative errno values. ESRCH
+ * and ENOENT mean that the process or thread has gone. parse.h parses the texts. Knows nothing of trees
+ * of processes.
  */
 #ifndef SNAP_PROC_PROCFS_H
 #define SNAP_PROC_PROCFS_H
@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Whether a failure says that the process or thread has gone; any other one says nothing of it. */
+/* Whether a failure means that the process or thread has gone; other failures do not. */
 static inline bool snap_procfs_is_gone(ssize_t status)
 {
 	return status == -ESRCH || status == -ENOENT;
@@ -34,7 +34,7 @@ struct snap_procfs {
 struct stacksnap_error *snap_procfs_open(const char *root, struct snap_procfs *ret) _must_check_;
 void snap_procfs_close(struct snap_procfs *procfs);
 
-/* The caller's own pid as procfs numbers it; a negative errno if it does not tell. */
+/* The caller's own pid as procfs numbers it; a negative errno if it is not shown. */
 pid_t snap_procfs_self(const struct snap_procfs *procfs);
 
 /* The directory of a process, O_PATH: for the calls below that take a directory. */
@@ -90,26 +90,26 @@ ssize_t snap_procfs_reread(int fd, char *buffer, size_t size);
 /* How many threads a process has, a zombie leader among them; 0 or a negative errno. */
 int snap_procfs_thread_count(int tasks_fd, size_t *ret);
 
-/* The pid that was given away last, as a kept open "loadavg" tells; 0: it does not. */
+/* The newest pid, by a "loadavg" that is kept open; 0: unknown. */
 pid_t snap_procfs_last_pid(int loadavg_fd);
 
 /* The text of a link ("exe", "ns/pid"), with a NUL. ENAMETOOLONG when it does not fit. */
 ssize_t snap_procfs_link(int directory_fd, const char *name, char *buffer, size_t size);
 
-/* Who owns a file below a directory; 0 or a negative errno. */
+/* The owner of a file below a directory; 0 or a negative errno. */
 int snap_procfs_owner(int directory_fd, const char *name, uid_t *ret);
 
 /* Read and parsed; 0 or a negative errno. EBADMSG: not what the kernel writes. */
 int snap_procfs_stat(int process_fd, struct snap_stat *ret);
 int snap_procfs_task_stat(int tasks_fd, pid_t tid, struct snap_stat *ret);
-/* For who has read stat by himself: asks what a backslash in the name means. */
+/* For callers that have read stat themselves: asks what a backslash in the name means. */
 void snap_procfs_settle_name(int tasks_fd, pid_t tid, struct snap_stat *stat);
 int snap_procfs_status(int process_fd, struct snap_status *ret);
 int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret);
 
 /*
- * Whether a child of the caller's is in a sleep that only SIGKILL ends, or nothing: state D. Its
- * own stat tells that at once, unless it is in an exec.
+ * Whether a child of the caller's is in a sleep that only SIGKILL ends, or no signal: state D. Its stat
+ * says this at once, unless it is in an exec.
  */
 bool snap_procfs_is_blocked(pid_t child);
 

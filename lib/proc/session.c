@@ -14,7 +14,7 @@ static void write_nice(int procfs_fd, const char *name, int nice)
 	char text[16];
 	int length = snprintf(text, sizeof(text), "%d", nice);
 
-	/* Kernels without autogroup have no such file, and not everybody may come first. */
+	/* Kernels without autogroup have no such file, and a low nice value needs permission. */
 	if (fd >= 0 && write(fd, text, (size_t)length) < 0)
 		return;
 }

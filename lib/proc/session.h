@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sessions, among which the kernel may share processors out first (autogroup, sched(7)): there, who comes first within
- * one does not among all, and somebody with many sessions leaves little to each other one. Knows nothing of priorities
- * within a session (base/priority.h), nor of who is to come first.
+ * Sessions. The kernel may share processors among sessions first (autogroup, sched(7)). Then a priority
+ * within one session does not count among all, and a user with many sessions leaves little to each other
+ * session. Knows nothing of priorities within a session (base/priority.h).
  */
 #ifndef SNAP_PROC_SESSION_H
 #define SNAP_PROC_SESSION_H
@@ -10,8 +10,8 @@
 #include <sys/types.h>
 
 /*
- * Makes the calling process, which must be of our own making, a session of its own with that nice value (-20 to 19)
- * among sessions, as far as is permitted. procfs_fd: the kernel's own procfs.
+ * Makes the calling process, which must be a child of the library, a session of its own. The session has
+ * this nice value (-20 to 19) among sessions, as far as is permitted. procfs_fd: the kernel's procfs.
  */
 void snap_session_begin(int procfs_fd, int nice);
 

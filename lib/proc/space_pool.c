@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The pool: see space_pool.h. A table of pointers that are only ever set, each after what it points
- * to is whole. Two that add the same at once may both keep it.
+ * The pool: see space_pool.h. A table of pointers that are only ever set, each after its bytes are
+ * whole. Two processes that add the same bytes at once may both keep them.
  */
 #include "proc/space_pool.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Space pool: what address spaces have in common, kept once.
+ * Space pool: bytes that several address spaces have, kept once.
  *
- * Forked processes have the same mappings, and most processes the same libraries: a thousand of
- * them need not take a thousand times the memory. Bytes are kept in a region of the caller's, and
- * found again by what they are. Several processes may use a pool in shared memory at once, and any
+ * Forked processes have the same mappings, and most processes the same libraries: a thousand of them
+ * need not take a thousand times the memory. Bytes are kept in a region of the caller's, and found
+ * again by their contents. Several processes may use a pool in shared memory at once, and any
  * of them may end or be left behind at any moment: nothing is locked. Knows nothing of what the
  * bytes mean.
  */
@@ -13,7 +13,7 @@
 
 #include "base/shared_memory.h"
 
-enum { SNAP_SPACE_POOL_SLOTS = 1 << 15 }; /* what comes when all are taken is not shared */
+enum { SNAP_SPACE_POOL_SLOTS = 1 << 15 }; /* bytes that come when all are taken are not shared */
 
 /* All zero: empty. */
 struct snap_space_pool {

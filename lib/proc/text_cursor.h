@@ -2,8 +2,9 @@
 /*
  * A cursor over bounded bytes of a text of the kernel's, for the parsers of this folder.
  *
- * Nothing relies on a terminating NUL or reads a locale. Each function takes what it names and goes
- * on behind it, or says false; then the cursor stands where it found that out. Knows no text.
+ * Nothing relies on a terminating NUL or reads a locale. Each function reads the item of its name and
+ * moves the cursor behind it, or returns false; then the cursor may have moved to where the text was
+ * wrong. Knows no text.
  */
 #ifndef SNAP_PROC_TEXT_CURSOR_H
 #define SNAP_PROC_TEXT_CURSOR_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Touch: have pages of a process's memory brought in, in a way that SIGKILL ends.
+ * Touch: brings pages of a process's memory in, in a way that SIGKILL ends.
  *
- * Where a page is to be filled by a file system in user space that does not answer, a read of
- * /proc/PID/mem sleeps where no signal ends it (mm/memory.c, __access_remote_vm(): its faults are
- * not killable), process_vm_readv(2) where SIGKILL does, but for the one call that sends the request,
- * once for each page. So who touches first is not left behind when he is given up. There are two
- * things that process_vm_readv(2) does worse: it waits without an end for the lock of the mappings,
- * so pagemap, which does not, is read before it; and a page of userfaultfd holds it, and no read of
- * mem, so only pages of files are touched. Knows nothing of what is read then.
+ * If a file system in user space is to fill a page and does not answer, a read of /proc/PID/mem sleeps
+ * where no signal ends it (mm/memory.c, __access_remote_vm(): its faults are not killable). SIGKILL ends
+ * process_vm_readv(2), except in the one call that sends the request, once for each page. So a worker
+ * that touches pages first ends when it is killed. process_vm_readv(2) has two disadvantages. It waits
+ * without an end for the lock of the mappings, so pagemap, which does not, is read before it. And a page
+ * of userfaultfd blocks it, but no read of mem, so only pages of files are touched. Knows nothing of the
+ * read that follows.
  */
 #ifndef SNAP_PROC_TOUCH_H
 #define SNAP_PROC_TOUCH_H

@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 
 enum {
-	TIME_WAIT = 6, /* of net/tcp_states.h: belongs to nobody any more */
-	NEW_SYN = 12,  /* and this one to nobody yet */
+	TIME_WAIT = 6, /* of net/tcp_states.h: belongs to no process any more */
+	NEW_SYN = 12,  /* and this one to no process yet */
 	STATES = 1 << 14,
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Messages of sock_diag(7): what to ask for, and what the answers say.
+ * Messages of sock_diag(7): makes requests and parses answers.
  *
- * Pure functions on bytes; nothing is sent or received here. The answers are the kernel's, and yet
- * no length in them is believed.
+ * Pure functions on bytes; nothing is sent or received here. Every length in an answer is checked, even
+ * though the kernel wrote it.
  */
 #ifndef SNAP_PROC_WAIT_DIAG_H
 #define SNAP_PROC_WAIT_DIAG_H

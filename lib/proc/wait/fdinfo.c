@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The texts of a descriptor: see fdinfo.h. */
+/* Parsers of the texts of a descriptor: see fdinfo.h. */
 #include "proc/wait/fdinfo.h"
 
 #include "base/cleanup.h"

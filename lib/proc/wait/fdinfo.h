@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What procfs tells of a descriptor: its link, the lines of its fdinfo, and which device a mount
- * is of (mountinfo).
+ * The texts of procfs about a descriptor: its link, the lines of its fdinfo, and the device of a mount
+ * (mountinfo).
  *
  * Pure functions, as those of proc/parse.h. A path is its owner's choice and may look like any other
  * text, but begins with a slash; the kernel's own names do not.
@@ -12,7 +12,7 @@
 #include "model/wait/facts.h"
 
 /*
- * The kind that a link's text tells: FILE for all paths. *inode_ret: of "pipe:[4711]" and
+ * The kind by a link's text: FILE for all paths. *inode_ret: of "pipe:[4711]" and
  * "socket:[4711]", else 0. OTHER for anything else, a text that goes on behind its bracket as well.
  */
 enum snap_descriptor_kind snap_parse_descriptor_link(const char *text, size_t length,
@@ -34,7 +34,7 @@ struct snap_fdinfo {
 	uint64_t mount; /* mnt_id */
 	/* eventfd-count; of io_uring what is queued for the kernel; pending faults of userfaultfd */
 	uint64_t count;
-	uint64_t id;          /* eventfd-id, plus 1, as the first of a machine has 0; 0: not told */
+	uint64_t id;          /* eventfd-id, plus 1, as the first of a machine has 0; 0: unknown */
 	int64_t remaining_ns; /* it_value; -1: not armed, or no timer */
 	uint64_t signals;     /* sigmask */
 	int32_t pid;          /* Pid of a pidfd */
@@ -48,7 +48,7 @@ struct snap_fdinfo {
 };
 
 void snap_fdinfo_init(struct snap_fdinfo *info, struct snap_epoll_watch *watched, size_t most);
-/* Takes one line, without its newline; lines that nobody needs are ignored. */
+/* Takes one line, without its newline; other lines are ignored. */
 void snap_parse_fdinfo_line(const char *line, size_t length, struct snap_fdinfo *info);
 
 /* Of a line of mountinfo: which mount, and the device of its file system. False: no such line. */

@@ -2,7 +2,7 @@
 /*
  * Lines about locks on files: of /proc/locks (proc_locks(5)), and "lock:" in fdinfo.
  *
- * Pure functions, as those of proc/parse.h. Knows nothing of who has a file open.
+ * Pure functions, as those of proc/parse.h. Knows nothing of the processes that have a file open.
  */
 #ifndef SNAP_PROC_WAIT_LOCKS_H
 #define SNAP_PROC_WAIT_LOCKS_H
@@ -16,8 +16,8 @@
 bool snap_parse_file_lock(const char *line, size_t length, struct snap_file_lock *ret);
 
 /*
- * A line "lock:" of fdinfo, of a process that has the lock: ret->pid is who took it, as in the
- * line. False: another line.
+ * A line "lock:" of fdinfo, of a process that has the lock: ret->pid is the process that took it, as in
+ * the line. False: another line.
  */
 bool snap_parse_held_lock(const char *line, size_t length, struct snap_file_lock *ret);
 

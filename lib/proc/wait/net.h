@@ -4,7 +4,7 @@
  * cannot be asked in.
  *
  * Pure functions, as those of proc/parse.h. A path of a unix socket stands there as it is, so it
- * may hold a newline and lines of its own: who reads them believes no inode that comes twice.
+ * may hold a newline and lines of its own: callers ignore inodes that come twice.
  */
 #ifndef SNAP_PROC_WAIT_NET_H
 #define SNAP_PROC_WAIT_NET_H

@@ -2,7 +2,7 @@
 /*
  * Lines of the tables of System V message queues and semaphore sets (sysvipc(7)).
  *
- * Pure functions, as those of proc/parse.h. Knows nothing of who waits at them.
+ * Pure functions, as those of proc/parse.h. Knows nothing of the waiting threads.
  */
 #ifndef SNAP_PROC_WAIT_QUEUES_H
 #define SNAP_PROC_WAIT_QUEUES_H
