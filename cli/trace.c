@@ -20,7 +20,7 @@ enum {
 
 struct event {
 	pid_t tid;
-	unsigned kind; /* 0: nothing is wrong */
+	unsigned kind; /* odd: worth a look */
 	size_t number;
 	char text[TEXT];
 };
@@ -30,6 +30,7 @@ struct history {
 	const struct event *events; /* of the first of them */
 	size_t event_count, threads;
 	uint64_t kinds; /* bits */
+	bool is_fine;   /* no event is worth a look */
 };
 
 static const char *what_is_asked(void)
@@ -119,12 +120,13 @@ static struct event *read_events(const struct stacksnap_options *options, size_t
 
 static struct history take_history(const struct event *events, size_t count)
 {
-	struct history history = { .events = events, .threads = 1 };
+	struct history history = { .events = events, .threads = 1, .is_fine = true };
 
 	while (history.event_count < count && events[history.event_count].tid == events->tid) {
 		unsigned kind = events[history.event_count++].kind;
 
-		history.kinds |= kind ? 1ull << kind % 64 : 0;
+		history.kinds |= 1ull << kind % 64;
+		history.is_fine &= kind % 2 == 0;
 	}
 	return history;
 }
@@ -166,13 +168,14 @@ static void print_some(const struct event *events, size_t count)
 		struct history *alike = find_alike(shown, shown_count, history.kinds);
 
 		i += history.event_count;
-		fine += !history.kinds;
-		if (alike)
+		if (history.is_fine)
+			fine++;
+		else if (alike)
 			alike->threads++;
-		else if (history.kinds && shown_count < MOST_SHOWN)
+		else if (shown_count < MOST_SHOWN)
 			shown[shown_count++] = history;
 		else
-			others += history.kinds != 0;
+			others++;
 	}
 	for (size_t i = 0; i < shown_count; i++)
 		print_history(&shown[i], false);

@@ -63,7 +63,7 @@ API int stacksnap_options_next_trace(const struct stacksnap_options *options,
 		snprintf(details, sizeof(details), ": %llu of %llu bytes, from 0x%llx on",
 			 event.numbers[0], event.numbers[2], event.numbers[1]);
 	*tid_ret = event.tid;
-	*kind_ret = event.kind <= SNAP_TRACE_UNWOUND && is_whole ? 0 : event.kind;
+	*kind_ret = 2 * event.kind + (event.kind > SNAP_TRACE_UNWOUND || !is_whole);
 	snprintf(text, size, "%9.3f ms  %s%s",
 		 1e-6 * ((double)event.time_ns - (double)trace->begin_ns), texts[event.kind],
 		 details);

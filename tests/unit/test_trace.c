@@ -71,17 +71,17 @@ static void test_events_in_order(void **state)
 		   (const uint64_t[]){ 7, 0xdef, SNAP_UNWIND_UNREADABLE });
 	assert_true(next(options, &cursor, &shown));
 	assert_int_equal(shown.tid, 11);
-	assert_int_equal(shown.kind, 0);
+	assert_int_equal(shown.kind, 2 * SNAP_TRACE_LISTED);
 	assert_non_null(strstr(shown.text, " ms  listed"));
 	assert_true(next(options, &cursor, &shown));
 	assert_int_equal(shown.tid, 12);
-	assert_int_equal(shown.kind, SNAP_TRACE_RAN);
+	assert_int_equal(shown.kind, 2 * SNAP_TRACE_RAN + 1);
 	assert_non_null(strstr(shown.text, "  stopped alone, because it ran"));
 	assert_true(next(options, &cursor, &shown));
-	assert_int_equal(shown.kind, 0);
+	assert_int_equal(shown.kind, 2 * SNAP_TRACE_UNWOUND);
 	assert_non_null(strstr(shown.text, ": 3 frames, the last one at 0xabc: complete"));
 	assert_true(next(options, &cursor, &shown));
-	assert_int_equal(shown.kind, SNAP_TRACE_UNWOUND);
+	assert_int_equal(shown.kind, 2 * SNAP_TRACE_UNWOUND + 1);
 	assert_non_null(strstr(shown.text, ": 7 frames, the last one at 0xdef: unreadable"));
 	assert_false(next(options, &cursor, &shown));
 	assert_int_equal(cursor, 4);
@@ -227,12 +227,12 @@ static unsigned cause_of(struct stacksnap_options *options, const struct snap_th
 
 	snap_trace_copy(trace, copy, copy->stack_address + 100000, most);
 	assert_true(next(options, &cursor, &shown));
-	assert_int_equal(shown.kind, 0);
+	assert_int_equal(shown.kind, 2 * (SNAP_TRACE_TOGETHER + copy->taken));
 	assert_int_equal(shown.tid, copy->tid);
 	assert_non_null(strstr(shown.text, copy->taken == SNAP_TAKEN_UNSTOPPED
 						   ? "copied without a stop: "
 						   : "copied in that stop: "));
-	return next(options, &cursor, &shown) ? shown.kind : 0;
+	return next(options, &cursor, &shown) ? shown.kind / 2 : 0;
 }
 
 static void test_causes_of_cut_copies(void **state)

@@ -27,7 +27,8 @@ struct snap_thread;
  * The kinds of events, with the words of a line. Three kinds of copies, in the order of enum
  * snap_taken, have numbers: bytes, their address, bytes up to the end of the mapping. UNWOUND to
  * GAP have the number of frames, the address of the last one, and enum snap_unwind_end. What comes
- * after UNWOUND is worth a look.
+ * after UNWOUND is worth a look, and so is UNWOUND if the outermost frame was not reached: a copy
+ * may be cut where its stack has ended already.
  */
 #define SNAP_TRACE_KINDS(KIND)                                                                   \
 	KIND(LISTED, "listed")                                                                   \
@@ -35,15 +36,14 @@ struct snap_thread;
 	KIND(TOGETHER, "copied in that stop")                                                    \
 	KIND(ALONE, "copied in a stop of its own")                                               \
 	KIND(UNSTOPPED, "copied without a stop")                                                 \
-	KIND(UNWOUND, "unwound")                                                                 \
-	KIND(REGISTER, "unwound up to where a register is needed that only a stop tells")        \
-	KIND(LOST, "not unwound, as the parser took too long or was lost")                       \
-	KIND(GAP,                                                                                \
-	     "unwound, and frames in the middle are left out (-n, or the report is too large)")  \
 	KIND(MAX_STACK, "the copy is cut (--max-stack)")                                         \
 	KIND(MEMORY, "the copy is cut, as all stacks together take too much memory")             \
 	KIND(UNKNOWN_END, "the copy is cut at 64 KiB, as it was not known where the stack ends") \
 	KIND(PAGE, "the copy is cut at memory that could not be read")                           \
+	KIND(UNWOUND, "unwound")                                                                 \
+	KIND(REGISTER, "unwound up to where a register is needed that only a stop tells")        \
+	KIND(LOST, "not unwound, as the parser took too long or was lost")                       \
+	KIND(GAP, "unwound, and frames in the middle are left out (-n, or a report's limit)")    \
 	KIND(MOVED, "the copy is thrown away, because it ran meanwhile")                         \
 	KIND(UNREADABLE, "not copied: its stack cannot be read without a stop")                  \
 	KIND(RAN, "stopped alone, because it ran")                                               \
