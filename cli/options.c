@@ -314,7 +314,7 @@ const struct snap_cli_option snap_cli_options[] = {
 	  LIBRARY, NONE },
 	{ "perf-map", 0, "WHEN", "names of JIT code from perf maps", FILES, SEEN, LIBRARY, WORD },
 
-	{ "verbose", 'v', NULL, "more detail; twice: even more", GENERAL, EVERY | TOP, LIBRARY,
+	{ "verbose", 'v', NULL, "more detail; twice: the trace, too", GENERAL, EVERY | TOP, LIBRARY,
 	  NONE },
 	{ "version", 'V', NULL, "print the version", GENERAL, EVERY | TOP, HERE, NONE },
 	{ "help", 'h', NULL, "print the help of the command", GENERAL, EVERY | TOP, HERE, NONE },

@@ -49,7 +49,7 @@ struct snap_thread;
 	KIND(RAN, "stopped alone, because it ran")                                               \
 	KIND(NOT_ENOUGH, "stopped alone, because a copy without a stop is not enough")           \
 	KIND(MISSED, "missed: it did not stop, or its stack was not read, in time")              \
-	KIND(LEFT_OUT, "left out, as its process stood still for long enough (--max-stopped)")
+	KIND(LEFT_OUT, "left out, as its process stood still for too long (--max-stopped)")
 
 #define SNAP_TRACE_NAME(name, text) SNAP_TRACE_##name,
 enum snap_trace_kind { SNAP_TRACE_KINDS(SNAP_TRACE_NAME) SNAP_TRACE_KIND_COUNT };
