@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Starts of functions, sorted: see functions.h. The list is made once for a file, and only if a
- * thread is in code of that file without call frame information. Its length is limited, because
+ * thread is in code of this file without call frame information. Its length is limited, because
  * tables are hostile.
  */
 #include "analyze/elf/functions.h"

@@ -3,7 +3,7 @@
  * The Go code of a file: see code.h.
  *
  * Only the runtime's own description, which lies in the data, says where the code begins. If the
- * kernel chooses the load address of the file, the words of that description are filled in at load
+ * kernel chooses the load address of the file, the words of this description are filled in at load
  * time. Then their values are in the relocations.
  */
 #include "analyze/runtime/go/code.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Offsets in the memory of each version of CPython: a row for 3.8 to 3.12, by offsetof from their
- * headers. From 3.13 on _PyRuntime begins with a table of offsets, and only the order of that table
+ * headers. From 3.13 on _PyRuntime begins with a table of offsets, and only the order of this table
  * differs between versions. Knows nothing of where the interpreter is.
  */
 #include "analyze/runtime/memory.h"
