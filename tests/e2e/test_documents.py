@@ -88,6 +88,10 @@ class Documents(Case):
                 for part in ("**Context.** ", "**Decision.** ", "**What follows.** "):
                     self.assertEqual(text.count(part), 1, part)
 
+    def test_lines_have_110_columns_at_most(self):
+        self.assertEqual([f"{os.path.relpath(document, SOURCE)}: {line}" for document in documents()
+                          for line in read(document).splitlines() if len(line) > 110], [])
+
     def test_index_lists_each_decision_once(self):
         files = sorted(os.path.basename(path) for path in glob.glob(os.path.join(DECISIONS, "[0-9]*.md")))
         listed = re.findall(r"\]\((\d\d-[\w-]+\.md)\)", read(os.path.join(DECISIONS, "README.md")))
