@@ -8,7 +8,6 @@
 #include "serve/guard.h"
 #include "serve/listen.h"
 #include "serve/server.h"
-#include "serve/targets.h"
 #include "signals.h"
 
 /* In a signal handler. */
@@ -51,8 +50,6 @@ int snap_cli_cmd_serve(struct snap_cli_request *request)
 	struct snap_serve_listener listener;
 	int status;
 
-	if (!snap_serve_targets_check(request))
-		return SNAP_CLI_USAGE;
 	if (request->token_file && !snap_serve_guard_read_token(&guard, request->token_file))
 		return SNAP_CLI_TROUBLE;
 	/* It has no end of its own. */

@@ -8,6 +8,7 @@
 #include "options.h"
 #include "signals.h"
 #include "trace.h"
+#include "wrong_use.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,8 +57,7 @@ static void raise_descriptor_limit(void)
 static int print_and_exit(const struct snap_cli_request *request)
 {
 	if (request->help && !snap_cli_print_help(request->topic, stdout)) {
-		snap_cli_message("there is no help about '%s': see 'stacksnap --help'",
-				 request->topic);
+		snap_cli_wrong_topic(request);
 		return SNAP_CLI_USAGE;
 	}
 	if (!request->help)

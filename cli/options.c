@@ -321,6 +321,15 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ NULL, 0, NULL, NULL, GENERAL, 0, HERE, NONE },
 };
 
+const struct snap_cli_verb *snap_cli_verb_of(enum snap_cli_command command)
+{
+	const struct snap_cli_verb *verb = snap_cli_verbs;
+
+	while (verb->command != command)
+		verb++;
+	return verb;
+}
+
 bool snap_cli_verb_is_word(const struct snap_cli_verb *verb)
 {
 	return !(verb->command & SNAPSHOTS);

@@ -88,6 +88,7 @@ struct snap_cli_verb {
 /* Ended by a NULL name. */
 extern const struct snap_cli_verb snap_cli_verbs[];
 
+const struct snap_cli_verb *snap_cli_verb_of(enum snap_cli_command command);
 /* Whether its name is a word of the command line. */
 bool snap_cli_verb_is_word(const struct snap_cli_verb *verb);
 
@@ -116,7 +117,10 @@ struct snap_cli_setting {
 
 /* What argv asks for. Texts are borrowed from argv or static. */
 struct snap_cli_request {
+	char **argv; /* borrowed; in the order of getopt_long, operands last */
+	int argc;
 	enum snap_cli_command command;
+	const char *verb_word;             /* the command in argv; NULL: it needs no word */
 	struct stacksnap_options *options; /* owned */
 	const char *format;                /* NULL: not said */
 	const char *output;                /* NULL: stdout */

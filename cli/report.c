@@ -7,6 +7,7 @@
 #include "repeats.h"
 #include "signals.h"
 #include "terminal.h"
+#include "wrong_use.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -440,7 +441,7 @@ int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error
 
 	if (stacksnap_error_code(error) == STACKSNAP_ERROR_INVALID) {
 		print_error(error);
-		snap_cli_message("see 'stacksnap --help'");
+		snap_cli_see_help(report->request);
 		return SNAP_CLI_USAGE;
 	}
 	status = snap_cli_report_failure(report, stacksnap_error_word(error),

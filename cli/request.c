@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "message.h"
 #include "options.h"
+#include "wrong_use.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -18,11 +19,6 @@ struct given {
 	const struct snap_cli_option *option;
 	const char *value;
 };
-
-static bool fail_usage(void)
-{
-	return snap_cli_message("see 'stacksnap --help'");
-}
 
 static size_t option_count(void)
 {
@@ -68,21 +64,20 @@ static const struct snap_cli_option *option_of(int code)
 	return option->name ? option : NULL;
 }
 
-static bool report_bad_option(char **argv, int code)
+static bool report_bad_option(const struct snap_cli_request *request, int code)
 {
 	const struct snap_cli_option *option = option_of(optopt);
-	char letter[2] = { (char)optopt, '\0' };
 
+	if (optopt <= 0)
+		return snap_cli_wrong_option(request, request->argv[optind - 1]);
 	if (code == ':' && option)
 		snap_cli_message("option '--%s' needs a value (%s)", option->name,
 				 option->argument);
 	else if (option && optopt >= FIRST_LONG)
 		snap_cli_message("option '--%s' takes no value", option->name);
-	else if (optopt > 0)
-		snap_cli_message("unknown option '-%s'", letter);
 	else
-		snap_cli_message("unknown or ambiguous option '%s'", argv[optind - 1]);
-	return fail_usage();
+		snap_cli_message("unknown option '-%c'", optopt);
+	return snap_cli_see_help(request);
 }
 
 /* The number of the word that was given; -1 after a message. */
@@ -149,7 +144,7 @@ static bool refuse_value(struct snap_cli_request *request, const char *prefix,
 	snap_cli_message("%s%s", is_usage ? prefix : "", stacksnap_error_message(err));
 	stacksnap_error_destroy(err);
 	if (is_usage)
-		return fail_usage();
+		return snap_cli_see_help(request);
 	request->refusal = SNAP_CLI_TROUBLE;
 	return false;
 }
@@ -183,45 +178,29 @@ static bool create_others(struct snap_cli_request *request)
 	return !err || refuse_value(request, "", err);
 }
 
-static const struct snap_cli_verb *verb_of(enum snap_cli_command command)
-{
-	const struct snap_cli_verb *verb = snap_cli_verbs;
-
-	while (verb->command != command)
-		verb++;
-	return verb;
-}
-
 static bool set_option(struct snap_cli_request *request, const struct given *given)
 {
 	struct stacksnap_error *err;
 
-	if (!(given->option->commands & request->command)) {
-		const struct snap_cli_verb *verb = verb_of(request->command);
-		bool is_word = snap_cli_verb_is_word(verb);
-
-		snap_cli_message("option '--%s' cannot be used %s%s%s", given->option->name,
-				 is_word ? "with '" : "without a command",
-				 is_word ? verb->name : "", is_word ? "'" : "");
-		return fail_usage();
-	}
+	if (!(given->option->commands & request->command))
+		return snap_cli_wrong_command(request, given->option);
 	if (given->option->local)
-		return set_local(request, given) || fail_usage();
+		return set_local(request, given) || snap_cli_see_help(request);
 	err = set_of_library(request, given->option->name, given->value);
 	return !err || refuse_value(request, "--", err);
 }
 
 static bool set_files(struct snap_cli_request *request, char **operands, int count)
 {
-	const struct snap_cli_verb *verb = verb_of(request->command);
+	const struct snap_cli_verb *verb = snap_cli_verb_of(request->command);
 
 	if (count < verb->least_files || count > verb->most_files) {
 		snap_cli_message("'%s' needs %s: stacksnap %s", verb->name,
 				 verb->most_files == 1   ? "one file"
 				 : verb->most_files == 2 ? "two files"
-							 : "files",
+							 : "at least one file",
 				 verb->usage);
-		return fail_usage();
+		return snap_cli_see_help(request);
 	}
 	request->files = operands;
 	request->file_count = count;
@@ -239,24 +218,30 @@ static bool has_target(const struct snap_cli_request *request)
 	return false;
 }
 
+/* Or begins as one: then it is to be a process id. */
+static bool is_number(const char *operand)
+{
+	return operand[0] >= '0' && operand[0] <= '9';
+}
+
 static bool set_operands(struct snap_cli_request *request, char **operands, int count)
 {
 	struct stacksnap_error *err;
 
-	if (verb_of(request->command)->most_files)
+	if (snap_cli_verb_of(request->command)->most_files)
 		return set_files(request, operands, count);
 	for (int i = 0; i < count; i++) {
-		if (operands[i][0] < '0' || operands[i][0] > '9') {
-			snap_cli_message("'%s' is neither a command nor a process id", operands[i]);
-			return fail_usage();
-		}
+		if (!is_number(operands[i]))
+			return snap_cli_wrong_operand(request, operands[i]);
 		err = set_of_library(request, "pid", operands[i]);
 		if (err)
 			return refuse_value(request, "", err);
 	}
-	/* A list stops nothing: it shows all processes where none is named. */
-	if (request->command != SNAP_CLI_LIST || has_target(request))
+	if (has_target(request))
 		return true;
+	/* A list stops nothing: it shows all processes where none is named. */
+	if (request->command != SNAP_CLI_LIST)
+		return snap_cli_no_target(request);
 	err = set_of_library(request, "all", NULL);
 	return !err || refuse_value(request, "", err);
 }
@@ -267,7 +252,7 @@ static const struct snap_cli_verb *find_verb(char **operands, int count, bool wa
 	for (const struct snap_cli_verb *verb = snap_cli_verbs; count && verb->name; verb++)
 		if (snap_cli_verb_is_word(verb) && strcmp(operands[0], verb->name) == 0)
 			return verb;
-	return verb_of(watches ? SNAP_CLI_WATCH : SNAP_CLI_SNAPSHOT);
+	return snap_cli_verb_of(watches ? SNAP_CLI_WATCH : SNAP_CLI_SNAPSHOT);
 }
 
 /* "help COMMAND" and "COMMAND --help"; without a command the first page. */
@@ -279,7 +264,7 @@ static bool set_topic(struct snap_cli_request *request, const struct snap_cli_ve
 		request->topic = count ? operands[0] : NULL;
 		if (count > 1)
 			snap_cli_message("'help' takes one command: stacksnap %s", verb->usage);
-		return count <= 1 || fail_usage();
+		return count <= 1 || snap_cli_see_help(request);
 	}
 	request->topic = verb->command == SNAP_CLI_SNAPSHOT ? NULL : verb->name;
 	return true;
@@ -302,7 +287,7 @@ static bool collect_options(struct snap_cli_request *request, int argc, char **a
 		if (request->help || request->version)
 			continue;
 		if (code == '?' || code == ':')
-			return report_bad_option(argv, code);
+			return report_bad_option(request, code);
 		option = option_of(code);
 		request->help = strcmp(option->name, "help") == 0;
 		request->version = strcmp(option->name, "version") == 0;
@@ -335,7 +320,8 @@ static bool has_option(const struct given *given, size_t count, const char *name
 }
 
 /* Options of which one makes no sense with, or without, the other. */
-static bool check_views(const struct given *given, size_t count)
+static bool check_views(const struct snap_cli_request *request, const struct given *given,
+			size_t count)
 {
 	bool has_tree = has_option(given, count, "call-tree");
 
@@ -346,7 +332,7 @@ static bool check_views(const struct given *given, size_t count)
 		snap_cli_message("--reverse needs --call-tree");
 	else
 		return true;
-	return fail_usage();
+	return snap_cli_see_help(request);
 }
 
 static bool set_all(struct snap_cli_request *request, const struct given *given, size_t count,
@@ -358,12 +344,16 @@ static bool set_all(struct snap_cli_request *request, const struct given *given,
 	bool fine;
 
 	request->command = verb->command;
+	request->verb_word = words ? operands[0] : NULL;
 	if (request->help || verb->command == SNAP_CLI_HELP)
 		return set_topic(request, verb, operands + words, operand_count - words);
+	/* Before the options: they may be those of a command that is misspelt. */
+	if (!words && operand_count && !is_number(operands[0]))
+		return snap_cli_wrong_operand(request, operands[0]);
 	fine = create_others(request);
 	for (size_t i = 0; fine && i < count; i++)
 		fine = set_option(request, &given[i]);
-	return fine && check_views(given, count) &&
+	return fine && check_views(request, given, count) &&
 	       set_operands(request, operands + words, operand_count - words);
 }
 
@@ -374,8 +364,9 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 	size_t count = 0;
 	bool fine;
 
-	*request = (struct snap_cli_request){ .command = SNAP_CLI_SNAPSHOT,
-					      .refusal = SNAP_CLI_USAGE };
+	*request = (struct snap_cli_request){
+		.command = SNAP_CLI_SNAPSHOT, .argc = argc, .argv = argv, .refusal = SNAP_CLI_USAGE
+	};
 	if (option_count() > MAX_OPTIONS)
 		abort();
 	request->settings =

@@ -24,15 +24,6 @@ static bool is_named(const struct snap_cli_setting *setting)
 	return is_target(setting) && setting->value && strcmp(setting->name, "pid") != 0;
 }
 
-bool snap_serve_targets_check(const struct snap_cli_request *request)
-{
-	for (size_t i = 0; i < request->setting_count; i++)
-		if (is_target(&request->settings[i]))
-			return true;
-	return snap_cli_message("no target: give a process id, or see --name, --unit, --cgroup, "
-				"--container and --all");
-}
-
 const char *snap_serve_targets_name(const struct snap_cli_request *request, size_t index)
 {
 	for (size_t i = 0; i < request->setting_count; i++)

@@ -9,9 +9,6 @@
 
 #include "options.h"
 
-/* Whether the request that started the server names targets; false after a message. */
-bool snap_serve_targets_check(const struct snap_cli_request *request);
-
 /* The target number `index` that has a name other than a pid; NULL past the last. */
 const char *snap_serve_targets_name(const struct snap_cli_request *request, size_t index);
 

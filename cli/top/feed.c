@@ -268,7 +268,7 @@ static int tell_why_not(struct stacksnap_error *err)
 
 	snap_cli_message("%s", stacksnap_error_message(err));
 	if (is_usage)
-		snap_cli_message("see 'stacksnap --help'");
+		snap_cli_message("see 'stacksnap help top'");
 	stacksnap_error_destroy(err);
 	return is_usage ? SNAP_CLI_USAGE : SNAP_CLI_TROUBLE;
 }

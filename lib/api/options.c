@@ -71,16 +71,26 @@ void snap_options_deinit(struct snap_options *options)
 
 /* ---- words ---- */
 
+/* The letters are those of ps(1) and proc(5). */
 static const struct snap_choice states[] = {
 	{ "running", 1u << SNAP_STATE_RUNNING | SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNING) },
+	{ "R", 1u << SNAP_STATE_RUNNING | SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNING) },
 	{ "sleeping", 1u << SNAP_STATE_SLEEPING },
+	{ "S", 1u << SNAP_STATE_SLEEPING },
 	{ "disk", 1u << SNAP_STATE_DISK },
+	{ "D", 1u << SNAP_STATE_DISK },
 	{ "stopped", 1u << SNAP_STATE_STOPPED },
+	{ "T", 1u << SNAP_STATE_STOPPED },
 	{ "traced", 1u << SNAP_STATE_TRACED },
+	{ "t", 1u << SNAP_STATE_TRACED },
 	{ "zombie", 1u << SNAP_STATE_ZOMBIE },
+	{ "Z", 1u << SNAP_STATE_ZOMBIE },
 	{ "dead", 1u << SNAP_STATE_DEAD | SNAP_TASK_STATE_BIT(SNAP_TASK_DEAD) },
+	{ "X", 1u << SNAP_STATE_DEAD | SNAP_TASK_STATE_BIT(SNAP_TASK_DEAD) },
 	{ "idle", 1u << SNAP_STATE_IDLE },
+	{ "I", 1u << SNAP_STATE_IDLE },
 	{ "parked", 1u << SNAP_STATE_PARKED },
+	{ "P", 1u << SNAP_STATE_PARKED },
 	{ "unknown", 1u << SNAP_STATE_UNKNOWN | SNAP_TASK_STATE_BIT(SNAP_TASK_UNKNOWN) },
 	{ "runnable", SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNABLE) },
 	{ "syscall", SNAP_TASK_STATE_BIT(SNAP_TASK_SYSCALL) },

@@ -358,8 +358,8 @@ static bool parse_states(struct piece list, unsigned *ret)
 			return false;
 		memcpy(word, item.text, item.length);
 		word[item.length] = '\0';
-		state = snap_state_of_word(word);
-		if (state == SNAP_STATE_COUNT)
+		state = word[1] ? snap_state_of_word(word) : snap_state_of_letter(word[0]);
+		if (state == SNAP_STATE_COUNT || (!word[1] && state == SNAP_STATE_UNKNOWN))
 			return false;
 		states |= 1u << state;
 		list = rest;

@@ -196,6 +196,13 @@ static void test_states(void **state)
 			 1 << SNAP_STATE_UNKNOWN | SNAP_TASK_STATE_BIT(SNAP_TASK_UNKNOWN));
 	take(options, "state", "waiting");
 	assert_int_equal(options->states, SNAP_TASK_STATE_BIT(SNAP_TASK_WAITING));
+	take(options, "state", "R,D,t");
+	assert_int_equal(options->states, 1 << SNAP_STATE_RUNNING | 1 << SNAP_STATE_DISK |
+						  1 << SNAP_STATE_TRACED |
+						  SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNING));
+	take(options, "state", "S,T,Z,X,I,P");
+	take(options, "state", "waiting");
+	refuse(options, "state", "d", "is not one of running, sleeping, disk");
 	refuse(options, "state", "Running", "is not one of running, sleeping, disk");
 	refuse(options, "state", "running,", "'' is not one of running");
 	refuse(options, "state", "a-state-with-a-very-long-name", "is not one of running");
@@ -467,6 +474,7 @@ static void test_conditions(void **state)
 					   "state=",
 					   "state>disk",
 					   "state=tired",
+					   "state=Q",
 					   "state=disk,",
 					   "state=disk>",
 					   "state=disk>x",
@@ -496,6 +504,8 @@ static void test_conditions(void **state)
 	assert_true(!until->below && until->limit == 500 && until->for_ns == 0);
 	take(options, "until", " threads < 3  for 1.5m ");
 	assert_true(until->below && until->limit == 3 && until->for_ns == 90000000000);
+	take(options, "until", "state=D,Z>5");
+	assert_int_equal(options->until.states, 1 << SNAP_STATE_DISK | 1 << SNAP_STATE_ZOMBIE);
 	take(options, "until", "state=disk for 5s");
 	assert_int_equal(until->kind, SNAP_UNTIL_STATE);
 	assert_int_equal(until->states, 1 << SNAP_STATE_DISK);

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Wrong uses of the command line: each ends with status 64 and names what to type instead."""
+import os
+import unittest
+
+from harness import Case
+
+
+class Remedies(Case):
+    asan = True
+
+    def refused(self, *arguments, says=(), cwd=None):
+        got = self.run_tool(*arguments, status=64, cwd=cwd)
+        self.assertEqual(got.raw, b"")
+        lines = got.err.splitlines()
+        self.assertLessEqual(len(lines), 2, got)
+        self.assertTrue(all(line.startswith("stacksnap: ") for line in lines), got)
+        for word in [says] if isinstance(says, str) else says:
+            self.assertIn(word, lines[0], arguments)
+        return got
+
+    def test_name_of_a_process(self):
+        victim = self.victim("chain")
+        self.refused("chain", says="did you mean --name chain?")
+        self.refused("top", victim.pid, "chain", says="'chain' is not a process id: did you mean --name chain?")
+        got = self.refused("no-process-has-this-name", says="neither a command nor a process id")
+        self.assertNotIn("did you mean", got.err)
+
+    def test_option_of_another_command(self):
+        for arguments, remedy in ((("-d", "5", "1329"), "stacksnap record -d 5 1329"),
+                                  (("1329", "-d", "5"), "stacksnap record -d 5 1329"),
+                                  (("top", "-d", "5", "1329"), "stacksnap record -d 5 1329"),
+                                  (("list", "--again", "5", "1329"), "stacksnap --again 5 1329"),
+                                  (("--once", "1329"), "without --watch: try 'stacksnap --watch --once 1329'"),
+                                  (("--every", "5", "1329"), "without --watch: try 'stacksnap --watch --every 5 1329'"),
+                                  (("--until", "cpu<5% for 10s", "1"), "record --until 'cpu<5% for 10s' 1'"),
+                                  (("list", "--from", "5s", "1"), "with 'list', only with render"),
+                                  (("render", "--kernel", "x"), "with 'render', only with snapshot, watch"),
+                                  (("--watch", "--again", "5", "1"), "with --watch, only with snapshot"),
+                                  (("--watch", "--save-capture", "x", "1"), "with --watch, only with snapshot")):
+            with self.subTest(arguments=arguments):
+                self.refused(*arguments, says=remedy)
+
+    def test_process_id_that_an_option_took(self):
+        pid = self.victim("chain").pid
+        self.refused("--again", pid, says=f"no target: {pid} is the value of --again, did you mean '--again 1 {pid}'?")
+        self.refused("record", "-d", pid, says=f"did you mean '--duration 1 {pid}'?")
+        for command in ((), ("record",), ("--watch",)):
+            self.refused(*command, says="no target: give a process id, or see --name")
+
+    def test_list_of_a_watch(self):
+        for conditions in ("blocked", "deadlock,stuck", "blocked>=3"):
+            self.refused("--watch", conditions, "1329", says=f"did you mean --watch={conditions}?")
+        self.assertNotIn("--watch=", self.refused("--watch", "blokked", "1329").err)
+
+    def test_misspelt(self):
+        for typed, meant in (("--sumary", "--summary?"), ("--summray", "--summary?"), ("--no-idel", "--no-idle?"),
+                             ("--fromat=json", "--format?")):
+            self.refused(typed, "1329", says=f"unknown option '{typed}': did you mean {meant}")
+        for typed, meant in (("recrod", "record 1"), ("rendr", "render 1"), ("lits", "list 1"), ("snapshto", "1")):
+            self.refused(typed, "1", says=(f"'{typed}' is neither", f"did you mean 'stacksnap {meant}'?"))
+        self.refused("recrod", "-d", "5", "1329", says="did you mean 'stacksnap record -d 5 1329'?")
+        self.refused("help", "recrod", says="no help about 'recrod': did you mean record?")
+        self.refused("help", "optoins", says="did you mean options?")
+        self.assertNotIn("did you mean", self.refused("--frobnicate", "1329", says="unknown option").err)
+        self.assertNotIn("did you mean", self.refused("help", "xyzzy").err)
+        self.refused("--no-s", "1329", says=("is short for more than one", "--no-stop, --no-sandbox"))
+
+    def test_command_in_a_wrong_place(self):
+        self.refused("1329", "record", says="'record' must come first: try 'stacksnap record 1329'")
+        self.refused("--json", "1329", "list", says="try 'stacksnap list --json 1329'")
+        self.refused("snapshot", "1329", says="'snapshot' is not a command: try 'stacksnap 1329'")
+        self.refused("watch", "1329", says="'watch' is not a command: try 'stacksnap --watch 1329'")
+
+    def test_files(self):
+        folder = self.scratch()
+        open(os.path.join(folder, "a.snaprec"), "w").close()
+        self.refused("a.snaprec", cwd=folder, says="a file: try 'stacksnap render a.snaprec'")
+        for arguments, needs in ((("render",), "one file"), (("core", "a", "b"), "one file"),
+                                 (("diff", "a"), "two files"), (("merge",), "at least one file")):
+            self.refused(*arguments, says=f"needs {needs}: stacksnap {arguments[0]} [OPTIONS]")
+        self.refused("help", "record", "top", says="takes one command")
+
+
+class Letters(Case):
+    def test_states(self):
+        victim = self.victim("threads", "futex:2:worker", "spin:1:busy", running=1)
+
+        def names(states):
+            doc = self.run_tool("--state", states, "--json", victim.pid, status=(0, 1)).doc
+            return sorted(t["name"] for p in doc["processes"] for s in p["stacks"] for t in s["threads"])
+
+        for letters, words in (("R", "running"), ("S", "sleeping"), ("R,S", "running,sleeping"), ("Z", "zombie")):
+            self.assertEqual(names(letters), names(words))
+
+
+class Lists(Case):
+    def test_without_a_target_it_lists_all(self):
+        victim, other = self.victim("chain"), self.victim("chain")
+        text = self.run_tool("list", status=(0, 1)).text
+        for pid in (victim.pid, other.pid):
+            self.assertRegex(text, rf"\b{pid}\b")
+        self.assertNotRegex(self.run_tool("list", victim.pid).text, rf"\b{other.pid}\b")
+
+
+if __name__ == "__main__":
+    unittest.main()
