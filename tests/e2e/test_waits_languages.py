@@ -41,7 +41,15 @@ class Languages(WaitCase):
 
     def test_rust(self):
         need("rustc")
-        doc = self.compare_language("rust", "--explain")
+        self.compare_rust("rust")
+
+    def test_rust_of_the_system(self):
+        """Debian's is older than the one that is first in the path of many machines."""
+        need("/usr/bin/rustc")
+        self.compare_rust("system rust")
+
+    def compare_rust(self, language):
+        doc = self.compare_language(language, "--explain")
         hinted = [wait for wait in waits_of(doc).values() if wait and wait.get("hints")]
         self.assertGreaterEqual(len(hinted), 3, "Rust's locks are on the stacks of those who have them")
 

@@ -74,8 +74,8 @@ def program_of(language):
         source, command = "objects.cc", ["g++", "-std=c++20", "-O1", "-g", "-pthread"]
         if language == "static c++":
             command.append("-static")
-    elif language == "rust":
-        source, command = "objects.rs", ["rustc", "-O", "-g"]
+    elif language in ("rust", "system rust"):
+        source, command = "objects.rs", [{"rust": "rustc"}.get(language, "/usr/bin/rustc"), "-O", "-g"]
     elif language == "parking_lot":
         return [build_once("waits_parking", ["sh", "-c", PARKING, os.path.join(PROGRAMS, "parking"), REGISTRY, "{out}",
                                              os.path.join(PROGRAMS, "parking", "main.rs")])]

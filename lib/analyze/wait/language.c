@@ -45,6 +45,8 @@ static const struct snap_language_row rows[] = {
 	{ "RwLock::write_contended", SNAP_WAIT_RWLOCK, 3, "rust", 4, SNAP_WAIT_WRITE },
 	{ "::Condvar::wait", SNAP_WAIT_CONDITION, 3, "rust", 0, 0 },
 	{ "once::futex::Once::", SNAP_WAIT_ONCE, 3, "rust", 0, 0 },
+	/* Before 1.67, as Debian 12 has it: those that wait are a list, and each is parked. */
+	{ "std::sync::once::Once::call_inner", SNAP_WAIT_ONCE, 3, "rust", 0, 0 },
 	{ "std::sync::mpmc::", SNAP_WAIT_CHANNEL, 4, "rust", 0, 0 },
 	{ "std::sync::mpsc::", SNAP_WAIT_CHANNEL, 4, "rust", 0, 0 },
 	{ "crossbeam_channel::", SNAP_WAIT_CHANNEL, 4, "crossbeam", 0, 0 },
