@@ -112,7 +112,8 @@ static struct event *read_events(const struct stacksnap_options *options, size_t
 		next.number = count;
 		events[count++] = next;
 	}
-	qsort(events, count, sizeof(*events), compare_events);
+	if (count)
+		qsort(events, count, sizeof(*events), compare_events);
 	*count_ret = count;
 	*lost_ret = cursor - count;
 	return events;
