@@ -109,7 +109,7 @@ class Pie(Rows, WaitCase):
         truths_of(victim)
         text = self.run_tool("-p", victim.pid, status=(0, 1), free=False).text
         self.assertRegex(text, r"mutex \S+, whose owner, thread \d+, has exited: no thread can release it")
-        self.assertRegex(text, r"blocked +2 threads wait, through 2 locks, for thread \d+, which has exited: nobody")
+        self.assertRegex(text, r"blocked +2 threads wait, through 2 locks, for thread \d+, which has exited: no thread")
 
     def test_deadlock_of_who_is_stopped(self):
         """That somebody has stopped the process, to look at it, changes nothing: its locks stay what they are. Who waits
