@@ -30,7 +30,7 @@ enum {
 	THREAD_BYTES = 130,
 	STACK_BYTES = 350,
 	TASKS_BYTES = 64 << 20, /* of all tasks with their labels, without frames */
-	WAITS_BYTES = 9 << 20,  /* of all waits with those whom they are for */
+	WAITS_BYTES = 9 << 20,  /* of all waits with their owners and peers */
 	SHORT_NAME = 256,       /* what names are cut to */
 	FEW_FRAMES = 32,        /* before stacks are cut shorter than this, names are cut */
 	LEAST_FRAMES = 2,

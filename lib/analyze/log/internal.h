@@ -61,14 +61,14 @@ struct snap_log_wait {
 
 static const uint64_t SNAP_LOG_NO_DEATH = UINT64_MAX;
 
-/* Whose threads may have an object. */
+/* The processes of which a thread may own an object. */
 struct snap_log_owners {
 	uint32_t process;  /* of the log */
-	uint32_t *sharers; /* those who share it, if it is not private */
+	uint32_t *sharers; /* processes that share it, if it is not private */
 	size_t sharer_count;
 };
 
-/* Who has an object. */
+/* The owner of an object. */
 struct snap_log_owner {
 	enum snap_owner_lack lack;
 	uint32_t thread; /* of the log; UINT32_MAX: none */

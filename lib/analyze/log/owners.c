@@ -236,7 +236,7 @@ static bool is_numbered_here(const struct snap_log *log, uint32_t process)
 	return space != UINT32_MAX && log->capture->processes[space].in_host_namespace;
 }
 
-/* The one thread that a number means to those who share the word; NULL: none, or several. */
+/* The one thread with that number among the processes that share the word; NULL: none, or several. */
 static const struct snap_log_life *life_of_sharer(const struct snap_log_analysis *of,
 						  const struct snap_log_owners *owners, pid_t tid,
 						  uint64_t moment)

@@ -21,7 +21,7 @@ enum {
 	TELLS_BEFORE = SNAP_OWN_ARCH == SNAP_ARCH_AARCH64,
 };
 
-/* Exported by libunwind for those who look for tables themselves; declared in no header. */
+/* Exported by libunwind for programs that find tables themselves; declared in no header. */
 extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t *,
 					      unw_proc_info_t *, int, void *);
 

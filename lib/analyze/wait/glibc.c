@@ -252,7 +252,7 @@ static void own_rwlock(struct snap_futex *futex, struct snap_wait *wait, const s
 		return;
 	}
 	/*
-	 * Writers may be preferred to readers who came before (pthread_rwlockattr_setkind_np(3)).
+	 * Writers may be preferred to readers that came before (pthread_rwlockattr_setkind_np(3)).
 	 */
 	futex->can_be_overtaken = wait->mode != SNAP_WAIT_WRITE;
 	(void)snap_futex_own_by_tid(futex, wait,

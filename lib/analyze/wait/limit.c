@@ -80,7 +80,7 @@ static uint64_t number_bytes(const struct snap_wait *wait)
 	return count * NUMBER_BYTES;
 }
 
-/* Without those whom it is for. */
+/* Without the owners and peers. */
 static uint64_t object_bytes(struct snap_short_texts *texts, const struct snap_wait *wait)
 {
 	uint64_t bytes = WAIT_BYTES + number_bytes(wait) + wait->fds_count * DESCRIPTOR_BYTES +

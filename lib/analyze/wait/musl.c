@@ -40,7 +40,7 @@ static bool read_mutex(const struct snap_futex *futex, struct mutex *ret)
 	return keeps_owner(ret) || (ret->lock & LOCK_TID) == LOCK_WITHOUT_OWNER;
 }
 
-/* The kernel counts those who wait for a PI mutex. */
+/* The kernel counts the threads that wait for a PI mutex. */
 static bool is_waited_for(const struct mutex *mutex)
 {
 	return mutex->waiters > 0 || mutex->type & TYPE_PI;

@@ -63,7 +63,7 @@ static void list_mappings(struct snap_wait_analysis *waits)
 	qsort(waits->mappings, waits->mapping_count, sizeof(*waits->mappings), compare_mappings);
 }
 
-/* The one thread that a number means to those who share the word; NULL: none, or several. */
+/* The one thread with that number among the processes that share the word; NULL: none, or several. */
 static struct snap_waiter *find_sharer(struct snap_futex *futex, uint32_t tid)
 {
 	struct snap_wait_analysis *waits = futex->waits;

@@ -97,8 +97,8 @@ struct stacksnap_error *snap_wait_make_crowd(struct snap_wait_analysis *waits, u
 					     const pid_t *pids, size_t count, bool complete,
 					     const struct snap_wait_crowd **ret) _must_check_;
 /*
- * Those who have an end of a pipe, socket or file open: `mode` says which one. Found once a
- * (kind, inode, mode).
+ * The processes that have an end of a pipe, socket or file open: `mode` says which end. They are
+ * found once for each kind, inode and mode.
  */
 struct stacksnap_error *snap_wait_crowd_of_peers(struct snap_wait_analysis *waits,
 						 enum snap_descriptor_kind kind, uint64_t inode,
