@@ -34,7 +34,10 @@ int snap_cli_cmd_core(struct snap_cli_request *request)
 	int status = SNAP_CLI_TROUBLE;
 
 	if (snap_cli_report_init(&report, request)) {
-		/* What comes through a pipe takes its time: only who asks for a limit has one. */
+		/*
+		 * What comes through a pipe takes its time: there is a limit only if one is asked
+		 * for.
+		 */
 		if (!snap_cli_request_has(request, "timeout"))
 			snap_cli_signals_set_timer(0);
 		if (!snap_cli_input_init(&input, request->file))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * stacksnap diff A B: what changed between two files, each a JSON snapshot, a capture, a recording,
- * or of that a slice: FILE@FROM..TO.
+ * or a slice of a recording: FILE@FROM..TO.
  */
 #include "commands.h"
 #include "input.h"
@@ -63,7 +63,7 @@ static bool side_init(struct side *side, const char *operand)
 	return true;
 }
 
-/* Where one of the two has no slice it is told its ends, as the options are the same. */
+/* If one of the two has no slice its own ends are set, as the options are the same. */
 static struct stacksnap_error *set_slice(struct stacksnap_options *options, const struct side *side)
 {
 	const char *from = side->from && *side->from ? side->from : "0",
@@ -83,7 +83,7 @@ static struct stacksnap_error *load(struct snap_cli_request *request, struct sid
 		side->look.snapshot = side->snapshot;
 		return err;
 	}
-	/* Hours of samples take their time: only who asks for a limit has one. */
+	/* Hours of samples take their time: there is a limit only if one is asked for. */
 	if (!snap_cli_request_has(request, "timeout"))
 		snap_cli_signals_set_timer(0);
 	err = set_slice(request->options, side);

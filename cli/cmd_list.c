@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* stacksnap list: the tree of processes, nobody stopped. */
+/* stacksnap list: the tree of processes; no process is stopped. */
 #include "commands.h"
 #include "report.h"
 

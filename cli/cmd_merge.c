@@ -132,7 +132,9 @@ int snap_cli_cmd_merge(struct snap_cli_request *request)
 	int status = SNAP_CLI_TROUBLE;
 
 	if (snap_cli_report_init(&report, request)) {
-		/* As many documents as there are hosts: only who asks for a limit has one. */
+		/*
+		 * As many documents as there are hosts: there is a limit only if one is asked for.
+		 */
 		if (!snap_cli_request_has(request, "timeout"))
 			snap_cli_signals_set_timer(0);
 		err = stacksnap_merger_create(request->options, &merger);

@@ -25,7 +25,7 @@ struct run {
 	struct stacksnap_recorder *recorder;
 	bool begun;                    /* there was a tick */
 	bool grows;                    /* the recording file is written as it goes */
-	bool failed;                   /* the latest writing did, and it was told */
+	bool failed;                   /* the latest writing did, with a message */
 	volatile sig_atomic_t stopped; /* by a signal */
 };
 
@@ -34,7 +34,7 @@ static bool is_stdout(const char *path)
 	return path && strcmp(path, "-") == 0;
 }
 
-/* Everything that can be known to be wrong before anybody is looked at. */
+/* Everything that can be known to be wrong before a process is looked at. */
 static int prepare_run(struct run *run)
 {
 	struct snap_cli_request *request = run->request;
@@ -45,7 +45,7 @@ static int prepare_run(struct run *run)
 		snap_cli_message("--stats: standard output already receives the recording");
 		return SNAP_CLI_USAGE;
 	}
-	/* Who names a condition or keeps the last seconds has said when it ends. */
+	/* A condition or a ring says when the run ends. */
 	if ((snap_cli_request_has(request, "ring") || snap_cli_request_has(request, "until")) &&
 	    !snap_cli_request_has(request, "duration"))
 		stacksnap_error_destroy(stacksnap_options_set(request->options, "duration", "0"));
@@ -93,7 +93,7 @@ static bool write_recording(struct run *run, const struct stacksnap_recording *r
 	return true;
 }
 
-/* What there is so far, while it goes on; trouble is told, and no reason to end. */
+/* What there is so far, while it goes on; trouble is reported, and no reason to end. */
 static void write_meanwhile(struct run *run)
 {
 	struct stacksnap_recording *recording = NULL;
@@ -130,7 +130,7 @@ static void stop_recorder(void *context)
 	stacksnap_recorder_stop(run->recorder);
 }
 
-/* The old file is replaced only now, when there is somebody to record. */
+/* The old file is replaced only now, when there is a process to record. */
 static bool begin_growing(struct run *run)
 {
 	struct snap_cli_output *output = &run->report.output;
@@ -250,7 +250,7 @@ static int conclude_run(struct run *run, const struct stacksnap_recording *recor
 		print_remarks(recording);
 	if (run->request->stats && !write_stats(run, recording))
 		run->failed = true;
-	/* It ended with its reader: nobody's failure. */
+	/* It ended with its reader: no failure of ours. */
 	if (run->grows && run->report.broken_pipe && !run->failed)
 		return SNAP_CLI_WHOLE;
 	return run->failed ? SNAP_CLI_TROUBLE : status;
@@ -292,7 +292,7 @@ static int report_failure(struct run *run, const char *code, const char *message
 	return SNAP_CLI_TROUBLE;
 }
 
-/* The clock, or told to end before anybody was stopped. */
+/* The time was up, or a signal came, before any process was stopped. */
 static int end_early(struct run *run)
 {
 	return report_failure(run, "cancelled",
@@ -313,8 +313,8 @@ static int fail_to_begin(struct run *run, struct stacksnap_error *err)
 }
 
 /*
- * The recorder found nobody whom it may record. A list says it of each target, as it does elsewhere;
- * it is made for that alone, as it costs as much as the recorder's own first look.
+ * The recorder found no process that it may record. A list says it of each target, as it does
+ * elsewhere; it is made only then, as it costs as much as the recorder's own first look.
  */
 static int explain_targets(struct run *run, struct stacksnap_error *why)
 {
@@ -355,7 +355,7 @@ static int record_targets(struct run *run)
 	snap_cli_record_progress_init(&run->progress, snap_cli_request_has(run->request, "ring"));
 	err = stacksnap_recorder_run(run->recorder, on_tick, run);
 	snap_cli_progress_erase();
-	/* Who ended it waits for the names now, which have a second. */
+	/* After a signal the names get one second. */
 	if (run->stopped)
 		stacksnap_recorder_stop(run->recorder);
 	return finish_run(run, err);

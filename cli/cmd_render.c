@@ -39,7 +39,7 @@ static int render_recording(struct snap_cli_report *report, int fd)
 	struct stacksnap_error *err;
 	int status;
 
-	/* Hours of samples take their time: only who asks for a limit has one. */
+	/* Hours of samples take their time: there is a limit only if one is asked for. */
 	if (!snap_cli_request_has(report->request, "timeout"))
 		snap_cli_signals_set_timer(0);
 	err = stacksnap_recording_load(fd, report->request->options, &recording);

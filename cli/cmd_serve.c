@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * stacksnap serve: snapshots and recordings of its targets over HTTP, for what collects profiles
- * and metrics. What is asked, by whom and how much of it at once is looked at in serve/.
+ * and metrics. serve/ checks what is asked, by which client, and how much of it at once.
  */
 #include "commands.h"
 #include "message.h"
@@ -16,7 +16,7 @@ static void stop_server(void *context)
 	snap_serve_server_stop(context);
 }
 
-/* Who may come from elsewhere has to show that he may. */
+/* Clients from elsewhere need a token. */
 static bool check_reach(const struct snap_serve_listener *listener,
 			const struct snap_serve_guard *guard)
 {

@@ -34,7 +34,7 @@ static bool open_places(struct run *run, struct snap_cli_request *request)
 	       snap_cli_output_init(&run->saved, request->save_capture, true);
 }
 
-/* Heaps hold more than stacks do: who gives the file away should know. */
+/* Heaps hold more than stacks do: a user that gives the file away should know. */
 static void tell_of_memory(const struct run *run, const struct snap_cli_request *request)
 {
 	unsigned long long bytes = stacksnap_capture_memory_bytes(run->capture);

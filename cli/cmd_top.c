@@ -68,7 +68,7 @@ static void catch_job_control(void)
 
 /*
  * Twenty looks a second suffice for shares of seconds, and a thousand threads take some percent of
- * a processor; who wants more says so.
+ * a processor; --hz asks for more.
  */
 static const struct {
 	const char *name, *value;
@@ -90,7 +90,7 @@ static void set_options(struct snap_cli_request *request)
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
 		if (!snap_cli_request_has(request, defaults[i].name))
 			set_option(request->options, defaults[i].name, defaults[i].value);
-	/* Whoever looks on is never the reason for more stops than the recorder's. */
+	/* Looking on never causes more stops than the recorder's. */
 	set_option(request->others[SNAP_CLI_OF_SNAPSHOTS], "no-stop", NULL);
 	stacksnap_options_set_cancel(request->options, snap_cli_signals_flag());
 	stacksnap_options_set_cancel(request->others[SNAP_CLI_OF_SNAPSHOTS],

@@ -33,7 +33,7 @@ static bool print_error(struct stacksnap_error *err)
 	return false;
 }
 
-/* A line is out when it is there: whoever reads it may be waiting. False: nobody reads any more. */
+/* A line is flushed at once: its reader may be waiting. False: the reader has gone. */
 static bool print_alert(struct run *run, const struct stacksnap_alert *alert)
 {
 	struct stacksnap_error *err =
@@ -55,7 +55,7 @@ static bool print_alert(struct run *run, const struct stacksnap_alert *alert)
 	return false;
 }
 
-/* Trouble with a file is told, and no reason to look away. */
+/* Trouble with a file is reported, and no reason to end the watch. */
 static void save_snapshot(struct run *run, const struct stacksnap_alert *alert)
 {
 	struct snap_cli_output *output = &run->saved.output;

@@ -17,7 +17,7 @@
 enum {
 	HEAD_SIZE = 16,
 	BLOCK_SIZE = 1 << 16,
-	PIPE_SIZE = 1 << 20, /* what anybody may ask for (pipe(7)) */
+	PIPE_SIZE = 1 << 20, /* what every user may ask for (pipe(7)) */
 };
 
 /* Of what comes through a pipe and has to be kept in memory. */
@@ -135,7 +135,10 @@ static bool copy_pipe(struct snap_cli_input *input)
 		return false;
 	input->kind = stacksnap_file_kind(head, (size_t)got);
 	is_core = input->kind == STACKSNAP_FILE_CORE;
-	/* Gigabytes, perhaps: fewer turns between who writes and us. No pipe, no matter. */
+	/*
+	 * Gigabytes, perhaps: fewer turns between the writer and us. Without a pipe it does not
+	 * matter.
+	 */
 	if (is_core)
 		(void)!fcntl(old, F_SETPIPE_SZ, PIPE_SIZE);
 	input->fd = is_core ? open_unnamed() : memfd_create("stacksnap-input", MFD_CLOEXEC);

@@ -19,8 +19,9 @@ struct snap_cli_input {
 int snap_cli_input_open(const char *path);
 
 /*
- * "-" is stdin; a FIFO waits for its writer, and what comes from it is copied: into memory, or if it
- * is a core into an unnamed file in $TMPDIR. False with errno. Released by snap_cli_input_deinit() in any case.
+ * "-" is stdin; a FIFO waits for its writer, and what comes from it is copied: into memory, or if
+ * it is a core into an unnamed file in $TMPDIR. False with errno. Released by
+ * snap_cli_input_deinit() in any case.
  */
 bool snap_cli_input_init(struct snap_cli_input *input, const char *path);
 void snap_cli_input_deinit(struct snap_cli_input *input);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Lines on stderr: "stacksnap: …", lower case, what, whom, why, remedy. Everything is escaped for
- * the locale on the way. Knows nothing of reports.
+ * Lines on stderr: "stacksnap: …", lower case: what failed, on what, why, remedy. Everything is
+ * escaped for the locale on the way. Knows nothing of reports.
  */
 #ifndef SNAP_CLI_MESSAGE_H
 #define SNAP_CLI_MESSAGE_H
@@ -16,7 +16,7 @@ bool snap_cli_message_escaped(const char *text);
 
 /*
  * From here on `take` gets what would be printed, escaped and without what stands before it: while
- * the screen is somebody's. NULL: it is printed again.
+ * the screen is in use. NULL: it is printed again.
  */
 void snap_cli_message_divert(void (*take)(void *context, const char *line), void *context);
 

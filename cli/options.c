@@ -172,7 +172,10 @@ const struct snap_cli_verb snap_cli_verbs[] = {
 	{ .name = NULL },
 };
 
-/* A row: name, letter, argument, help, group, commands, who keeps it, kind of value. */
+/*
+ * A row: name, letter, argument, help, group, commands, whether the library or the tool keeps it,
+ * kind of value.
+ */
 const struct snap_cli_option snap_cli_options[] = {
 	{ "pid", 'p', "PID", "process ids, separated by commas; -p may be left out", TARGETS, LIVE,
 	  LIBRARY, PID },

@@ -55,7 +55,7 @@ static struct rights rights_of(const struct snap_cli_location *at, bool secret)
 	return rights;
 }
 
-/* A name that nobody can have laid there beforehand; short enough whatever the name is. */
+/* A name that no other user can have put there beforehand; short enough whatever the name is. */
 static bool make_temporary(struct snap_cli_output *output)
 {
 	enum { TRIES = 100 };
@@ -77,8 +77,8 @@ static bool make_temporary(struct snap_cli_output *output)
 }
 
 /*
- * Makes a file beside the place, so that the rename stays in one file system. It is new, so nobody
- * has it open, and nobody but the caller can open it before it has its mode.
+ * Makes a file beside the place, so that the rename stays in one file system. It is new, so no
+ * process has it open, and only the caller can open it before it has its mode.
  */
 static bool open_beside(struct snap_cli_output *output, struct rights rights)
 {
@@ -99,7 +99,7 @@ static bool open_beside(struct snap_cli_output *output, struct rights rights)
 
 /*
  * A FIFO waits here for its reader: nothing is stopped yet. What is opened is what was looked at:
- * who could lay something else in its place gets nothing.
+ * a user that could replace it gets nothing.
  */
 static bool open_straight(struct snap_cli_output *output)
 {

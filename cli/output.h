@@ -4,8 +4,8 @@
  *
  * A regular or absent file is written beside its place and renamed at the end; a device or FIFO is
  * written straight. What is written is the caller's: a file that another user has laid in its place
- * leaves it neither owner nor mode, and who has it open gets nothing. Knows nothing of what is
- * written.
+ * leaves it neither owner nor mode, and a process that has it open gets nothing. Knows nothing of
+ * what is written.
  */
 #ifndef SNAP_CLI_OUTPUT_H
 #define SNAP_CLI_OUTPUT_H

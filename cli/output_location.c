@@ -43,8 +43,8 @@ static bool is_shared(const struct stat *folder)
 
 /*
  * Whether what lies in the current folder was laid there by the caller or root. In a user namespace
- * root may be nobody: then whoever the root directory belongs to stands for him, but not in a
- * folder where others write, too, as they all are nobody there.
+ * root may be the overflow uid: then the owner of the root directory counts as root, but not in a
+ * folder where others write, too, as all of them have this uid there.
  */
 static bool is_trusted(const struct walk *walk, uid_t owner)
 {
@@ -64,7 +64,7 @@ static bool is_procfs(int fd)
 	return fstatfs(fd, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
 }
 
-/* What an entry of procfs stands for; it is no text that could be walked. */
+/* The file behind an entry of procfs; it is no text that could be walked. */
 static bool follow_entry(struct walk *walk, const char *name)
 {
 	struct snap_cli_location *at = walk->at;
@@ -78,7 +78,7 @@ static bool follow_entry(struct walk *walk, const char *name)
 	return true;
 }
 
-/* Goes on where the link points to; a file that somebody has open has a name of its own. */
+/* Goes on where the link points to; a file that a process has open has a name of its own. */
 static bool follow_link(struct walk *walk, const char *name, int link)
 {
 	char text[PATH_MAX], rest[PATH_MAX];
@@ -167,7 +167,7 @@ static bool check_end(const struct walk *walk)
 		return fail(walk, errno);
 	return !is_shared(&folder) ||
 	       snap_cli_message("cannot write %s: it belongs to another user, in a folder that "
-				"everybody may write to",
+				"all users may write to",
 				walk->whole);
 }
 

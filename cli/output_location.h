@@ -2,8 +2,8 @@
 /*
  * Where a name that is to be written leads: to a folder that is held open, and a name in it.
  *
- * Who may write into a folder that others share may lay a symbolic link, a FIFO or a device where
- * somebody else is going to write. Whether the kernel follows such a thing depends on sysctls
+ * A user with write permission in a shared folder may put a symbolic link, a FIFO or a device where
+ * another user is going to write. Whether the kernel follows such a thing depends on sysctls
  * (fs.protected_symlinks, fs.protected_fifos), so names are walked here, link by link. Knows
  * nothing of what is written.
  */
@@ -18,13 +18,13 @@ struct snap_cli_location {
 	int folder;              /* O_PATH; -1: none */
 	char name[NAME_MAX + 1]; /* in the folder; no symbolic link, unless is_open_file */
 	bool exists;
-	bool is_open_file;  /* an entry of procfs that stands for what somebody has open */
-	struct stat status; /* of what the name stands for, if it exists */
+	bool is_open_file;  /* an entry of procfs for an open file */
+	struct stat status; /* of the file behind the name, if it exists */
 };
 
 /*
  * Walks the path. Every symbolic link on the way belongs to the caller or root, else it is not
- * followed; so does a FIFO or device at its end, where everybody may write into its folder. False
+ * followed; so does a FIFO or device at its end, if other users may write into its folder. False
  * after a message. The folder is the caller's to close.
  */
 bool snap_cli_locate(const char *path, struct snap_cli_location *ret);

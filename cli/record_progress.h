@@ -12,7 +12,7 @@
 
 struct snap_cli_record_progress {
 	bool on;          /* stderr is a terminal */
-	bool ring;        /* it goes on until it is told to end, by a signal */
+	bool ring;        /* it goes on until a signal ends it */
 	int64_t shown_ms; /* when it was printed last */
 };
 

@@ -252,7 +252,7 @@ int snap_cli_report_snapshot(struct snap_cli_report *report,
 	bool fine = true;
 	int status;
 
-	/* From here on nobody waits for us but the reader, who may take his time. */
+	/* From here on only the reader waits for us, and may take any time. */
 	snap_cli_signals_set_timer(0);
 	end_if_signalled(report);
 	snap_cli_progress_erase();
@@ -340,7 +340,7 @@ int snap_cli_report_merged(struct snap_cli_report *report, const struct stacksna
 	end_if_signalled(report);
 	if (status == SNAP_CLI_TROUBLE)
 		snap_cli_message("no document was left to merge");
-	/* A text that says nothing helps nobody; JSON is a document even then. */
+	/* A text that says nothing is of no use; JSON is a document even then. */
 	if (status != SNAP_CLI_TROUBLE || strcmp(report->format, "text") != 0)
 		fine = snap_cli_report_print(report,
 					     (struct snap_cli_document){ .merger = merger });
@@ -384,7 +384,7 @@ static struct stacksnap_error *report_no_merged(struct snap_cli_report *report, 
 	return err;
 }
 
-/* With JSON the output is a document even now; an empty profile would help nobody. */
+/* With JSON the output is a document even now; an empty profile would be of no use. */
 static int report_empty(struct snap_cli_report *report, const char *code, const char *message)
 {
 	struct stacksnap_snapshot *snapshot = NULL;

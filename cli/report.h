@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The report: from a snapshot, or from the error that stands for it, to bytes in their place, lines
- * on stderr and the exit status. Everything here happens when the target runs again. Knows nothing of
+ * The report: from a snapshot, or from the error in its place, to bytes in their place, lines on
+ * stderr and the exit status. Everything here happens when the target runs again. Knows nothing of
  * how a snapshot is taken, nor of what a format looks like: the library does both.
  */
 #ifndef SNAP_CLI_REPORT_H
@@ -14,10 +14,10 @@ struct snap_cli_report {
 	struct snap_cli_request *request;
 	struct snap_cli_output output;
 	const char *format;
-	bool broken_pipe; /* the reader has gone: nobody's error */
+	bool broken_pipe; /* the reader has gone: no error of ours */
 };
 
-/* What is printed: a snapshot, or a recording, or of that the figures of its run alone. */
+/* What is printed: a snapshot, or a recording, or the figures of its run alone. */
 struct snap_cli_document {
 	const struct stacksnap_snapshot *snapshot;
 	const struct stacksnap_recording *recording;
@@ -34,7 +34,10 @@ struct snap_cli_document {
 bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_request *request);
 void snap_cli_report_deinit(struct snap_cli_report *report);
 
-/* The same in steps, for who opens report->output later: all but that and what follows from it. */
+/*
+ * The same in steps, for callers that open report->output later: all but this and what follows from
+ * it.
+ */
 void snap_cli_report_prepare(struct snap_cli_report *report, struct snap_cli_request *request);
 /* Tells the library what the place of some output is like: colour and width. */
 void snap_cli_report_describe(struct snap_cli_report *report, int fd);
@@ -44,7 +47,7 @@ bool snap_cli_report_refuses_terminal(const struct snap_cli_report *report);
 /* Writes the document and puts it in its place. False after a message. */
 bool snap_cli_report_print(struct snap_cli_report *report, struct snap_cli_document document);
 
-/* Prints what was merged; documents that were passed over were told. */
+/* Prints what was merged; documents that were passed over have had their messages. */
 int snap_cli_report_merged(struct snap_cli_report *report, const struct stacksnap_merger *merger);
 
 /* All return the exit status; or do not return, when a signal asked to end. */

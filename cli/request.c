@@ -135,7 +135,7 @@ unsigned snap_cli_request_has(const struct snap_cli_request *request, const char
 	return times;
 }
 
-/* Whoever gave the option is to blame for all but want of memory. */
+/* All errors but lack of memory are errors of usage. */
 static bool refuse_value(struct snap_cli_request *request, const char *prefix,
 			 struct stacksnap_error *err)
 {

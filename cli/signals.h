@@ -27,7 +27,7 @@ bool snap_cli_signals_timed_out(void);
 /* The signal that asked to end, 0 if none did. */
 int snap_cli_signals_caught(void);
 
-/* From here on the first signal only sets the flag: that it came is told, and no reason to die. */
+/* From here on the first signal only sets the flag: it is reported, and no reason to end. */
 void snap_cli_signals_outlive(void);
 
 /*

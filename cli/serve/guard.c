@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who may ask: see guard.h. */
+/* Which requests are accepted: see guard.h. */
 #include "serve/guard.h"
 
 #include "message.h"
@@ -32,7 +32,7 @@ static bool check_token_file(int fd, const char *path)
 	if (!S_ISREG(status.st_mode))
 		return snap_cli_message("--token-file: %s is no regular file", path);
 	if (status.st_uid != 0 && status.st_uid != geteuid())
-		return snap_cli_message("--token-file: %s belongs to somebody else", path);
+		return snap_cli_message("--token-file: %s belongs to another user", path);
 	if (status.st_mode & (S_IRWXG | S_IRWXO))
 		return snap_cli_message(
 			"--token-file: others may read or write %s: chmod 600 makes it secret",
@@ -146,7 +146,7 @@ static unsigned check_host(const struct snap_serve_guard *guard, const char *hos
 
 	if (!host || !cut_port(host, name))
 		return refuse(400, "Host: is missing or malformed", why_ret);
-	/* An address has no name that somebody else could lead here. */
+	/* An address has no name that another site could lead here. */
 	if (guard->any_host || is_address(name) || strcasecmp(name, "localhost") == 0 ||
 	    (guard->own_name && is_own_name(name)))
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Guard: who may ask at all. The names under which this server is known, pages of other sites, and
- * the token. Knows nothing of what is asked.
+ * Guard: which requests are accepted at all. The names under which this server is known, pages of
+ * other sites, and the token. Knows nothing of what is asked.
  */
 #ifndef SNAP_CLI_SERVE_GUARD_H
 #define SNAP_CLI_SERVE_GUARD_H
@@ -25,15 +25,15 @@ struct snap_serve_headers {
 };
 
 /*
- * Reads the token: one line, the only one of the file, which belongs to root or to the caller and
- * nobody else may read. False after a message.
+ * Reads the token: one line, the only one of the file, which belongs to root or to the caller, and
+ * which no other user may read. False after a message.
  */
 bool snap_serve_guard_read_token(struct snap_serve_guard *guard, const char *path);
 
 /*
  * 0, or the status of a refusal (400, 401, 403, 421) and a word about it, static. A page of another
- * site could have its visitor's browser ask under a name of its own that leads here (DNS rebinding),
- * or without reading the answer: both are refused.
+ * site could have its visitor's browser ask under a name of its own that leads here (DNS
+ * rebinding), or without reading the answer: both are refused.
  */
 unsigned snap_serve_guard_check(const struct snap_serve_guard *guard,
 				const struct snap_serve_headers *headers, const char **why_ret);

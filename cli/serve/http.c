@@ -65,7 +65,7 @@ unsigned snap_serve_http_look(struct MHD_Connection *connection, const char *met
 
 /* ---- answers ---- */
 
-/* "404 …\n" for who reads it; NULL without memory. */
+/* "404 …\n" for a human reader; NULL without memory. */
 static struct MHD_Response *make_message(const char *message)
 {
 	struct MHD_Response *made;
@@ -130,7 +130,7 @@ static bool add_headers(struct MHD_Response *made, const struct snap_serve_respo
 		  response->status == MHD_HTTP_UNAUTHORIZED ? "Bearer" : NULL },
 		{ MHD_HTTP_HEADER_LOCATION,
 		  response->status == MHD_HTTP_MOVED_PERMANENTLY ? "/debug/pprof/" : NULL },
-		/* So that nobody holds a place between two requests, whatever the version of
+		/* So that no client holds a place between two requests, whatever the version of
 		 * libmicrohttpd, and what else the client sends is not read. */
 		{ MHD_HTTP_HEADER_CONNECTION, "close" },
 	};

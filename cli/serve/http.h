@@ -22,7 +22,7 @@ struct snap_serve_response {
 	int fd;
 	size_t size; /* of text or descriptor */
 	const char *message;
-	const char *outcome;    /* "whole", "partial"; NULL: nobody knows */
+	const char *outcome;    /* "whole", "partial"; NULL: not known */
 	unsigned retry_after_s; /* 0: not said */
 };
 

@@ -24,7 +24,7 @@ struct snap_serve_job {
 	volatile int cancel; /* polled by the library */
 	atomic_bool done;
 	pthread_mutex_t lock;                /* of the next one */
-	struct stacksnap_recorder *recorder; /* that is to be told to stop; NULL: none */
+	struct stacksnap_recorder *recorder; /* that is to be stopped; NULL: none */
 	struct stacksnap_options *options;   /* from here on the thread's alone */
 	struct snap_serve_body body;
 	struct snap_serve_answer answer;
@@ -75,13 +75,13 @@ static void fail_with(struct snap_serve_job *job, struct stacksnap_error *err)
 	if (job->body.is_full)
 		fail(job, 500, "the answer would be larger than %d MiB", MAX_BODY >> 20);
 	else if (job->cancel)
-		fail(job, 503, "was told to end");
+		fail(job, 503, "the server is ending");
 	else
 		fail(job, status_of(stacksnap_error_code(err)), "%s", stacksnap_error_message(err));
 	stacksnap_error_destroy(err);
 }
 
-/* Of a snapshot that shows nobody: what its first process says of it. */
+/* Of a snapshot without stacks: what its first process says of it. */
 static void fail_with_nothing(struct snap_serve_job *job, const struct stacksnap_snapshot *snapshot)
 {
 	const char *code = NULL, *message = NULL;
@@ -156,7 +156,7 @@ static struct stacksnap_error *render_recording(struct snap_serve_job *job,
 	if (outcome != STACKSNAP_OUTCOME_NOTHING)
 		return stacksnap_recording_render(recording, job->options, job->order->format,
 						  job->body.out);
-	fail(job, 500, "nobody could be recorded");
+	fail(job, 500, "no process could be recorded");
 	return NULL;
 }
 
@@ -180,7 +180,7 @@ static struct stacksnap_error *record(struct snap_serve_job *job,
 	if (!err && recording)
 		err = render_recording(job, recording);
 	if (!err && job->cancel)
-		fail(job, 503, "was told to end");
+		fail(job, 503, "the server is ending");
 	stacksnap_recording_destroy(recording);
 	return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * libmicrohttpd, which is loaded when somebody serves: with the libraries that it needs, a dozen
+ * libmicrohttpd, which is loaded for `serve` alone: with the libraries that it needs, a dozen
  * for TLS among them, it would cost each start of every other command a twentieth of a snapshot.
  * Its functions are called by their own names. Knows nothing of requests.
  */
@@ -32,7 +32,7 @@ struct snap_serve_library {
 /* Filled by snap_serve_library_load(), once. */
 extern struct snap_serve_library snap_serve_library;
 
-/* Before anything else. False: it is not installed, which is told. */
+/* Before anything else. False after a message: it is not installed. */
 bool snap_serve_library_load(void);
 
 #define MHD_add_response_header snap_serve_library.add_response_header

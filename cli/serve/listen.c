@@ -38,7 +38,7 @@ static int refuse_usage(const char *where)
 static int refuse(const char *where)
 {
 	snap_cli_message("cannot listen on %s: %s%s", where, strerror(errno),
-			 errno == EADDRINUSE ? " (see 'ss -lp' for who does)" : "");
+			 errno == EADDRINUSE ? " (see 'ss -lp' for the process)" : "");
 	return SNAP_CLI_TROUBLE;
 }
 
@@ -53,7 +53,7 @@ static bool is_loopback(const union address *address)
 	return address->any.sa_family == AF_UNIX;
 }
 
-/* Fills in what is known of the descriptor, whoever opened it. */
+/* Fills in what is known of the descriptor, whichever process opened it. */
 static bool describe(struct snap_serve_listener *listener)
 {
 	union address address = { .any.sa_family = AF_UNSPEC };
@@ -137,7 +137,7 @@ static int listen_on_address(struct snap_serve_listener *listener, const char *w
 
 /* ---- a path ---- */
 
-/* Nobody listens there any more: a connection is refused, by a socket. */
+/* No process listens there any more: a connection is refused, by a socket. */
 static bool is_left_over(const union address *address)
 {
 	struct stat status;
@@ -153,7 +153,7 @@ static bool is_left_over(const union address *address)
 	return got;
 }
 
-/* With its mode from the first moment: who can write to it can ask. */
+/* With its mode from the first moment: write permission allows requests. */
 static bool bind_privately(int fd, const union address *address)
 {
 	mode_t before = umask(S_IRWXG | S_IRWXO | S_IXUSR);

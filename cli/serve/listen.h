@@ -15,7 +15,7 @@
 struct snap_serve_listener {
 	int fd; /* listening, does not block; -1: none */
 	bool is_unix;
-	bool is_loopback; /* nobody on another host comes here; a unix socket is so, too */
+	bool is_loopback; /* no other host can connect; a unix socket is so, too */
 	char url[160];    /* "http://127.0.0.1:6099/", "unix:/run/stacksnap.sock" */
 	/* of a path that was made here: it goes away with the listener, if it is still the same */
 	int folder; /* O_PATH; -1: none */

@@ -2,8 +2,8 @@
 /*
  * The target of a request, "/snapshot.json?target=7", taken apart.
  *
- * Strict, as it comes from anybody: no absolute form, no controls, no broken escapes. Knows nothing
- * of which paths and parameters there are.
+ * Strict, as it comes from any client: no absolute form, no controls, no broken escapes. Knows
+ * nothing of which paths and parameters there are.
  */
 #ifndef SNAP_CLI_SERVE_QUERY_H
 #define SNAP_CLI_SERVE_QUERY_H

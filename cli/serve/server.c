@@ -48,7 +48,7 @@ struct connection {
 	struct MHD_Connection *mhd;
 	int fd;
 	int64_t deadline_ns;       /* CLOCK_MONOTONIC; 0: none */
-	struct exchange *exchange; /* the one at hand, NULL: none */
+	struct exchange *exchange; /* the current one, NULL: none */
 };
 
 struct snap_serve_server {
@@ -301,7 +301,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
 	return exchange;
 }
 
-/* Nobody wants its answer. */
+/* Its answer is not wanted any more. */
 static void drop_job(struct snap_serve_server *server, struct exchange *exchange)
 {
 	struct snap_serve_answer answer;
@@ -433,7 +433,7 @@ static bool wait_for_something(struct snap_serve_server *server)
 	return true;
 }
 
-/* Too late: of a job, which is told to end, or of a client, which is not served any more. */
+/* Too late: of a job, which is asked to end, or of a client, which is not served any more. */
 static void enforce_deadline(struct snap_serve_server *server, struct connection *connection)
 {
 	if (!connection->deadline_ns || now_ns() < connection->deadline_ns)
@@ -446,7 +446,7 @@ static void enforce_deadline(struct snap_serve_server *server, struct connection
 	}
 	server->metrics.cut += !server->ending_ns && connection->exchange;
 	shutdown(connection->fd, SHUT_RDWR);
-	/* libmicrohttpd sees an end of file, and closes it; on_connection() is told. */
+	/* libmicrohttpd sees an end of file, and closes it; on_connection() is called. */
 	connection->deadline_ns = in_seconds(PATIENCE_S);
 }
 
@@ -467,7 +467,9 @@ static void look_after_connections(struct snap_serve_server *server)
 	}
 }
 
-/* Nobody comes any more; who is there is answered: jobs are told to end, idle clients go. */
+/*
+ * No more clients are accepted; present ones are answered: jobs are asked to end, idle clients go.
+ */
 static void begin_to_end(struct snap_serve_server *server)
 {
 	server->ending_ns = in_seconds(ENDING_PATIENCE_S);
@@ -486,13 +488,13 @@ static bool is_over(const struct snap_serve_server *server)
 		return false;
 	if (!server->connections)
 		return true;
-	/* Jobs are waited for: they have been told, and their threads use what is released. */
+	/* Jobs are waited for: they were asked to end, and their threads use what is released. */
 	return now_ns() >= server->ending_ns && server->captures + server->lists == 0;
 }
 
 /*
- * Where connections were as many as there may be, and fewer are left, libmicrohttpd begins to accept
- * when it is run the next time: nothing else would wake it.
+ * Where connections were as many as there may be, and fewer are left, libmicrohttpd begins to
+ * accept when it is run the next time: nothing else would wake it.
  */
 static bool run_daemon(struct snap_serve_server *server)
 {

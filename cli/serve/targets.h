@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Targets: from what was named when the server started, and what a request chooses of it, to the
- * options of one snapshot. Nobody who asks can name a process that is none of these. Knows nothing
+ * options of one snapshot. A request cannot name a process that is none of these. Knows nothing
  * of HTTP.
  */
 #ifndef SNAP_CLI_SERVE_TARGETS_H
@@ -14,8 +14,8 @@ const char *snap_serve_targets_name(const struct snap_cli_request *request, size
 
 /*
  * Fresh options, the caller's, with everything that the command line says. `target`: NULL for all,
- * or the text of a target as it was named, or the pid of a process that is among them now. *found_ret
- * is false if there is no such one; then, and with an error, *ret stays as it is.
+ * or the text of a target as it was named, or the pid of a process that is among them now.
+ * *found_ret is false if there is no such one; then, and with an error, *ret stays as it is.
  */
 struct stacksnap_error *snap_serve_targets_choose(const struct snap_cli_request *request,
 						  const char *target, const volatile int *cancel,

@@ -11,7 +11,7 @@ enum {
 	MOST_MARKS = 4 /* of no width that stand on one character */
 };
 
-/* A character, or the escape that stands for a byte. */
+/* A character, or the escape of a byte. */
 struct unit {
 	char bytes[MOST_UNIT];
 	unsigned length, columns;
@@ -31,7 +31,7 @@ static size_t escape_byte(const char *text, struct unit *unit)
 	return 1;
 }
 
-/* How many bytes of the text it stands for. */
+/* How many bytes of the text it takes. */
 static size_t read_unit(const char *text, bool utf8, struct unit *unit)
 {
 	size_t length = strnlen(text, MOST_UNIT - 1), used = 1;

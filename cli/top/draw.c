@@ -285,7 +285,7 @@ static void draw_stack(struct snap_top_screen *screen, const struct layout *at,
 {
 	if (at->head != NOWHERE)
 		put_line(screen, at->head,
-			 view->stack.gone ? "stack (nobody stood there in the last seconds)"
+			 view->stack.gone ? "stack (no thread stood there in the last seconds)"
 					  : "stack, the innermost function first",
 			 SNAP_TOP_REVERSE);
 	for (unsigned i = 0; i < at->body_rows && view->scroll + i < view->stack.count; i++)

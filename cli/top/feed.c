@@ -2,8 +2,8 @@
 /*
  * The recorder of `stacksnap top`: see feed.h.
  *
- *     recorder's thread: run ── tick ──▶ every second a slice ──▶ latest ──▶ who draws
- *                                  └───▶ what was asked for   ──▶ answer ──▶ who writes it
+ *     recorder's thread: run ── tick ──▶ every second a slice ──▶ latest ──▶ screen
+ *                                  └───▶ what was asked for   ──▶ answer ──▶ file
  */
 #include "top/feed.h"
 
@@ -23,7 +23,7 @@
 
 enum {
 	SECOND = 1000000000,
-	SLICE_SHARE = 20, /* slices take one part of that many of the recorder's time */
+	SLICE_SHARE = 20, /* slices take one part in so many of the recorder's time */
 	HOLD_S = 1,
 };
 
@@ -116,7 +116,7 @@ static void hand_over(struct snap_top_feed *feed)
 	snap_top_feed_wake(feed);
 }
 
-/* Nobody else traces the targets meanwhile, as this is the recorder's thread. */
+/* Nothing else traces the targets meanwhile, as this is the recorder's thread. */
 static void give_answer(struct snap_top_feed *feed, enum snap_top_ask ask)
 {
 	struct snap_top_answer answer = { .snapshot = NULL };
@@ -171,7 +171,7 @@ static int on_tick(void *context, const struct stacksnap_recorder_status *status
 	return 1;
 }
 
-/* Of a run that nobody ended. */
+/* Of a run that ended by itself. */
 static const char *word_of(enum stacksnap_recording_end end)
 {
 	switch (end) {

@@ -3,8 +3,8 @@
  * Feed: the flight recorder of `stacksnap top`, in a thread of its own, and what it hands to the
  * thread that draws: the last seconds, again and again, and what was asked to be written.
  *
- * The recorder never waits for who draws: what was not taken is replaced. Knows nothing of screens,
- * keys or files.
+ * The recorder never waits for the screen: what was not taken is replaced. Knows nothing of
+ * screens, keys or files.
  */
 #ifndef SNAP_CLI_TOP_FEED_H
 #define SNAP_CLI_TOP_FEED_H
@@ -26,7 +26,7 @@ enum snap_top_ask {
 struct snap_top_status {
 	unsigned long long threads, ticks_missed;
 	double hz_reached, stopped_percent; /* since the start */
-	bool ended;                         /* nobody is looked at any more … */
+	bool ended;                         /* no process is looked at any more … */
 	bool failed;                        /* … and not because of the targets */
 	const char *why;                    /* then: static, or the feed's */
 };
@@ -39,9 +39,9 @@ struct snap_top_answer {
 };
 
 /*
- * Finds the targets; nobody is touched before snap_top_feed_start(). Of the request, which must
- * outlive it, its options are the recorder's thread's from then on. Returns WHOLE, or the exit status
- * after a message.
+ * Finds the targets; no process is touched before snap_top_feed_start(). Of the request, which must
+ * outlive it, its options are the recorder's thread's from then on. Returns WHOLE, or the exit
+ * status after a message.
  */
 int snap_top_feed_create(struct snap_cli_request *request, struct snap_top_feed **ret);
 /* Begins to record. Returns 0, or an errno where there can be no thread for it. */
@@ -68,8 +68,8 @@ void snap_top_feed_ask(struct snap_top_feed *feed, enum snap_top_ask ask);
 bool snap_top_feed_answered(struct snap_top_feed *feed, struct snap_top_answer *ret);
 
 /*
- * Between two of them nobody is looked at, and nobody stands still because of us: for who is about
- * to be stopped. The first waits for that, a second at the most.
+ * Between two of them no process is looked at or stopped: for a tool that is about to be stopped
+ * itself. The first waits until this holds, a second at the most.
  */
 void snap_top_feed_hold(struct snap_top_feed *feed);
 void snap_top_feed_release(struct snap_top_feed *feed);

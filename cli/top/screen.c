@@ -48,7 +48,7 @@ static bool can_place_cursor(void)
 
 static void set_modes(struct snap_top_screen *screen, bool color)
 {
-	/* Ctrl-C and Ctrl-Z are keys: whoever records is told in time. */
+	/* Ctrl-C and Ctrl-Z are keys: the recorder can be asked to pause in time. */
 	raw();
 	noecho();
 	nonl();

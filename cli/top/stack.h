@@ -19,7 +19,7 @@ struct snap_top_stack {
 	char key[SNAP_TOP_KEY_SIZE]; /* of its row; "": nothing was opened */
 	struct snap_top_line *lines; /* what is said of it, an empty line, its functions */
 	size_t count;
-	bool gone; /* nobody stood there in the last seconds: the lines are older */
+	bool gone; /* no thread stood there in the last seconds: the lines are older */
 };
 
 void snap_top_stack_deinit(struct snap_top_stack *stack);

@@ -3,7 +3,8 @@
  * Table: the rows that `stacksnap top` shows of the last seconds, groups of threads or functions,
  * in the order and with the filter that were chosen.
  *
- * Knows nothing of screens. Texts are those of the library, escaped; they live as long as the table.
+ * Knows nothing of screens. Texts are those of the library, escaped; they live as long as the
+ * table.
  */
 #ifndef SNAP_CLI_TOP_TABLE_H
 #define SNAP_CLI_TOP_TABLE_H
@@ -20,7 +21,7 @@ enum snap_top_rows {
 
 enum snap_top_sort {
 	SNAP_TOP_BY_SHARE,
-	SNAP_TOP_BY_STATE, /* who runs first, then who waits for a disk */
+	SNAP_TOP_BY_STATE, /* running threads first, then those that wait for a disk */
 	SNAP_TOP_BY_FUNCTION,
 	SNAP_TOP_BY_WAIT,
 	SNAP_TOP_SORT_COUNT,

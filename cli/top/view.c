@@ -72,7 +72,7 @@ static void move_cursor(struct snap_top_view *view, const struct snap_top_table 
 {
 	view->cursor = cursor;
 	clip_cursor(view, table);
-	/* Who stays at the top sees whatever is there. */
+	/* A cursor at the top stays at the top, whatever row is there. */
 	view->follows = view->cursor > 0;
 	if (view->follows)
 		snap_top_row_key(table, &table->rows[view->cursor], view->choice.rows,

@@ -2,8 +2,8 @@
 /*
  * View: what of the table is on the screen, and what keys do to it.
  *
- * Knows nothing of curses, of the recorder, nor of files: what keys ask of these is told to who
- * has them.
+ * Knows nothing of curses, of the recorder, nor of files: what keys ask of these is returned to the
+ * caller.
  */
 #ifndef SNAP_CLI_TOP_VIEW_H
 #define SNAP_CLI_TOP_VIEW_H
@@ -47,7 +47,7 @@ struct snap_top_view {
 	char chosen[SNAP_TOP_KEY_SIZE];
 	struct snap_top_stack stack;
 	size_t scroll;    /* lines of the stack, or of the help, above the screen */
-	size_t page_size; /* rows that the screen shows; who draws sets it */
+	size_t page_size; /* rows that the screen shows; set by the drawing code */
 
 	char input[SNAP_TOP_INPUT_SIZE];   /* of the prompt, as it was typed */
 	bool ring;                         /* what is to be written: the ring, or a snapshot */
