@@ -27,7 +27,7 @@ enum {
 	STUB_BYTES = 20,
 };
 
-static bool registers(const void *raw, size_t size, uint64_t *dwarf_ret, uint64_t *pc_ret)
+static bool aarch64_registers(const void *raw, size_t size, uint64_t *dwarf_ret, uint64_t *pc_ret)
 {
 	struct snap_known_registers known;
 
@@ -54,7 +54,7 @@ static int64_t signed_field(uint32_t instruction, unsigned low, unsigned count)
 }
 
 /* BL, and BLR in all forms that authenticate the address. */
-static struct snap_call call_before(const uint8_t *end, uint64_t address)
+static struct snap_call aarch64_call_before(const uint8_t *end, uint64_t address)
 {
 	uint32_t instruction = instruction_at(end - INSTRUCTION, 0);
 	struct snap_call call = {
@@ -69,7 +69,7 @@ static struct snap_call call_before(const uint8_t *end, uint64_t address)
 }
 
 /* RET of any register, RETAA, RETAB. */
-static bool is_return(const uint8_t *code)
+static bool is_aarch64_return(const uint8_t *code)
 {
 	uint32_t instruction = instruction_at(code, 0);
 
@@ -85,7 +85,7 @@ static bool is_landing_pad(uint32_t instruction)
 }
 
 /* [bti c]; adrp x16, page; ldr x17, [x16, offset]; add x16, x16, offset; br x17, or braa x17, x16 */
-static bool is_jump_stub(const uint8_t *code)
+static bool is_aarch64_jump_stub(const uint8_t *code)
 {
 	size_t at = is_landing_pad(instruction_at(code, 0)) ? INSTRUCTION : 0;
 
@@ -108,7 +108,7 @@ static enum snap_stub stub_from(const uint8_t *code, size_t size, size_t begin, 
 		pushed = next;
 		next += INSTRUCTION;
 	}
-	if (!is_jump_stub(code + next))
+	if (!is_aarch64_jump_stub(code + next))
 		return SNAP_STUB_NONE;
 	next += 2 * INSTRUCTION;
 	if ((instruction_at(code, next) & 0xff8003ff) != 0x91000210)
@@ -143,7 +143,7 @@ static bool is_system_call(const uint8_t *code)
 }
 
 /* mov x8, 139 (rt_sigreturn); svc 0: of the vDSO, and of libraries that have their own. */
-static bool is_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
+static bool is_aarch64_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
 {
 	return instruction_at(code, 0) == 0xd2801168 && is_system_call(code + INSTRUCTION);
 }
@@ -219,7 +219,7 @@ static void follow_instruction(struct prologue *prologue, uint32_t instruction,
 		ret->sets_frame_pointer = true;
 }
 
-static void read_prologue(const uint8_t *code, size_t size, struct snap_prologue *ret)
+static void read_aarch64_prologue(const uint8_t *code, size_t size, struct snap_prologue *ret)
 {
 	struct prologue prologue = { .sp = 0 };
 
@@ -314,7 +314,7 @@ const struct snap_arch_ops snap_arch_aarch64 = {
 	.ra = LR,
 	.pc = PC,
 	.address_bits = 52, /* FEAT_LVA; else 48, or 39 and less with a smaller table */
-	.registers = registers,
+	.registers = aarch64_registers,
 	.syscall_names = syscall_names,
 	.syscall_name_count = SNAP_ARRAY_SIZE(syscall_names),
 	.saved = saved,
@@ -325,12 +325,12 @@ const struct snap_arch_ops snap_arch_aarch64 = {
 	.prologue_bytes = PROLOGUE_BYTES,
 	.return_bytes = INSTRUCTION,
 	.stub_bytes = STUB_BYTES,
-	.call_before = call_before,
-	.read_prologue = read_prologue,
-	.is_return = is_return,
-	.is_jump_stub = is_jump_stub,
+	.call_before = aarch64_call_before,
+	.read_prologue = read_aarch64_prologue,
+	.is_return = is_aarch64_return,
+	.is_jump_stub = is_aarch64_jump_stub,
 	.stub_at = stub_at,
-	.is_signal_return = is_signal_return,
+	.is_signal_return = is_aarch64_signal_return,
 	.is_system_call = is_system_call,
 	.signal_context = signal_context,
 	.signal_pc = AT(32),

@@ -28,7 +28,7 @@ static const uint8_t user_regs_word[REGISTERS] = { 10, 12, 11, 5, 13, 14, 4, 19,
 						   8,  7,  6,  3, 2,  1,  0, 16 };
 enum { USER_REGS_WORDS = 27 };
 
-static bool registers(const void *raw, size_t size, uint64_t *dwarf_ret, uint64_t *pc_ret)
+static bool x86_registers(const void *raw, size_t size, uint64_t *dwarf_ret, uint64_t *pc_ret)
 {
 	if (size != USER_REGS_WORDS * sizeof(uint64_t))
 		return false;
@@ -63,7 +63,7 @@ static bool is_indirect_call(const uint8_t *code, size_t size)
 }
 
 /* CALL rel32, and CALL of a register or memory operand of every length that the encoding allows. */
-static struct snap_call call_before(const uint8_t *end, uint64_t address)
+static struct snap_call x86_call_before(const uint8_t *end, uint64_t address)
 {
 	struct snap_call call = { .is_direct = end[-5] == 0xe8 };
 	int32_t distance;
@@ -101,7 +101,7 @@ static bool sets_frame_pointer(const uint8_t *code, size_t size)
 	return false;
 }
 
-static void read_prologue(const uint8_t *code, size_t size, struct snap_prologue *ret)
+static void read_x86_prologue(const uint8_t *code, size_t size, struct snap_prologue *ret)
 {
 	/* DWARF numbers of the registers as instructions number them. */
 	static const uint8_t numbers[] = { 0, 2, 1, 3, 7, 6, 4, 5 };
@@ -119,7 +119,7 @@ static void read_prologue(const uint8_t *code, size_t size, struct snap_prologue
 }
 
 /* ret, ret imm16, and either with a prefix. */
-static bool is_return(const uint8_t *code)
+static bool is_x86_return(const uint8_t *code)
 {
 	uint8_t opcode = code[0] == 0xf3 || code[0] == 0xf2 ? code[1] : code[0];
 
@@ -127,7 +127,7 @@ static bool is_return(const uint8_t *code)
 }
 
 /* [endbr64] [bnd] jmp *disp32(%rip) */
-static bool is_jump_stub(const uint8_t *code)
+static bool is_x86_jump_stub(const uint8_t *code)
 {
 	size_t at = skip_endbr64(code, STUB_BYTES);
 
@@ -136,7 +136,7 @@ static bool is_jump_stub(const uint8_t *code)
 }
 
 /* mov $15 (rt_sigreturn) to %rax or %eax, syscall: gdb and the kernel's own check know no more. */
-static bool is_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
+static bool is_x86_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
 {
 	static const uint8_t with_rax[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 	static const uint8_t with_eax[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -214,7 +214,7 @@ const struct snap_arch_ops snap_arch_x86_64 = {
 	.ra = RIP,
 	.pc = RIP,
 	.address_bits = 47,
-	.registers = registers,
+	.registers = x86_registers,
 	.syscall_names = syscall_names,
 	.syscall_name_count = SNAP_ARRAY_SIZE(syscall_names),
 	.saved = saved,
@@ -223,11 +223,11 @@ const struct snap_arch_ops snap_arch_x86_64 = {
 	.prologue_bytes = 16,
 	.return_bytes = 2,
 	.stub_bytes = STUB_BYTES,
-	.call_before = call_before,
-	.read_prologue = read_prologue,
-	.is_return = is_return,
-	.is_jump_stub = is_jump_stub,
-	.is_signal_return = is_signal_return,
+	.call_before = x86_call_before,
+	.read_prologue = read_x86_prologue,
+	.is_return = is_x86_return,
+	.is_jump_stub = is_x86_jump_stub,
+	.is_signal_return = is_x86_signal_return,
 	.signal_context = signal_context,
 	.signal_pc = 168,
 };

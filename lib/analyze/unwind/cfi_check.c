@@ -367,8 +367,8 @@ static bool is_whole_fine(const struct snap_cfi_programs *check)
  * .eh_frame and its table as libdw takes them: at the place of the file that the segment names, and
  * so far behind it as the header says.
  */
-static enum snap_cfi_lookup read_header(struct snap_cfi_programs *check, uint64_t vaddr,
-					uint64_t offset)
+static enum snap_cfi_lookup read_cfi_header(struct snap_cfi_programs *check, uint64_t vaddr,
+					    uint64_t offset)
 {
 	struct snap_bytes bytes = snap_image_at(check->image, vaddr);
 	const uint8_t *file = snap_image_bytes(check->image).data;
@@ -434,7 +434,7 @@ static void prepare_programs(struct snap_cfi_programs *check)
 			check->lookup = SNAP_CFI_WHOLE;
 		return;
 	}
-	check->lookup = read_header(check, vaddr, offset);
+	check->lookup = read_cfi_header(check, vaddr, offset);
 	/* Where it is not clear which way libdw goes, both have to be fine. */
 	if (section.size && check->lookup != SNAP_CFI_REFUSED &&
 	    !(check->lookup == SNAP_CFI_TABLE && is_table_used(check, section)) &&

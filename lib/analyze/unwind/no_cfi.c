@@ -44,8 +44,8 @@ static bool read_return(const struct snap_unwinder *unwinder, uint64_t at, uint6
 /* ---- calls ---- */
 
 /* The call before a return address; false: there is none. */
-static bool read_call(struct snap_unwinder *unwinder, uint64_t return_address,
-		      struct snap_call *ret)
+static bool read_call_before(struct snap_unwinder *unwinder, uint64_t return_address,
+			     struct snap_call *ret)
 {
 	uint8_t code[SNAP_CALL_BYTES];
 
@@ -94,8 +94,8 @@ static bool learn_from_call(struct snap_unwinder *unwinder, struct callee *calle
 {
 	struct snap_call call;
 
-	if (!read_call(unwinder, pc, &call) || !call.is_direct || call.target < callee->start ||
-	    call.target > callee->lookup)
+	if (!read_call_before(unwinder, pc, &call) || !call.is_direct ||
+	    call.target < callee->start || call.target > callee->lookup)
 		return false;
 	callee->start = call.target;
 	callee->how = SNAP_START_EXACT;
@@ -103,7 +103,7 @@ static bool learn_from_call(struct snap_unwinder *unwinder, struct callee *calle
 }
 
 /* What the link register holds before the first call; false: it is not known. */
-static bool read_link(const struct snap_unwinder *unwinder, uint64_t *pc_ret)
+static bool read_link_register(const struct snap_unwinder *unwinder, uint64_t *pc_ret)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
 
@@ -123,12 +123,12 @@ static void learn_start(struct snap_unwinder *unwinder, struct callee *callee)
 	if (snap_unwinder_knows(unwinder, unwinder->arch->fp) &&
 	    read_return(unwinder, fp + sizeof(fp), &pc) && learn_from_call(unwinder, callee, pc))
 		return;
-	if (read_link(unwinder, &pc))
+	if (read_link_register(unwinder, &pc))
 		learn_from_call(unwinder, callee, pc);
 }
 
 /* Only what was executed counts. */
-static void read_prologue(struct snap_unwinder *unwinder, struct callee *callee)
+static void read_callee_prologue(struct snap_unwinder *unwinder, struct callee *callee)
 {
 	uint64_t size = snap_pc_address(unwinder->pc) - callee->start;
 	uint8_t code[SNAP_PROLOGUE_BYTES];
@@ -155,7 +155,7 @@ static struct callee find_callee(struct snap_unwinder *unwinder, const struct sn
 	if (callee.how == SNAP_START_EARLIEST)
 		learn_start(unwinder, &callee);
 	if (callee.how != SNAP_START_EARLIEST)
-		read_prologue(unwinder, &callee);
+		read_callee_prologue(unwinder, &callee);
 	return callee;
 }
 
@@ -319,7 +319,7 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *call
 			return unwinder->end == SNAP_UNWIND_LIMIT ? false
 								  : end_without_cfi(unwinder);
 		}
-		if (!read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
+		if (!read_call_before(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
 			continue;
 		unwinder->has_scanned = true;
 		return snap_unwinder_move(unwinder,
@@ -344,8 +344,8 @@ static bool follow_link(struct snap_unwinder *unwinder, const struct callee *cal
 	uint64_t sp = unwinder->state.registers[unwinder->arch->sp], pc;
 	struct snap_call call;
 
-	if (!may_use_link(unwinder, callee) || !read_link(unwinder, &pc) ||
-	    !read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
+	if (!may_use_link(unwinder, callee) || !read_link_register(unwinder, &pc) ||
+	    !read_call_before(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
 		return false;
 	/* It may have a frame all the same, until it returns. */
 	if (!stands_at_return(unwinder))

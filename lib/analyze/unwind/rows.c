@@ -329,8 +329,8 @@ static struct snap_row row_of_frame(struct snap_rows *rows, Dwarf_Frame *frame)
 }
 
 /* SNAP_ROW_SIMPLE: the frame is there. */
-static enum snap_row_kind find_frame(Dwarf_CFI *cfi, struct snap_cfi_programs *programs,
-				     uint64_t vaddr, Dwarf_Frame **ret)
+static enum snap_row_kind find_dwarf_frame(Dwarf_CFI *cfi, struct snap_cfi_programs *programs,
+					   uint64_t vaddr, Dwarf_Frame **ret)
 {
 	if (!cfi)
 		return SNAP_ROW_NONE;
@@ -344,7 +344,7 @@ static enum snap_row_kind find_frame(Dwarf_CFI *cfi, struct snap_cfi_programs *p
  * Where the function begins that has no CFI: by symbols, those of the debug file if that was opened
  * for its CFI; else behind the entry of another function in the search table.
  */
-static struct snap_function find_function(struct snap_rows *rows, uint64_t vaddr)
+static struct snap_function find_cfi_function(struct snap_rows *rows, uint64_t vaddr)
 {
 	uint64_t entry = snap_image_entry(rows->image), before;
 	struct snap_function function = { 0 };
@@ -365,7 +365,7 @@ static struct snap_function find_function(struct snap_rows *rows, uint64_t vaddr
 
 static struct snap_row row_of_code(struct snap_rows *rows, uint64_t vaddr)
 {
-	struct snap_function function = find_function(rows, vaddr);
+	struct snap_function function = find_cfi_function(rows, vaddr);
 	struct snap_row row = { .kind = SNAP_ROW_NONE };
 	uint64_t segment;
 
@@ -431,18 +431,18 @@ static bool find_go_row(struct snap_rows *rows, uint64_t vaddr, struct snap_row 
 	return rows->go.end != 0 && snap_go_row(&rows->go, rows->arch, vaddr, ret);
 }
 
-static struct snap_row compute_row(struct snap_rows *rows, uint64_t vaddr)
+static struct snap_row compute_cfi_row(struct snap_rows *rows, uint64_t vaddr)
 {
 	Dwarf_Frame *frame = NULL;
 	enum snap_row_kind kind;
 	struct snap_row row;
 
 	snap_module_set_note(rows->set, rows->file);
-	kind = find_frame(rows->eh_frame, &rows->eh_programs, vaddr, &frame);
+	kind = find_dwarf_frame(rows->eh_frame, &rows->eh_programs, vaddr, &frame);
 	if (kind == SNAP_ROW_NONE && find_go_row(rows, vaddr, &row))
 		return row;
 	if (kind == SNAP_ROW_NONE)
-		kind = find_frame(debug_frame(rows), &rows->debug_programs, vaddr, &frame);
+		kind = find_dwarf_frame(debug_frame(rows), &rows->debug_programs, vaddr, &frame);
 	if (kind == SNAP_ROW_NONE && find_stub_row(rows, vaddr, &row))
 		return row;
 	if (kind == SNAP_ROW_NONE)
@@ -465,9 +465,9 @@ struct snap_row snap_rows_find(struct snap_rows *rows, uint64_t vaddr)
 			return rows->known[probe.number].row;
 	if (!snap_reserve_array_most(rows->known, rows->capacity, rows->count + 1, MAX_ROWS) ||
 	    !snap_hash_table_add(&rows->table, hash, rows->count))
-		return compute_row(rows, vaddr);
+		return compute_cfi_row(rows, vaddr);
 	added = &rows->known[rows->count++];
-	*added = (struct known_row){ vaddr, compute_row(rows, vaddr) };
+	*added = (struct known_row){ vaddr, compute_cfi_row(rows, vaddr) };
 	return added->row;
 }
 

@@ -27,8 +27,8 @@ bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
 }
 
 /* A word inside a copied range; false: not wholly inside. */
-static bool read_range(uint64_t start, const uint8_t *bytes, size_t size, uint64_t address,
-		       uint64_t *ret)
+static bool read_stack_range(uint64_t start, const uint8_t *bytes, size_t size, uint64_t address,
+			     uint64_t *ret)
 {
 	if (size < sizeof(*ret) || address < start || address - start > size - sizeof(*ret))
 		return false;
@@ -40,9 +40,10 @@ bool snap_unwinder_read_stack(const struct snap_unwinder *unwinder, uint64_t add
 {
 	const struct snap_thread *thread = unwinder->thread;
 
-	return read_range(thread->stack_address, thread->stack, thread->stack_size, address, ret) ||
-	       read_range(thread->stack2_address, thread->stack2, thread->stack2_size, address,
-			  ret);
+	return read_stack_range(thread->stack_address, thread->stack, thread->stack_size, address,
+				ret) ||
+	       read_stack_range(thread->stack2_address, thread->stack2, thread->stack2_size,
+				address, ret);
 }
 
 bool snap_unwinder_read(void *context, uint64_t address, uint64_t *ret)
@@ -309,7 +310,7 @@ static bool step_wild_call(struct snap_unwinder *unwinder)
 }
 
 /* A signal handler's return without CFI: the kernel's frame lies at sp. */
-static bool is_signal_return(struct snap_unwinder *unwinder)
+static bool is_at_signal_return(struct snap_unwinder *unwinder)
 {
 	uint8_t code[SNAP_SIGNAL_RETURN_BYTES];
 
@@ -342,14 +343,14 @@ static bool step_signal(struct snap_unwinder *unwinder)
  */
 bool snap_unwinder_leaves_signal(struct snap_unwinder *unwinder)
 {
-	return unwinder->arch->has_link_register && is_signal_return(unwinder);
+	return unwinder->arch->has_link_register && is_at_signal_return(unwinder);
 }
 
 enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup)
 {
 	if (!snap_unwinder_is_executable(unwinder, lookup))
 		return SNAP_ROW_WILD;
-	if (is_signal_return(unwinder))
+	if (is_at_signal_return(unwinder))
 		return SNAP_ROW_RETURN;
 	if (unwinder->libunwind &&
 	    snap_libunwind_covers(unwinder->libunwind, &unwinder->state, lookup))

@@ -16,7 +16,7 @@ enum {
 	SPARE_FRAMES = 64,    /* beyond one a word of stack: frames below signals, the innermost */
 };
 
-/* Called by the set for what compute_row() left with its files. */
+/* Called by the set for what compute_cached_row() left with its files. */
 static void destroy_rows(void *unwind)
 {
 	snap_rows_destroy(unwind);
@@ -109,7 +109,7 @@ struct stacksnap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
 	return NULL;
 }
 
-static struct snap_row compute_row(struct snap_unwinder *unwinder, uint64_t lookup)
+static struct snap_row compute_cached_row(struct snap_unwinder *unwinder, uint64_t lookup)
 {
 	struct snap_module *module = snap_modules_find(unwinder->modules, lookup);
 	struct snap_row none = { .kind = SNAP_ROW_NONE };
@@ -176,7 +176,7 @@ const struct snap_row *snap_unwinder_row(struct snap_unwinder *unwinder, uint64_
 		grow_cache(unwinder);
 	cached = find_cached(unwinder->cache, unwinder->cache_size, lookup);
 	if (!cached->lookup) {
-		cached->row = compute_row(unwinder, lookup);
+		cached->row = compute_cached_row(unwinder, lookup);
 		if (cached->row.kind == SNAP_ROW_WIDE && snap_unwinder_leaves_signal(unwinder))
 			cached->row.kind = SNAP_ROW_RETURN;
 		if (cached->row.kind == SNAP_ROW_NONE &&
