@@ -37,7 +37,7 @@ static void joining_deinit(struct joining *joining)
 
 /* ---- frames ---- */
 
-static uint64_t hash_frame(const struct snap_runtime_frame *frame)
+static uint64_t hash_joined_frame(const struct snap_runtime_frame *frame)
 {
 	uint64_t hash = frame->pc;
 
@@ -67,10 +67,10 @@ static bool is_same_frame(const struct snap_runtime_frame *a, const struct snap_
 }
 
 /* The frame that represents all at its place; NULL: no memory. */
-static const struct snap_runtime_frame *find_frame(struct joining *joining,
-						   const struct snap_runtime_frame *frame)
+static const struct snap_runtime_frame *find_joined_frame(struct joining *joining,
+							  const struct snap_runtime_frame *frame)
 {
-	uint64_t hash = hash_frame(frame);
+	uint64_t hash = hash_joined_frame(frame);
 	struct snap_probe probe = snap_hash_table_probe(&joining->table, hash);
 
 	while (snap_probe_next(&probe))
@@ -86,7 +86,8 @@ static const struct snap_runtime_frame *find_frame(struct joining *joining,
 static bool take_frames(struct joining *joining, struct snap_runtime_stack *stack)
 {
 	for (size_t i = 0; i < stack->count; i++) {
-		const struct snap_runtime_frame *frame = find_frame(joining, stack->frames[i]);
+		const struct snap_runtime_frame *frame =
+			find_joined_frame(joining, stack->frames[i]);
 
 		if (!frame)
 			return false;
@@ -98,7 +99,7 @@ static bool take_frames(struct joining *joining, struct snap_runtime_stack *stac
 /* ---- the results of all threads ---- */
 
 /* They were not read at one moment: of an interpreter the first one that held its lock counts. */
-static bool is_held(const struct snap_runtime_result *result, int64_t interpreter)
+static bool is_interpreter_held(const struct snap_runtime_result *result, int64_t interpreter)
 {
 	for (size_t i = 0; i < result->thread_count; i++)
 		if (result->threads[i].holds_gil && result->threads[i].interpreter == interpreter)
@@ -106,15 +107,16 @@ static bool is_held(const struct snap_runtime_result *result, int64_t interprete
 	return false;
 }
 
-static bool add_thread(struct joining *joining, const struct part *part,
-		       struct snap_runtime_result *result)
+static bool add_joined_thread(struct joining *joining, const struct part *part,
+			      struct snap_runtime_result *result)
 {
 	for (size_t i = 0; i < part->result->thread_count; i++) {
 		struct snap_runtime_thread thread = part->result->threads[i];
 
 		if (thread.tid != part->tid)
 			continue;
-		thread.holds_gil = thread.holds_gil && !is_held(result, thread.interpreter);
+		thread.holds_gil =
+			thread.holds_gil && !is_interpreter_held(result, thread.interpreter);
 		result->threads[result->thread_count++] = thread;
 		return take_frames(joining, &thread.stack);
 	}
@@ -194,7 +196,7 @@ static struct stacksnap_error *join_parts(struct joining *joining, struct snap_r
 	for (size_t i = 0; i < count && fits; i++) {
 		add_facts(&joining->parts[i], result);
 		add_idle_thread(&joining->parts[i], result);
-		fits = add_thread(joining, &joining->parts[i], result) &&
+		fits = add_joined_thread(joining, &joining->parts[i], result) &&
 		       add_task(joining, &joining->parts[i], result);
 	}
 	if (!fits)

@@ -127,7 +127,7 @@ static bool is_taken_by_thread(const struct snap_process *process)
 }
 
 /* What ended the first step of the plan that was not done to its end. */
-static enum snap_plan_cut cut_of(const struct snap_memory_image *image)
+static enum snap_plan_cut cut_of_image(const struct snap_memory_image *image)
 {
 	for (uint32_t i = 0; image && i < image->step_count && i < SNAP_PLAN_MOST_STEPS; i++)
 		if (image->steps[i].cut)
@@ -137,7 +137,7 @@ static enum snap_plan_cut cut_of(const struct snap_memory_image *image)
 
 const char *snap_runtime_why(const struct snap_runtime_process *process, const char *otherwise)
 {
-	switch (cut_of(process->process->memory)) {
+	switch (cut_of_image(process->process->memory)) {
 	case SNAP_PLAN_CUT_TIME:
 		return "its memory was not copied in time";
 	case SNAP_PLAN_CUT_MEMORY:
@@ -198,8 +198,8 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 		if (err || !result)
 			continue;
 		/* It cannot be known which of several runtimes the missing part belongs to. */
-		if (cut_of(raw->process->memory))
-			result->cut = cut_of(raw->process->memory);
+		if (cut_of_image(raw->process->memory))
+			result->cut = cut_of_image(raw->process->memory);
 		warn_of_refusal(analysis, raw->process, result);
 		raw->runtimes[raw->runtime_count++] = result;
 	}

@@ -64,8 +64,9 @@ static const struct snap_runtime_found *find_known(const struct snap_runtime_pro
 }
 
 /* Without memory it is looked for again. */
-static uint64_t keep(const struct snap_runtime_process *process, const struct snap_module *module,
-		     const char *name, bool is_exported, uint64_t address)
+static uint64_t keep_module_symbol(const struct snap_runtime_process *process,
+				   const struct snap_module *module, const char *name,
+				   bool is_exported, uint64_t address)
 {
 	struct snap_runtime_symbols *symbols = process->symbols;
 
@@ -122,7 +123,8 @@ uint64_t snap_runtime_exported(const struct snap_runtime_process *process,
 	const struct snap_runtime_found *known = find_known(process, module, name, true);
 
 	return known ? known->address
-		     : keep(process, module, name, true, find_exported(process, module, name));
+		     : keep_module_symbol(process, module, name, true,
+					  find_exported(process, module, name));
 }
 
 uint64_t snap_runtime_symbol(const struct snap_runtime_process *process, struct snap_module *module,
@@ -131,5 +133,6 @@ uint64_t snap_runtime_symbol(const struct snap_runtime_process *process, struct 
 	const struct snap_runtime_found *known = find_known(process, module, name, false);
 
 	return known ? known->address
-		     : keep(process, module, name, false, find_symbol(process, module, name));
+		     : keep_module_symbol(process, module, name, false,
+					  find_symbol(process, module, name));
 }

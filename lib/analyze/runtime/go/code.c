@@ -226,7 +226,7 @@ static struct snap_bytes find_relocations(const struct snap_image *image)
 }
 
 /* The words at an address as they will be in memory, unbiased. */
-static bool read_words(struct search *search, uint64_t address)
+static bool read_code_words(struct search *search, uint64_t address)
 {
 	struct snap_bytes bytes = snap_image_at(search->image, address);
 	size_t size = sizeof(search->words);
@@ -248,7 +248,7 @@ static bool read_words(struct search *search, uint64_t address)
 
 static bool try_address(struct search *search, uint64_t address)
 {
-	return search->tried++ < MOST_TRIED && read_words(search, address) &&
+	return search->tried++ < MOST_TRIED && read_code_words(search, address) &&
 	       snap_go_words_fit(search->table, search->table_at, search->words);
 }
 

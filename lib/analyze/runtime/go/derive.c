@@ -39,7 +39,7 @@ struct derivation {
 	struct snap_go_layout layout;
 };
 
-static uint64_t word_of(const uint8_t *goroutine, unsigned offset)
+static uint64_t word_of_parked(const uint8_t *goroutine, unsigned offset)
 {
 	return snap_runtime_field(goroutine, offset, 8);
 }
@@ -66,16 +66,16 @@ static const char *reason_of(const char *function)
 }
 
 /* From where the scheduler left it, to its end; false: it does not come there. */
-static bool walk(struct snap_go *go, struct parked *parked)
+static bool walk_parked(struct snap_go *go, struct parked *parked)
 {
-	uint64_t pc = word_of(parked->bytes, SNAP_GO_SAVED_PC),
-		 sp = word_of(parked->bytes, SNAP_GO_SAVED_SP),
-		 high = word_of(parked->bytes, SNAP_GO_STACK_HIGH);
+	uint64_t pc = word_of_parked(parked->bytes, SNAP_GO_SAVED_PC),
+		 sp = word_of_parked(parked->bytes, SNAP_GO_SAVED_SP),
+		 high = word_of_parked(parked->bytes, SNAP_GO_STACK_HIGH);
 	bool is_exact = false;
 
 	parked->begun = 0;
 	parked->reason = NULL;
-	if (sp < word_of(parked->bytes, SNAP_GO_STACK_LOW))
+	if (sp < word_of_parked(parked->bytes, SNAP_GO_STACK_LOW))
 		return false;
 	for (unsigned i = 0; i < MOST_OUTER; i++) {
 		const struct snap_go_site *site = snap_go_site(go, pc, is_exact);
@@ -103,14 +103,14 @@ static void find_parked(struct derivation *derivation, const uint64_t *goroutine
 
 		derivation->count +=
 			snap_go_read_goroutine(derivation->go, goroutines[i], parked->bytes) &&
-			walk(derivation->go, parked);
+			walk_parked(derivation->go, parked);
 	}
 }
 
 /* ---- fields ---- */
 
 /* The one word that is what nearly all goroutines began with. */
-static bool find_start(struct derivation *derivation)
+static bool derive_start(struct derivation *derivation)
 {
 	unsigned found = 0;
 
@@ -118,7 +118,7 @@ static bool find_start(struct derivation *derivation)
 		size_t equal = 0;
 
 		for (size_t i = 0; i < derivation->count; i++)
-			equal += word_of(derivation->parked[i].bytes, at) ==
+			equal += word_of_parked(derivation->parked[i].bytes, at) ==
 				 derivation->parked[i].begun;
 		if (equal * 10 < derivation->count * 9)
 			continue;
@@ -151,7 +151,7 @@ static bool reason_fits(const struct derivation *derivation, unsigned at)
 }
 
 /* The one byte that says what each waits for. */
-static bool find_reason(struct derivation *derivation)
+static bool derive_reason(struct derivation *derivation)
 {
 	unsigned found = 0;
 
@@ -186,7 +186,7 @@ static bool fill_neighbours(struct derivation *derivation)
 		const struct parked *parked = &derivation->parked[i];
 
 		has_parents = parked->reason && strcmp(parked->reason, "force gc (idle)") == 0 &&
-			      word_of(parked->bytes, layout->creator - 8) == 1;
+			      word_of_parked(parked->bytes, layout->creator - 8) == 1;
 	}
 	layout->parent = has_parents ? layout->creator - 8 : 0;
 	return true;
@@ -196,16 +196,16 @@ static bool fill_neighbours(struct derivation *derivation)
 
 static bool call_fits(const struct snap_go *go, const uint8_t *goroutine, unsigned at)
 {
-	uint64_t sp = word_of(goroutine, at);
+	uint64_t sp = word_of_parked(goroutine, at);
 
-	return sp >= word_of(goroutine, SNAP_GO_STACK_LOW) &&
-	       sp < word_of(goroutine, SNAP_GO_STACK_HIGH) &&
-	       snap_go_text_of(go, word_of(goroutine, at + 8));
+	return sp >= word_of_parked(goroutine, SNAP_GO_STACK_LOW) &&
+	       sp < word_of_parked(goroutine, SNAP_GO_STACK_HIGH) &&
+	       snap_go_text_of(go, word_of_parked(goroutine, at + 8));
 }
 
-static bool thread_fits(const struct snap_go *go, const uint8_t *goroutine, unsigned at)
+static bool fits_derived_thread(const struct snap_go *go, const uint8_t *goroutine, unsigned at)
 {
-	uint64_t thread = word_of(goroutine, SNAP_GO_THREAD), number, signals, back;
+	uint64_t thread = word_of_parked(goroutine, SNAP_GO_THREAD), number, signals, back;
 
 	return thread && snap_runtime_word(go->process, thread + at, &number) &&
 	       snap_go_thread(go, number) &&
@@ -237,7 +237,7 @@ static void look_at_threads(const struct derivation *derivation, const uint64_t 
 			continue;
 		ret->any_thread = true;
 		for (unsigned at = FIRST_THREAD_FIELD; at < LAST_THREAD_FIELD; at += 8)
-			if (!thread_fits(go, goroutine, at))
+			if (!fits_derived_thread(go, goroutine, at))
 				ret->threads &= ~(1ull << (at - FIRST_THREAD_FIELD) / 8);
 		if (status != SNAP_GO_SYSCALL)
 			continue;
@@ -292,8 +292,8 @@ bool snap_go_derive_layout(struct snap_go *go, const uint64_t *goroutines, size_
 		return false;
 	}
 	find_parked(&derivation, goroutines, count);
-	if (derivation.count >= LEAST_PARKED && find_start(&derivation) &&
-	    find_reason(&derivation) && fill_neighbours(&derivation))
+	if (derivation.count >= LEAST_PARKED && derive_start(&derivation) &&
+	    derive_reason(&derivation) && fill_neighbours(&derivation))
 		done = find_threads(&derivation, goroutines, count);
 	free(derivation.parked);
 	if (done)

@@ -169,7 +169,7 @@ static bool find_description(struct snap_go *go, struct snap_go_text *text,
 
 SNAP_ORDER(compare_texts, struct snap_go_text, a, b, snap_compare(a->start, b->start));
 
-static void add_text(struct snap_go *go, struct snap_module *module)
+static void add_go_text(struct snap_go *go, struct snap_module *module)
 {
 	struct snap_go_text text = { .module = module };
 	struct snap_image *image;
@@ -195,13 +195,13 @@ bool snap_go_find_texts(struct snap_go *go)
 
 	for (size_t i = 0; i < count; i++)
 		if (is_candidate(go, &list[i]))
-			add_text(go, &list[i]);
+			add_go_text(go, &list[i]);
 	/* A build without an id leaves no note: then the sections of a few files decide. */
 	for (size_t i = 0; i < count && !go->is_there && opened < MOST_OPENED; i++)
 		if (list[i].kind == SNAP_MODULE_FILE && !is_system_path(list[i].path) &&
 		    snap_runtime_has_code(&list[i])) {
 			opened++;
-			add_text(go, &list[i]);
+			add_go_text(go, &list[i]);
 		}
 	qsort(go->texts, go->text_count, sizeof(*go->texts), compare_texts);
 	return go->text_count > 0;

@@ -36,7 +36,8 @@ static struct stacksnap_error *why_not(const struct snap_go *go)
  * The addresses of goroutines, at most `most`, as far as they can be read; malloc'ed. *torn_ret:
  * there are more.
  */
-static uint64_t *read_list(struct snap_go *go, size_t most, size_t *count_ret, bool *torn_ret)
+static uint64_t *read_goroutine_list(struct snap_go *go, size_t most, size_t *count_ret,
+				     bool *torn_ret)
 {
 	uint64_t header[3], *list = NULL;
 	size_t count = 0, capacity = 0;
@@ -82,14 +83,14 @@ static const struct snap_go_layout *likely_layout(struct snap_go *go)
 
 	if (!go->version || go->version[strspn(go->version, "0123456789.")] != '\0' ||
 	    go->minor > SNAP_GO_LAST) {
-		list = read_list(go, SAMPLE, &count, &torn);
+		list = read_goroutine_list(go, SAMPLE, &count, &torn);
 		found = snap_go_find_layout(go, list, count);
 	}
 	return found ? found : snap_go_layout_of(go->minor ? go->minor : SNAP_GO_LAST);
 }
 
-static struct stacksnap_error *probe(const struct snap_runtime_process *process,
-				     struct snap_memory_plan *plan, bool *found_ret)
+static struct stacksnap_error *probe_go(const struct snap_runtime_process *process,
+					struct snap_memory_plan *plan, bool *found_ret)
 {
 	_cleanup_(snap_go_deinit) struct snap_go go = { .process = process };
 
@@ -129,8 +130,8 @@ static const char *read_goroutines(struct snap_go *go, struct snap_runtime_resul
 	if (!snap_go_find_runtime(go))
 		return snap_runtime_why(go->process, "its list of goroutines was not found");
 	snap_go_list_threads(go);
-	list = read_list(go, is_of_thread ? SNAP_GO_FEW : SNAP_GO_MOST_GOROUTINES, &count,
-			 &result->torn);
+	list = read_goroutine_list(go, is_of_thread ? SNAP_GO_FEW : SNAP_GO_MOST_GOROUTINES, &count,
+				   &result->torn);
 	if (count == 0)
 		return snap_runtime_why(go->process, "its list of goroutines cannot be read");
 	go->layout = snap_go_find_layout(go, list, count);
@@ -156,7 +157,8 @@ static bool is_copy_of_parent(const struct snap_process *process)
 }
 
 /* What is to be said of goroutines that are not shown, all of them or some. */
-static void explain(struct snap_go *go, const char *refused, struct snap_runtime_result *result)
+static void explain_go_refusal(struct snap_go *go, const char *refused,
+			       struct snap_runtime_result *result)
 {
 	const char *version = go->version ? go->version : "", *space = go->version ? " " : "";
 	struct snap_arena *arena = go->process->arena;
@@ -190,12 +192,12 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 	refused = read_goroutines(&go, result);
 	if (refused && is_copy_of_parent(process->process))
 		return why_not(&go);
-	explain(&go, refused, result);
+	explain_go_refusal(&go, refused, result);
 	result->version = go.version;
 	*ret = result;
 	return why_not(&go);
 }
 
 const struct snap_runtime snap_runtime_go = {
-	.name = "go", .kind = SNAP_RUNTIME_GO, .probe = probe, .read = read_runtime
+	.name = "go", .kind = SNAP_RUNTIME_GO, .probe = probe_go, .read = read_runtime
 };

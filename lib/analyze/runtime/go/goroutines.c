@@ -28,15 +28,15 @@ struct goroutine {
 	const struct snap_thread *thread; /* NULL: none, or unknown */
 };
 
-static uint64_t word_of(const struct goroutine *goroutine, unsigned offset)
+static uint64_t word_of_goroutine(const struct goroutine *goroutine, unsigned offset)
 {
 	return snap_runtime_field(goroutine->bytes, offset, 8);
 }
 
-static bool is_in_stack(const struct goroutine *goroutine, uint64_t sp)
+static bool is_in_goroutine_stack(const struct goroutine *goroutine, uint64_t sp)
 {
-	return sp >= word_of(goroutine, SNAP_GO_STACK_LOW) &&
-	       sp < word_of(goroutine, SNAP_GO_STACK_HIGH);
+	return sp >= word_of_goroutine(goroutine, SNAP_GO_STACK_LOW) &&
+	       sp < word_of_goroutine(goroutine, SNAP_GO_STACK_HIGH);
 }
 
 /* The kernel's thread behind an m. */
@@ -87,7 +87,7 @@ static bool begin_below_signal(struct snap_go *go, const struct goroutine *gorou
 			continue;
 		if (!snap_go_read_stack(go, thread, at + 8 + CONTEXT_RSP, registers,
 					sizeof(registers)) ||
-		    !is_in_stack(goroutine, registers[0]))
+		    !is_in_goroutine_stack(goroutine, registers[0]))
 			return false;
 		start->sp = registers[0];
 		start->pc = registers[1];
@@ -111,7 +111,7 @@ static bool begin_before_vdso(const struct snap_go *go, const struct goroutine *
 	for (size_t i = FIRST_VDSO_FIELD / 8; i + 1 < SNAP_ARRAY_SIZE(words); i++) {
 		uint64_t below;
 
-		if (words[i] % 8 != 0 || !is_in_stack(goroutine, words[i]) ||
+		if (words[i] % 8 != 0 || !is_in_goroutine_stack(goroutine, words[i]) ||
 		    !snap_go_text_of(go, words[i + 1]) ||
 		    !snap_go_read_stack(go, goroutine->thread, words[i] - 8, &below, 8) ||
 		    below != words[i + 1])
@@ -127,12 +127,12 @@ static void begin_on_thread(struct snap_go *go, const struct goroutine *goroutin
 			    struct snap_go_start *start)
 {
 	const bool runs = goroutine->status == SNAP_GO_RUNNING;
-	uint64_t pc, sp, saved = word_of(goroutine, SNAP_GO_SAVED_SP);
+	uint64_t pc, sp, saved = word_of_goroutine(goroutine, SNAP_GO_SAVED_SP);
 	const bool is_known = snap_go_registers(goroutine->thread, &pc, &sp);
 
 	start->is_unknown = runs && !is_known;
 	if (is_known) {
-		if (is_in_stack(goroutine, sp) && (runs || snap_go_text_of(go, pc))) {
+		if (is_in_goroutine_stack(goroutine, sp) && (runs || snap_go_text_of(go, pc))) {
 			start->pc = pc;
 			start->sp = sp;
 			start->is_exact = true;
@@ -144,24 +144,24 @@ static void begin_on_thread(struct snap_go *go, const struct goroutine *goroutin
 	}
 	/* What one that runs has saved is old, unless its thread is seen to be on another stack. */
 	if (!runs)
-		begin_saved(start, word_of(goroutine, go->layout->call_sp + 8),
-			    word_of(goroutine, go->layout->call_sp));
-	else if (is_known && is_in_stack(goroutine, saved))
-		begin_saved(start, word_of(goroutine, SNAP_GO_SAVED_PC), saved);
+		begin_saved(start, word_of_goroutine(goroutine, go->layout->call_sp + 8),
+			    word_of_goroutine(goroutine, go->layout->call_sp));
+	else if (is_known && is_in_goroutine_stack(goroutine, saved))
+		begin_saved(start, word_of_goroutine(goroutine, SNAP_GO_SAVED_PC), saved);
 }
 
-static void find_start(struct snap_go *go, const struct goroutine *goroutine,
-		       struct snap_go_start *ret)
+static void find_goroutine_start(struct snap_go *go, const struct goroutine *goroutine,
+				 struct snap_go_start *ret)
 {
 	*ret = (struct snap_go_start){ .thread = goroutine->thread,
-				       .low = word_of(goroutine, SNAP_GO_STACK_LOW),
-				       .high = word_of(goroutine, SNAP_GO_STACK_HIGH),
-				       .entered = word_of(goroutine, go->layout->start) };
+				       .low = word_of_goroutine(goroutine, SNAP_GO_STACK_LOW),
+				       .high = word_of_goroutine(goroutine, SNAP_GO_STACK_HIGH),
+				       .entered = word_of_goroutine(goroutine, go->layout->start) };
 	if (goroutine->status == SNAP_GO_RUNNING || goroutine->status == SNAP_GO_SYSCALL)
 		begin_on_thread(go, goroutine, ret);
 	else
-		begin_saved(ret, word_of(goroutine, SNAP_GO_SAVED_PC),
-			    word_of(goroutine, SNAP_GO_SAVED_SP));
+		begin_saved(ret, word_of_goroutine(goroutine, SNAP_GO_SAVED_PC),
+			    word_of_goroutine(goroutine, SNAP_GO_SAVED_SP));
 }
 
 /* ---- what it is ---- */
@@ -215,7 +215,8 @@ static const char *wait_of(struct snap_go *go, const struct goroutine *goroutine
 	reason = go->reasons[number];
 	if (goroutine->status == SNAP_GO_LEAKED)
 		end = " (leaked)";
-	else if (layout->bubble && word_of(goroutine, layout->bubble) && is_durable(reason))
+	else if (layout->bubble && word_of_goroutine(goroutine, layout->bubble) &&
+		 is_durable(reason))
 		end = " (durable)";
 	if (!end)
 		return reason;
@@ -247,7 +248,7 @@ static bool shows_program(const struct snap_runtime_stack *stack)
 }
 
 /* As Go itself has it (isSystemGoroutine). */
-static bool is_system(const struct snap_runtime_task *task)
+static bool is_system_goroutine(const struct snap_runtime_task *task)
 {
 	static const char *const calling_back[] = { "runtime.runfinq", "runtime.runFinalizers",
 						    "runtime.runCleanups" };
@@ -275,7 +276,7 @@ static bool is_in_c(const struct snap_go *go, const struct goroutine *goroutine,
 	if (goroutine->status != SNAP_GO_SYSCALL && goroutine->status != SNAP_GO_RUNNING)
 		return false;
 	return stack->count > 0 && snap_go_registers(goroutine->thread, &pc, &sp) &&
-	       !is_in_stack(goroutine, sp) && !snap_go_text_of(go, pc) &&
+	       !is_in_goroutine_stack(goroutine, sp) && !snap_go_text_of(go, pc) &&
 	       snap_begins_with(stack->frames[0]->entries[0].symbol, "runtime.cgocall");
 }
 
@@ -290,18 +291,18 @@ static bool is_kept_for_c(const struct snap_go *go, const struct goroutine *goro
 	uint64_t pc, sp;
 
 	return goroutine->status == SNAP_GO_SYSCALL && stack->count <= 1 &&
-	       !word_of(goroutine, go->layout->start) &&
-	       snap_go_registers(goroutine->thread, &pc, &sp) && !is_in_stack(goroutine, sp) &&
-	       !snap_go_text_of(go, pc);
+	       !word_of_goroutine(goroutine, go->layout->start) &&
+	       snap_go_registers(goroutine->thread, &pc, &sp) &&
+	       !is_in_goroutine_stack(goroutine, sp) && !snap_go_text_of(go, pc);
 }
 
-static void find_thread(struct snap_go *go, struct goroutine *goroutine,
-			struct snap_runtime_task *task)
+static void find_goroutine_thread(struct snap_go *go, struct goroutine *goroutine,
+				  struct snap_runtime_task *task)
 {
-	uint64_t locked = word_of(goroutine, go->layout->locked_thread);
+	uint64_t locked = word_of_goroutine(goroutine, go->layout->locked_thread);
 	const struct snap_thread *thread;
 
-	goroutine->thread_at = word_of(goroutine, SNAP_GO_THREAD);
+	goroutine->thread_at = word_of_goroutine(goroutine, SNAP_GO_THREAD);
 	if (task->state == SNAP_TASK_RUNNING || task->state == SNAP_TASK_SYSCALL)
 		goroutine->thread = thread_of(go, goroutine->thread_at);
 	task->locked = locked != 0;
@@ -315,7 +316,7 @@ static void find_labels(struct snap_go *go, const struct goroutine *goroutine,
 			struct snap_runtime_task *task)
 {
 	const struct snap_go_labels *labels =
-		snap_go_labels(go, word_of(goroutine, go->layout->labels));
+		snap_go_labels(go, word_of_goroutine(goroutine, go->layout->labels));
 
 	if (!labels)
 		return;
@@ -328,17 +329,18 @@ static void read_task(struct snap_go *go, struct goroutine *goroutine,
 		      struct snap_runtime_task *task)
 {
 	const struct snap_go_layout *layout = go->layout;
-	uint64_t id = word_of(goroutine, layout->id), creator = word_of(goroutine, layout->creator),
-		 first = word_of(goroutine, layout->start),
-		 parent = layout->parent ? word_of(goroutine, layout->parent) : 0;
+	uint64_t id = word_of_goroutine(goroutine, layout->id),
+		 creator = word_of_goroutine(goroutine, layout->creator),
+		 first = word_of_goroutine(goroutine, layout->start),
+		 parent = layout->parent ? word_of_goroutine(goroutine, layout->parent) : 0;
 	struct snap_go_start start;
 
 	task->id = number_text(go, id);
 	task->state = state_of(goroutine->status);
 	task->wait = wait_of(go, goroutine);
 	if (task->state == SNAP_TASK_WAITING || task->state == SNAP_TASK_SYSCALL)
-		task->since_ns = (int64_t)word_of(goroutine, layout->wait_since);
-	find_thread(go, goroutine, task);
+		task->since_ns = (int64_t)word_of_goroutine(goroutine, layout->wait_since);
+	find_goroutine_thread(go, goroutine, task);
 	if (parent)
 		task->parent = number_text(go, parent);
 	if (creator && id != 1)
@@ -346,7 +348,7 @@ static void read_task(struct snap_go *go, struct goroutine *goroutine,
 	if (first)
 		task->start = snap_go_entry(go, first, true);
 	find_labels(go, goroutine, task);
-	find_start(go, goroutine, &start);
+	find_goroutine_start(go, goroutine, &start);
 	snap_go_unwind(go, &start, &task->stack);
 	if (is_in_c(go, goroutine, &task->stack)) {
 		task->native_until = "runtime.asmcgocall";
@@ -354,7 +356,7 @@ static void read_task(struct snap_go *go, struct goroutine *goroutine,
 	}
 	if (is_kept_for_c(go, goroutine, &task->stack))
 		task->tid = 0;
-	task->is_system = is_system(task);
+	task->is_system = is_system_goroutine(task);
 }
 
 /* ---- all of them ---- */
@@ -396,8 +398,9 @@ static size_t list_live(const struct snap_go *go, const uint64_t *goroutines, si
 			continue;
 		}
 		if (is_live(goroutine.status))
-			list[live++] = (struct listed){ word_of(&goroutine, go->layout->id),
-							goroutines[i] };
+			list[live++] =
+				(struct listed){ word_of_goroutine(&goroutine, go->layout->id),
+						 goroutines[i] };
 	}
 	qsort(list, live, sizeof(*list), compare_listed);
 	return live;

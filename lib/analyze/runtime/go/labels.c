@@ -40,7 +40,7 @@ struct reading {
 	bool cut;
 };
 
-static const char *text_at(struct reading *reading, const uint8_t *header)
+static const char *label_text_at(struct reading *reading, const uint8_t *header)
 {
 	uint64_t address = snap_runtime_field(header, 0, 8),
 		 length = snap_runtime_field(header, 8, 8);
@@ -61,7 +61,7 @@ static const char *text_at(struct reading *reading, const uint8_t *header)
 	return made;
 }
 
-static void add_label(struct reading *reading, const uint8_t *key, const uint8_t *value)
+static void add_go_label(struct reading *reading, const uint8_t *key, const uint8_t *value)
 {
 	struct snap_label label;
 
@@ -72,8 +72,8 @@ static void add_label(struct reading *reading, const uint8_t *key, const uint8_t
 		return;
 	}
 	reading->go->labels_in_all++;
-	label.key = text_at(reading, key);
-	label.value = label.key ? text_at(reading, value) : NULL;
+	label.key = label_text_at(reading, key);
+	label.value = label.key ? label_text_at(reading, value) : NULL;
 	if (label.value)
 		reading->list[reading->count++] = label;
 }
@@ -99,7 +99,7 @@ static void read_slice(struct reading *reading, uint64_t pointer)
 			reading->cut = true;
 			return;
 		}
-		add_label(reading, pair, pair + 16);
+		add_go_label(reading, pair, pair + 16);
 	}
 }
 
@@ -118,8 +118,8 @@ static void read_bucket(struct reading *reading, uint64_t address, bool is_old)
 			return;
 		for (unsigned slot = 0; slot < SLOTS; slot++)
 			if (bucket[slot] >= LEAST_USED)
-				add_label(reading, bucket + BUCKET_KEYS + slot * 16,
-					  bucket + BUCKET_VALUES + slot * 16);
+				add_go_label(reading, bucket + BUCKET_KEYS + slot * 16,
+					     bucket + BUCKET_VALUES + slot * 16);
 		address = snap_runtime_field(bucket, BUCKET_NEXT, 8);
 	}
 	reading->cut |= address != 0;
@@ -168,7 +168,7 @@ static void read_map(struct reading *reading, uint64_t pointer)
 
 /* ---- all of them ---- */
 
-static struct snap_go_labels *add_labels(struct snap_go *go, const struct reading *reading)
+static struct snap_go_labels *add_go_labels(struct snap_go *go, const struct reading *reading)
 {
 	struct snap_go_labels *labels;
 
@@ -208,7 +208,7 @@ const struct snap_go_labels *snap_go_labels(struct snap_go *go, uint64_t pointer
 		read_slice(&reading, pointer);
 	else
 		read_map(&reading, pointer);
-	labels = add_labels(go, &reading);
+	labels = add_go_labels(go, &reading);
 	if (labels)
 		entry->number = go->label_count;
 	return labels;

@@ -135,7 +135,7 @@ bool snap_go_read_goroutine(const struct snap_go *go, uint64_t address,
 
 /* ---- whether a layout fits ---- */
 
-static uint64_t word_of(const uint8_t *goroutine, uint16_t offset)
+static uint64_t word_of_candidate(const uint8_t *goroutine, uint16_t offset)
 {
 	return snap_runtime_field(goroutine, offset, 8);
 }
@@ -145,20 +145,20 @@ static bool is_code(const struct snap_go *go, uint64_t pc)
 	return snap_go_text_of(go, pc) != NULL;
 }
 
-static bool is_in_stack(const uint8_t *goroutine, uint64_t sp)
+static bool is_in_candidate_stack(const uint8_t *goroutine, uint64_t sp)
 {
-	return sp >= word_of(goroutine, SNAP_GO_STACK_LOW) &&
-	       sp < word_of(goroutine, SNAP_GO_STACK_HIGH);
+	return sp >= word_of_candidate(goroutine, SNAP_GO_STACK_LOW) &&
+	       sp < word_of_candidate(goroutine, SNAP_GO_STACK_HIGH);
 }
 
 /*
  * Its thread is one of the process, and has a goroutine for signals that knows it; as far as that is
  * known: a probe knows no threads, and a copy may have been cut.
  */
-static bool thread_fits(const struct snap_go *go, const struct snap_go_layout *layout,
-			const uint8_t *goroutine)
+static bool fits_layout_thread(const struct snap_go *go, const struct snap_go_layout *layout,
+			       const uint8_t *goroutine)
 {
-	uint64_t thread = word_of(goroutine, SNAP_GO_THREAD), number, signals, back;
+	uint64_t thread = word_of_candidate(goroutine, SNAP_GO_THREAD), number, signals, back;
 
 	if (!snap_runtime_word(go->process, thread + layout->thread_tid, &number) ||
 	    !snap_runtime_word(go->process, thread + layout->thread_signal_stack, &signals))
@@ -178,14 +178,16 @@ static bool status_fits(const struct snap_go *go, const struct snap_go_layout *l
 	case SNAP_GO_LEAKED:
 	case SNAP_GO_RUNNABLE:
 	case SNAP_GO_PREEMPTED:
-		return is_code(go, word_of(goroutine, SNAP_GO_SAVED_PC)) &&
-		       is_in_stack(goroutine, word_of(goroutine, SNAP_GO_SAVED_SP));
+		return is_code(go, word_of_candidate(goroutine, SNAP_GO_SAVED_PC)) &&
+		       is_in_candidate_stack(goroutine,
+					     word_of_candidate(goroutine, SNAP_GO_SAVED_SP));
 	case SNAP_GO_SYSCALL:
-		return is_in_stack(goroutine, word_of(goroutine, layout->call_sp)) &&
-		       is_code(go, word_of(goroutine, layout->call_sp + 8)) &&
-		       thread_fits(go, layout, goroutine);
+		return is_in_candidate_stack(goroutine,
+					     word_of_candidate(goroutine, layout->call_sp)) &&
+		       is_code(go, word_of_candidate(goroutine, layout->call_sp + 8)) &&
+		       fits_layout_thread(go, layout, goroutine);
 	case SNAP_GO_RUNNING:
-		return thread_fits(go, layout, goroutine);
+		return fits_layout_thread(go, layout, goroutine);
 	case SNAP_GO_COPYING:
 		return true;
 	}
@@ -196,8 +198,9 @@ static bool status_fits(const struct snap_go *go, const struct snap_go_layout *l
 static bool own_fits(const struct snap_go *go, const struct snap_go_layout *layout,
 		     const uint8_t *goroutine, const char *name, bool *is_own_ret)
 {
-	const struct snap_go_text *text = snap_go_text_of(go, word_of(goroutine, layout->creator));
-	uint64_t id = word_of(goroutine, layout->id);
+	const struct snap_go_text *text =
+		snap_go_text_of(go, word_of_candidate(goroutine, layout->creator));
+	uint64_t id = word_of_candidate(goroutine, layout->id);
 	struct snap_go_function creator;
 	const char *by;
 
@@ -210,13 +213,14 @@ static bool own_fits(const struct snap_go *go, const struct snap_go_layout *layo
 	*is_own_ret = true;
 	if (!text ||
 	    !snap_go_function_find(
-		    &text->table, (uint32_t)(word_of(goroutine, layout->creator) - 1 - text->start),
+		    &text->table,
+		    (uint32_t)(word_of_candidate(goroutine, layout->creator) - 1 - text->start),
 		    &creator))
 		return false;
 	by = snap_go_function_name(&text->table, &creator);
 	return id <= MOST_OWN_ID &&
 	       (snap_begins_with(by, "runtime.init") || strcmp(by, "runtime.gcenable") == 0) &&
-	       (layout->parent == 0 || word_of(goroutine, layout->parent) == 1);
+	       (layout->parent == 0 || word_of_candidate(goroutine, layout->parent) == 1);
 }
 
 /* One look at all goroutines. */
@@ -230,9 +234,10 @@ static bool goroutine_fits(const struct snap_go *go, const struct snap_go_layout
 {
 	uint32_t status = (uint32_t)snap_runtime_field(goroutine, layout->status, 4) &
 			  ~(uint32_t)SNAP_GO_SCANNED;
-	uint64_t id = word_of(goroutine, layout->id), start = word_of(goroutine, layout->start),
-		 creator = word_of(goroutine, layout->creator),
-		 labels = word_of(goroutine, layout->labels);
+	uint64_t id = word_of_candidate(goroutine, layout->id),
+		 start = word_of_candidate(goroutine, layout->start),
+		 creator = word_of_candidate(goroutine, layout->creator),
+		 labels = word_of_candidate(goroutine, layout->labels);
 	const struct snap_go_text *text = snap_go_text_of(go, start);
 	struct snap_go_function function;
 	bool is_own;
@@ -240,8 +245,8 @@ static bool goroutine_fits(const struct snap_go *go, const struct snap_go_layout
 	if (status == SNAP_GO_IDLE || status == SNAP_GO_DEAD || status == SNAP_GO_DEAD_EXTRA)
 		return true;
 	if (id == 0 || id >> 40 != 0 || labels % 8 != 0 || labels >> 47 != 0 ||
-	    word_of(goroutine, layout->wait_since) >> 62 != 0 ||
-	    word_of(goroutine, layout->locked_thread) % 8 != 0 ||
+	    word_of_candidate(goroutine, layout->wait_since) >> 62 != 0 ||
+	    word_of_candidate(goroutine, layout->locked_thread) % 8 != 0 ||
 	    !status_fits(go, layout, goroutine, status))
 		return false;
 	look->ids[look->id_count++] = id;

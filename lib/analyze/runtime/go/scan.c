@@ -64,7 +64,7 @@ void snap_go_scan(const struct snap_runtime_process *process, uint64_t start, ui
 	}
 }
 
-static bool read_header(const struct snap_image *image, Elf64_Ehdr *ret)
+static bool read_go_elf_header(const struct snap_image *image, Elf64_Ehdr *ret)
 {
 	struct snap_bytes file = snap_image_bytes(image);
 
@@ -78,7 +78,7 @@ bool snap_go_has_sections(const struct snap_image *image)
 {
 	Elf64_Ehdr header;
 
-	return read_header(image, &header) && header.e_shoff != 0 && header.e_shnum != 0;
+	return read_go_elf_header(image, &header) && header.e_shoff != 0 && header.e_shnum != 0;
 }
 
 bool snap_go_next_segment(const struct snap_image *image, size_t *index,
@@ -88,7 +88,7 @@ bool snap_go_next_segment(const struct snap_image *image, size_t *index,
 	Elf64_Ehdr header;
 	Elf64_Phdr one;
 
-	if (!read_header(image, &header) || header.e_phentsize != sizeof(one))
+	if (!read_go_elf_header(image, &header) || header.e_phentsize != sizeof(one))
 		return false;
 	for (; *index < header.e_phnum; ++*index) {
 		uint64_t at = header.e_phoff + *index * sizeof(one);

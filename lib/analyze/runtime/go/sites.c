@@ -145,7 +145,7 @@ static size_t places_of(const struct snap_go *go, const struct snap_go_site *sit
 
 /* Without the wrappers that Go does not print. */
 static const struct snap_runtime_frame *
-make_frame(struct snap_go *go, const struct snap_go_site *site, bool calls_panic)
+make_site_frame(struct snap_go *go, const struct snap_go_site *site, bool calls_panic)
 {
 	struct snap_go_place places[SNAP_GO_MOST_INLINED];
 	size_t count = places_of(go, site, places), shown = 0;
@@ -188,7 +188,7 @@ const struct snap_runtime_frame *snap_go_frame(struct snap_go *go, const struct 
 	if (!site->text)
 		return NULL;
 	if (!site->made[calls_panic]) {
-		own->frames[calls_panic] = make_frame(go, site, calls_panic);
+		own->frames[calls_panic] = make_site_frame(go, site, calls_panic);
 		own->made[calls_panic] = true;
 	}
 	return site->frames[calls_panic];

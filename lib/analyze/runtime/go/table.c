@@ -82,7 +82,7 @@ bool snap_go_table_bounds(const struct snap_go_table *table, uint32_t *first_ret
 }
 
 /* A text at an offset; NULL: it does not end, or lies outside. */
-static const char *text_at(struct snap_bytes texts, uint64_t offset)
+static const char *table_text_at(struct snap_bytes texts, uint64_t offset)
 {
 	if (offset >= texts.size || !memchr(texts.data + offset, '\0', texts.size - offset))
 		return NULL;
@@ -135,7 +135,7 @@ const char *snap_go_function_name(const struct snap_go_table *table,
 				  const struct snap_go_function *function)
 {
 	const char *name =
-		function->name < 0 ? NULL : text_at(table->names, (uint32_t)function->name);
+		function->name < 0 ? NULL : table_text_at(table->names, (uint32_t)function->name);
 
 	return name ? name : "";
 }
@@ -243,7 +243,7 @@ static const char *file_at(const struct snap_go_table *table,
 	if (table->units.size < 4 || unit > table->units.size - 4)
 		return NULL;
 	at = snap_u32_at(table->units.data + unit);
-	return at == UINT32_MAX ? NULL : text_at(table->files, at);
+	return at == UINT32_MAX ? NULL : table_text_at(table->files, at);
 }
 
 /* ---- what was inlined ---- */
@@ -312,7 +312,7 @@ size_t snap_go_places(const struct snap_go_table *table, const struct snap_go_fu
 		bool known = snap_go_value(table, function->lines, function, offset, &line);
 
 		ret[count++] =
-			(struct snap_go_place){ .name = text_at(table->names, node.name),
+			(struct snap_go_place){ .name = table_text_at(table->names, node.name),
 						.file = file_at(table, function, offset),
 						.line = known && line > 0 ? (uint32_t)line : 0,
 						.kind = node.kind,

@@ -9,7 +9,7 @@
 
 enum { WORD_R12 = 3, WORD_RIP = 16, WORD_RSP = 19, MOST_OUTER = 64 };
 
-static const void *key_of(uint64_t number)
+static const void *key_of_goroutine(uint64_t number)
 {
 	return (const void *)(uintptr_t)number;
 }
@@ -21,7 +21,8 @@ void snap_go_list_threads(struct snap_go *go)
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
 		struct snap_pointer_entry *entry = snap_pointer_table_get(
-			&go->threads, key_of(thread->ns_tid ? thread->ns_tid : thread->tid));
+			&go->threads,
+			key_of_goroutine(thread->ns_tid ? thread->ns_tid : thread->tid));
 
 		if (entry)
 			entry->pointer = (void *)thread;
@@ -32,14 +33,15 @@ void snap_go_list_threads(struct snap_go *go)
 const struct snap_thread *snap_go_thread(const struct snap_go *go, uint64_t number)
 {
 	const struct snap_pointer_entry *entry =
-		snap_pointer_table_find(&go->threads, key_of(number));
+		snap_pointer_table_find(&go->threads, key_of_goroutine(number));
 
 	return entry && number ? entry->pointer : NULL;
 }
 
 void snap_go_note_busy(struct snap_go *go, const struct snap_thread *thread)
 {
-	go->no_memory |= !snap_pointer_table_get(&go->busy, key_of((uint64_t)thread->tid));
+	go->no_memory |=
+		!snap_pointer_table_get(&go->busy, key_of_goroutine((uint64_t)thread->tid));
 }
 
 bool snap_go_registers(const struct snap_thread *thread, uint64_t *pc_ret, uint64_t *sp_ret)
@@ -92,7 +94,7 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
 }
 
 /* Whether a thread stands in the scheduler, asleep: by its own stack, that of g0. */
-static bool is_idle(struct snap_go *go, const struct snap_thread *thread)
+static bool is_go_thread_idle(struct snap_go *go, const struct snap_thread *thread)
 {
 	static const char *const waits[] = {
 		"runtime.stopm",          "runtime.stoplockedm",         "runtime.mPark",
@@ -147,8 +149,8 @@ void snap_go_find_idle_threads(struct snap_go *go, struct snap_runtime_result *r
 	}
 	for (size_t i = 0; i < process->thread_count; i++)
 		if (!snap_pointer_table_find(&go->busy,
-					     key_of((uint64_t)process->threads[i].tid)) &&
-		    is_idle(go, &process->threads[i]))
+					     key_of_goroutine((uint64_t)process->threads[i].tid)) &&
+		    is_go_thread_idle(go, &process->threads[i]))
 			list[count++] = process->threads[i].tid;
 	result->idle_threads = list;
 	result->idle_thread_count = count;

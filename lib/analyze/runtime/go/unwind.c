@@ -87,7 +87,7 @@ static bool take_kept_return(struct walk *walk, uint64_t *pc, uint64_t *sp, bool
 }
 
 /* One frame; false: the stack has ended. */
-static bool take_frame(struct walk *walk, uint64_t *pc, uint64_t *sp, bool *is_exact)
+static bool take_go_frame(struct walk *walk, uint64_t *pc, uint64_t *sp, bool *is_exact)
 {
 	const struct snap_go_site *site = snap_go_site(walk->go, *pc, *is_exact);
 	uint64_t next;
@@ -132,7 +132,7 @@ static void walk_stack(struct walk *walk)
 	bool is_exact = walk->start->is_exact;
 
 	/* Each turn goes up by a word at least, but for the first one, which may stay. */
-	while (take_frame(walk, &pc, &sp, &is_exact))
+	while (take_go_frame(walk, &pc, &sp, &is_exact))
 		;
 }
 
@@ -155,7 +155,7 @@ static void drop_doubtful(struct walk *walk)
 }
 
 /* The stack from sp up, at once, if it is there. */
-static void read_bytes(struct walk *walk, uint8_t bytes[SNAP_GO_MOST_STACK])
+static void read_go_bytes(struct walk *walk, uint8_t bytes[SNAP_GO_MOST_STACK])
 {
 	const struct snap_go_start *start = walk->start;
 	uint64_t size = start->high - start->sp;
@@ -184,7 +184,7 @@ void snap_go_unwind(struct snap_go *go, const struct snap_go_start *start,
 	}
 	if (go->frame_count >= SNAP_GO_MOST_STACK_FRAMES)
 		walk.most = SNAP_GO_FEW_FRAMES;
-	read_bytes(&walk, bytes);
+	read_go_bytes(&walk, bytes);
 	walk_stack(&walk);
 	drop_doubtful(&walk);
 	ret->frames = snap_arena_memdup(go->process->arena, walk.frames,

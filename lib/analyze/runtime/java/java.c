@@ -5,8 +5,8 @@
  */
 #include "analyze/runtime/java/java.h"
 
-static struct stacksnap_error *probe(const struct snap_runtime_process *process,
-				     struct snap_memory_plan *plan, bool *found_ret)
+static struct stacksnap_error *probe_java(const struct snap_runtime_process *process,
+					  struct snap_memory_plan *plan, bool *found_ret)
 {
 	struct snap_java java;
 
@@ -18,8 +18,8 @@ static struct stacksnap_error *probe(const struct snap_runtime_process *process,
 	return NULL;
 }
 
-static struct stacksnap_error *read_all(const struct snap_runtime_process *process,
-					struct snap_runtime_result **ret)
+static struct stacksnap_error *read_java(const struct snap_runtime_process *process,
+					 struct snap_runtime_result **ret)
 {
 	struct snap_java java;
 	struct snap_runtime_result *result;
@@ -41,5 +41,5 @@ static struct stacksnap_error *read_all(const struct snap_runtime_process *proce
 }
 
 const struct snap_runtime snap_runtime_java = {
-	.name = "java", .kind = SNAP_RUNTIME_JAVA, .probe = probe, .read = read_all
+	.name = "java", .kind = SNAP_RUNTIME_JAVA, .probe = probe_java, .read = read_java
 };

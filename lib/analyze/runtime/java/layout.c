@@ -66,7 +66,7 @@ static bool is_name(const char *wanted, const char name[SNAP_JAVA_MOST_NAME])
 }
 
 /* Whether libjvm.so has its data at an address: in its mappings, or in the memory behind them. */
-static bool is_data(const struct snap_java *java, uint64_t address)
+static bool is_data_of_jvm(const struct snap_java *java, uint64_t address)
 {
 	const struct snap_map *map = snap_process_map(java->process->process, address);
 
@@ -77,8 +77,8 @@ static bool is_data(const struct snap_java *java, uint64_t address)
 }
 
 /* What an entry says of a field; UINT64_MAX: nothing that could be. */
-static uint64_t value_of(const struct snap_java *java, const uint8_t *entry,
-			 enum snap_java_field field)
+static uint64_t value_of_java_field(const struct snap_java *java, const uint8_t *entry,
+				    enum snap_java_field field)
 {
 	bool is_static = snap_runtime_field(entry, SNAP_JAVA_ENTRY_STATIC, 4);
 	uint64_t offset = snap_runtime_field(entry, SNAP_JAVA_ENTRY_OFFSET, 8);
@@ -87,12 +87,12 @@ static uint64_t value_of(const struct snap_java *java, const uint8_t *entry,
 	if (is_static != (field == SNAP_JAVA_LIST))
 		return UINT64_MAX;
 	if (is_static)
-		return is_data(java, address) ? address : UINT64_MAX;
+		return is_data_of_jvm(java, address) ? address : UINT64_MAX;
 	return offset < SNAP_JAVA_MOST_OFFSET ? offset : UINT64_MAX;
 }
 
 /* Takes what an entry says; of two entries for one field the first counts. */
-static void take_entry(struct snap_java *java, const uint8_t *entry, size_t *known)
+static void take_java_entry(struct snap_java *java, const uint8_t *entry, size_t *known)
 {
 	char type[SNAP_JAVA_MOST_NAME], name[SNAP_JAVA_MOST_NAME];
 
@@ -103,7 +103,7 @@ static void take_entry(struct snap_java *java, const uint8_t *entry, size_t *kno
 		if (java->fields[i] != UINT64_MAX || !is_name(rows[i].name, name) ||
 		    !(is_name(rows[i].type, type) || is_name(rows[i].other_type, type)))
 			continue;
-		java->fields[i] = value_of(java, entry, (enum snap_java_field)i);
+		java->fields[i] = value_of_java_field(java, entry, (enum snap_java_field)i);
 		*known += java->fields[i] != UINT64_MAX;
 	}
 }
@@ -114,9 +114,9 @@ bool snap_java_read_layout(struct snap_java *java)
 
 	for (size_t i = 0; i < SNAP_JAVA_FIELDS; i++)
 		java->fields[i] = UINT64_MAX;
-	if (!is_data(java, java->pointer) ||
+	if (!is_data_of_jvm(java, java->pointer) ||
 	    !snap_runtime_word(java->process, java->pointer, &java->table) ||
-	    !is_data(java, java->table))
+	    !is_data_of_jvm(java, java->table))
 		return false;
 	for (size_t i = 0; i < SNAP_JAVA_MOST_ENTRIES && known < SNAP_JAVA_FIELDS; i++) {
 		uint8_t entry[SNAP_JAVA_ENTRY];
@@ -125,7 +125,7 @@ bool snap_java_read_layout(struct snap_java *java)
 				       sizeof(entry)) ||
 		    snap_runtime_field(entry, SNAP_JAVA_ENTRY_TYPE, 8) == 0)
 			return false;
-		take_entry(java, entry, &known);
+		take_java_entry(java, entry, &known);
 		java->entry_count = i + 1;
 	}
 	return known == SNAP_JAVA_FIELDS;
@@ -133,26 +133,27 @@ bool snap_java_read_layout(struct snap_java *java)
 
 /* ---- the plan ---- */
 
-static uint8_t add_step(struct snap_memory_plan *plan, struct snap_plan_step step)
+static uint8_t add_java_step(struct snap_memory_plan *plan, struct snap_plan_step step)
 {
 	plan->steps[plan->step_count++] = step;
 	return (uint8_t)plan->step_count;
 }
 
-static uint8_t add_literal(struct snap_memory_plan *plan, uint64_t address, size_t len)
+static uint8_t add_java_literal(struct snap_memory_plan *plan, uint64_t address, size_t len)
 {
-	return add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-						       .source = SNAP_PLAN_LITERAL,
-						       .address = address,
-						       .len = (uint32_t)len });
+	return add_java_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							    .source = SNAP_PLAN_LITERAL,
+							    .address = address,
+							    .len = (uint32_t)len });
 }
 
-static uint8_t add_read(struct snap_memory_plan *plan, uint8_t source, uint64_t field, uint64_t len)
+static uint8_t add_java_read(struct snap_memory_plan *plan, uint8_t source, uint64_t field,
+			     uint64_t len)
 {
-	return add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-						       .source = source,
-						       .field = (uint16_t)field,
-						       .len = (uint32_t)len });
+	return add_java_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							    .source = source,
+							    .field = (uint16_t)field,
+							    .len = (uint32_t)len });
 }
 
 static uint64_t max_of(uint64_t a, uint64_t b)
@@ -171,11 +172,11 @@ bool snap_java_plan(const struct snap_java *java, struct snap_memory_plan *plan)
 
 	if (plan->step_count + STEPS > SNAP_PLAN_MOST_STEPS)
 		return false;
-	add_literal(plan, java->pointer, POINTER);
-	add_literal(plan, java->table, java->entry_count * SNAP_JAVA_ENTRY);
-	word = add_literal(plan, fields[SNAP_JAVA_LIST], POINTER);
-	list = add_read(plan, word, 0,
-			max_of(fields[SNAP_JAVA_LENGTH], fields[SNAP_JAVA_THREADS]) + POINTER);
+	add_java_literal(plan, java->pointer, POINTER);
+	add_java_literal(plan, java->table, java->entry_count * SNAP_JAVA_ENTRY);
+	word = add_java_literal(plan, fields[SNAP_JAVA_LIST], POINTER);
+	list = add_java_read(plan, word, 0,
+			     max_of(fields[SNAP_JAVA_LENGTH], fields[SNAP_JAVA_THREADS]) + POINTER);
 	step = (struct snap_plan_step){ .op = SNAP_PLAN_EACH,
 					.source = list,
 					.field = (uint16_t)fields[SNAP_JAVA_THREADS],
@@ -183,8 +184,8 @@ bool snap_java_plan(const struct snap_java *java, struct snap_memory_plan *plan)
 					.count_width = 4,
 					.len = (uint32_t)thread_size + POINTER,
 					.max = SNAP_JAVA_MOST_THREADS };
-	threads = add_step(plan, step);
-	add_read(plan, threads, fields[SNAP_JAVA_OS_THREAD], fields[SNAP_JAVA_TID] + POINTER);
-	add_read(plan, threads, fields[SNAP_JAVA_PENDING], fields[SNAP_JAVA_OWNER] + POINTER);
+	threads = add_java_step(plan, step);
+	add_java_read(plan, threads, fields[SNAP_JAVA_OS_THREAD], fields[SNAP_JAVA_TID] + POINTER);
+	add_java_read(plan, threads, fields[SNAP_JAVA_PENDING], fields[SNAP_JAVA_OWNER] + POINTER);
 	return true;
 }

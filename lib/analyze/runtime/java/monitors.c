@@ -37,7 +37,8 @@ SNAP_ORDER(compare_monitors, struct snap_runtime_monitor, a, b, snap_compare(a->
 	   snap_compare(a->address, b->address));
 
 /* One that is not there is left out. */
-static bool read_thread(const struct snap_java *java, uint64_t address, struct java_thread *ret)
+static bool read_java_thread(const struct snap_java *java, uint64_t address,
+			     struct java_thread *ret)
 {
 	const struct snap_runtime_process *process = java->process;
 	uint64_t os_thread, tid;
@@ -73,7 +74,7 @@ static struct stacksnap_error *read_threads(const struct snap_java *java, struct
 		uint64_t address;
 
 		if (snap_runtime_word(process, array + i * sizeof(address), &address) &&
-		    read_thread(java, address, &threads->list[threads->count]))
+		    read_java_thread(java, address, &threads->list[threads->count]))
 			threads->count++;
 	}
 	qsort(threads->list, threads->count, sizeof(*threads->list), compare_addresses);
@@ -83,7 +84,7 @@ static struct stacksnap_error *read_threads(const struct snap_java *java, struct
 }
 
 /* The thread that the word of an owner means; 0: it cannot be known. */
-static uint32_t find_owner(const struct threads *threads, uint64_t owner)
+static uint32_t find_monitor_owner(const struct threads *threads, uint64_t owner)
 {
 	size_t at = snap_first_not(threads->count, i, threads->list[i].address < owner);
 
@@ -105,7 +106,7 @@ static void add_monitor(const struct snap_java *java, const struct threads *thre
 	if (snap_runtime_word(java->process, thread->pending + java->fields[SNAP_JAVA_OWNER],
 			      &owner)) {
 		monitor.is_free = owner == 0;
-		monitor.owner = owner ? find_owner(threads, owner) : 0;
+		monitor.owner = owner ? find_monitor_owner(threads, owner) : 0;
 	}
 	/* It has just got it, and waits for something else: the JVM may hold up all threads. */
 	if (monitor.owner == thread->tid)

@@ -37,8 +37,8 @@ static bool same_place(const struct snap_entry *a, const struct snap_entry *b)
 }
 
 /* The one frame with this entry; NULL: no memory. */
-static const struct snap_runtime_frame *find_frame(struct walk *walk,
-						   const struct snap_entry *entry)
+static const struct snap_runtime_frame *find_php_frame(struct walk *walk,
+						       const struct snap_entry *entry)
 {
 	uint64_t hash = snap_hash_add(
 		snap_hash_add(snap_hash_pointer(entry->function), (uintptr_t)entry->file),
@@ -61,7 +61,7 @@ static const struct snap_runtime_frame *find_frame(struct walk *walk,
 	return frame->entries ? frame : NULL;
 }
 
-static bool end_run(struct walk *walk)
+static bool end_php_run(struct walk *walk)
 {
 	if (walk->frame_count == walk->first)
 		return true;
@@ -103,7 +103,7 @@ static bool add_call(struct walk *walk, const struct snap_php_call *call, const 
 		entry.file = call->file;
 		entry.line = call->line;
 	}
-	frame = entry.function ? find_frame(walk, &entry) : NULL;
+	frame = entry.function ? find_php_frame(walk, &entry) : NULL;
 	if (!frame ||
 	    !snap_reserve_array(walk->frames, walk->frame_capacity, walk->frame_count + 1))
 		return false;
@@ -115,7 +115,7 @@ static bool add_call(struct walk *walk, const struct snap_php_call *call, const 
 		return true;
 	}
 	/* A C function that is called from C has no loop of its own. */
-	return call->is_internal || !(type & SNAP_PHP_TOP_CALL) || end_run(walk);
+	return call->is_internal || !(type & SNAP_PHP_TOP_CALL) || end_php_run(walk);
 }
 
 /* A frame that runs something. */
@@ -201,7 +201,7 @@ static bool take_generators(struct walk *walk, uint64_t stand_in, uint64_t gener
 	return true;
 }
 
-static bool follow(struct walk *walk)
+static bool follow_php_frames(struct walk *walk)
 {
 	uint64_t address = walk->php->innermost;
 	uint8_t frame[SNAP_PHP_FRAME];
@@ -231,7 +231,7 @@ static bool follow(struct walk *walk)
 		walk->stack.end = SNAP_UNWIND_FAILED;
 		walk->stack.reason = "a frame of PHP makes no sense";
 	}
-	return fits && end_run(walk);
+	return fits && end_php_run(walk);
 }
 
 static bool fill_thread(struct walk *walk, struct snap_runtime_result *result)
@@ -258,7 +258,7 @@ struct stacksnap_error *snap_php_frames(const struct snap_php *php,
 					struct snap_runtime_result *result)
 {
 	struct walk walk = { .php = php };
-	bool fits = follow(&walk);
+	bool fits = follow_php_frames(&walk);
 
 	result->torn = walk.is_broken;
 	if (fits && walk.frame_count)

@@ -6,8 +6,8 @@
 #include "analyze/runtime/php/php.h"
 #include "analyze/runtime/memory.h"
 
-static struct stacksnap_error *probe(const struct snap_runtime_process *process,
-				     struct snap_memory_plan *plan, bool *found_ret)
+static struct stacksnap_error *probe_php(const struct snap_runtime_process *process,
+					 struct snap_memory_plan *plan, bool *found_ret)
 {
 	struct snap_php php;
 
@@ -22,7 +22,8 @@ static struct stacksnap_error *probe(const struct snap_runtime_process *process,
 }
 
 /* "PHP 8.6.0: it is newer than 8.5"; false: no memory. */
-static bool refuse(const struct snap_php *php, const char *why, struct snap_runtime_result *result)
+static bool refuse_php(const struct snap_php *php, const char *why,
+		       struct snap_runtime_result *result)
 {
 	const char *version = php->version ? php->version : "";
 
@@ -64,7 +65,8 @@ static bool fill_request(const struct snap_php *php, struct snap_runtime_result 
 	return true;
 }
 
-static struct stacksnap_error *fill(struct snap_php *php, struct snap_runtime_result *result)
+static struct stacksnap_error *fill_php_result(struct snap_php *php,
+					       struct snap_runtime_result *result)
 {
 	const char *why = snap_php_layout(php);
 	struct stacksnap_error *err;
@@ -73,16 +75,16 @@ static struct stacksnap_error *fill(struct snap_php *php, struct snap_runtime_re
 	if (!why && !snap_runtime_word(php->process, php->executor + php->current, &php->innermost))
 		why = snap_runtime_why(php->process, "its memory cannot be read");
 	if (why)
-		return refuse(php, why, result) ? NULL : snap_error_no_memory();
+		return refuse_php(php, why, result) ? NULL : snap_error_no_memory();
 	err = snap_php_frames(php, result);
 	if (err)
 		return err;
-	if (result->refused && !refuse(php, result->refused, result))
+	if (result->refused && !refuse_php(php, result->refused, result))
 		return snap_error_no_memory();
 	return fill_request(php, result) ? NULL : snap_error_no_memory();
 }
 
-static struct stacksnap_error *read_all(const struct snap_runtime_process *process,
+static struct stacksnap_error *read_php(const struct snap_runtime_process *process,
 					struct snap_runtime_result **ret)
 {
 	struct snap_php php;
@@ -96,12 +98,12 @@ static struct stacksnap_error *read_all(const struct snap_runtime_process *proce
 	if (!result)
 		return snap_error_no_memory();
 	result->name = "php";
-	err = fill(&php, result);
+	err = fill_php_result(&php, result);
 	if (!err)
 		*ret = result;
 	return err;
 }
 
 const struct snap_runtime snap_runtime_php = {
-	.name = "php", .kind = SNAP_RUNTIME_PHP, .probe = probe, .read = read_all
+	.name = "php", .kind = SNAP_RUNTIME_PHP, .probe = probe_php, .read = read_php
 };

@@ -43,7 +43,7 @@ struct reading {
 
 /* ---- the module's description ---- */
 
-static bool take_words(struct snap_python *python, const uint64_t *words)
+static bool take_task_words(struct snap_python *python, const uint64_t *words)
 {
 	struct snap_python_asyncio *asyncio = &python->asyncio;
 
@@ -96,12 +96,12 @@ bool snap_python_asyncio_find(struct snap_python *python)
 	if (python->layout.generator.frame == 0)
 		return snap_python_heap_find(python);
 	if (find_words(process, python->module, words))
-		return take_words(python, words);
+		return take_task_words(python, words);
 	for (size_t i = 0; i < count; i++)
 		if (list[i].kind == SNAP_MODULE_FILE &&
 		    snap_begins_with(snap_base_name(list[i].path), "_asyncio") &&
 		    find_words(process, &list[i], words))
-			return take_words(python, words);
+			return take_task_words(python, words);
 	return false;
 }
 
@@ -267,7 +267,8 @@ static bool follow_awaits(struct reading *reading, uint64_t coroutine, enum doin
 /* ---- a task ---- */
 
 /* get_name(): a str, or a number until its first use. False: no memory. */
-static bool name_of(const struct snap_python *python, uint64_t address, const char **ret)
+static bool name_of_asyncio_task(const struct snap_python *python, uint64_t address,
+				 const char **ret)
 {
 	const struct snap_python_layout *layout = &python->layout;
 	uint64_t tag, digit, high = 0;
@@ -296,7 +297,7 @@ static const char *id_of(const struct snap_python *python, uint64_t address)
 	return snap_intern(python->process->strings, text, (size_t)length);
 }
 
-static bool is_known(const void *context, uint64_t address)
+static bool is_task_address(const void *context, uint64_t address)
 {
 	const struct reading *reading = context;
 	size_t at = snap_first_not(reading->count, i, reading->tasks[i].address < address);
@@ -315,8 +316,8 @@ static uint64_t first_awaiter(const struct reading *reading, uint64_t set)
 	    !snap_runtime_word(process, set + layout->set_mask, &mask))
 		return 0;
 	for (uint64_t i = 0; i <= mask && i < MOST_AWAITERS; i++)
-		if (snap_runtime_word(process, table + i * SLOT, &key) && is_known(reading, key) &&
-		    (!first || key < first))
+		if (snap_runtime_word(process, table + i * SLOT, &key) &&
+		    is_task_address(reading, key) && (!first || key < first))
 			first = key;
 	return first;
 }
@@ -329,10 +330,10 @@ static bool fill_parent(const struct reading *reading, uint64_t address, const u
 		asyncio->awaited_by ? snap_runtime_field(record, asyncio->awaited_by, 8) : 0;
 
 	if (reading->python->heap.module)
-		awaiter = snap_python_awaiter(reading->python, address, is_known, reading);
+		awaiter = snap_python_awaiter(reading->python, address, is_task_address, reading);
 	else if (awaiter && record[asyncio->awaited_by_is_set])
 		awaiter = first_awaiter(reading, awaiter);
-	if (!awaiter || !is_known(reading, awaiter))
+	if (!awaiter || !is_task_address(reading, awaiter))
 		return true;
 	task->parent = id_of(reading->python, awaiter);
 	return task->parent;
@@ -363,8 +364,8 @@ static size_t frames_down_to(struct snap_python *python, const struct snap_pytho
 	return 0;
 }
 
-static bool fill_stack(struct reading *reading, enum doing doing, const char *reason,
-		       struct snap_runtime_task *task)
+static bool fill_asyncio_stack(struct reading *reading, enum doing doing, const char *reason,
+			       struct snap_runtime_task *task)
 {
 	const struct snap_runtime_frame **frames;
 	size_t count = reading->frame_count;
@@ -444,7 +445,8 @@ static bool fill_task(struct reading *reading, const struct task *found,
 			  &coroutine))
 		reason = coroutines_not_copied;
 	if (!task->id ||
-	    !name_of(python, snap_runtime_field(record, python->asyncio.name, 8), &task->name) ||
+	    !name_of_asyncio_task(python, snap_runtime_field(record, python->asyncio.name, 8),
+				  &task->name) ||
 	    !fill_parent(reading, found->address, record, task))
 		return false;
 	if (fill_running(reading, found, coroutine, task))
@@ -454,7 +456,7 @@ static bool fill_task(struct reading *reading, const struct task *found,
 		return false;
 	if (doing == EXECUTES && !reason)
 		reason = "frames of Python that were not copied";
-	return fill_stack(reading, doing, reason, task);
+	return fill_asyncio_stack(reading, doing, reason, task);
 }
 
 /* ---- lists ---- */
@@ -521,7 +523,7 @@ static void sort_tasks(struct reading *reading)
 	reading->count = kept;
 }
 
-static bool take_task(void *context, uint64_t address)
+static bool take_asyncio_task(void *context, uint64_t address)
 {
 	struct reading *reading = context;
 
@@ -541,7 +543,7 @@ static bool find_all(struct reading *reading, struct snap_runtime_result *result
 	if (reading->python->heap.module && reading->python->process->is_of_thread)
 		return true;
 	if (reading->python->heap.module) {
-		if (!snap_python_heap_tasks(reading->python, take_task, reading, &whole))
+		if (!snap_python_heap_tasks(reading->python, take_asyncio_task, reading, &whole))
 			return false;
 		if (!whole)
 			result->cut = SNAP_PLAN_CUT_MEMORY;
@@ -557,7 +559,8 @@ static bool find_all(struct reading *reading, struct snap_runtime_result *result
  * Where nothing lists them, those that have ended are found as well: nothing is missing of them,
  * and yet they have no frames.
  */
-static bool has_ended(const struct snap_python *python, const struct snap_runtime_task *task)
+static bool has_asyncio_task_ended(const struct snap_python *python,
+				   const struct snap_runtime_task *task)
 {
 	return python->heap.module && task->stack.count == 0 && !task->stack.reason;
 }
@@ -584,7 +587,7 @@ static bool fill_tasks(struct reading *reading, struct snap_runtime_result *resu
 			return false;
 		if (is_missing(task))
 			result->cut = SNAP_PLAN_CUT_MEMORY;
-		if (task->id && !has_ended(reading->python, task))
+		if (task->id && !has_asyncio_task_ended(reading->python, task))
 			result->task_count++;
 		else
 			*task = (struct snap_runtime_task){ .id = NULL };

@@ -44,7 +44,7 @@ struct search {
 	size_t steps;
 };
 
-static uint64_t word_at(struct search *search, uint64_t address)
+static uint64_t heap_word_at(struct search *search, uint64_t address)
 {
 	uint64_t word;
 
@@ -55,7 +55,7 @@ static uint64_t word_at(struct search *search, uint64_t address)
 
 static uint64_t type_of(struct search *search, uint64_t object)
 {
-	return word_at(search, object ? object + search->python->layout.object_type : 0);
+	return heap_word_at(search, object ? object + search->python->layout.object_type : 0);
 }
 
 static void take_awaiter(struct search *search, uint64_t object)
@@ -79,12 +79,13 @@ static void take_future(struct search *search, uint64_t object)
 
 /* ---- what is called ---- */
 
-static bool is_called(struct search *search, uint64_t function, const char *const *names)
+static bool is_callback_called(struct search *search, uint64_t function, const char *const *names)
 {
 	const char *name = NULL;
 
 	if (type_of(search, function) != search->python->heap.function_type ||
-	    !snap_python_string(search->python, word_at(search, function + FUNCTION_NAME), &name))
+	    !snap_python_string(search->python, heap_word_at(search, function + FUNCTION_NAME),
+				&name))
 		return false;
 	for (; name && *names; names++)
 		if (strcmp(name, *names) == 0)
@@ -94,7 +95,7 @@ static bool is_called(struct search *search, uint64_t function, const char *cons
 
 static uint64_t count_of(struct search *search, uint64_t sequence, uint64_t most)
 {
-	uint64_t count = word_at(search, sequence ? sequence + COUNT : 0);
+	uint64_t count = heap_word_at(search, sequence ? sequence + COUNT : 0);
 
 	return count < most ? count : most;
 }
@@ -105,9 +106,10 @@ static void take_tuple(struct search *search, uint64_t tuple, bool in_cells)
 	uint64_t count = count_of(search, tuple, MOST_OBJECTS);
 
 	for (uint64_t i = 0; i < count; i++) {
-		uint64_t object = word_at(search, tuple + ITEMS + 8 * i);
+		uint64_t object = heap_word_at(search, tuple + ITEMS + 8 * i);
 
-		take_future(search, in_cells && object ? word_at(search, object + CELL) : object);
+		take_future(search,
+			    in_cells && object ? heap_word_at(search, object + CELL) : object);
 	}
 }
 
@@ -121,17 +123,17 @@ static void take_group(struct search *search, uint64_t group)
 
 	switch (search->python->layout.minor) {
 	case 11:
-		values = word_at(search, group - 32);
+		values = heap_word_at(search, group - 32);
 		break;
 	case 12:
-		values = word_at(search, group - 24);
+		values = heap_word_at(search, group - 24);
 		values = values & 1 ? values + 1 : 0;
 		break;
 	default:
 		values = group + 24;
 	}
 	for (uint64_t i = 0; values && i < MOST_OBJECTS; i++)
-		take_awaiter(search, word_at(search, values + 8 * i));
+		take_awaiter(search, heap_word_at(search, values + 8 * i));
 }
 
 static void take_callback(struct search *search, uint64_t callback)
@@ -147,29 +149,31 @@ static void take_callback(struct search *search, uint64_t callback)
 	if (type == 0)
 		return;
 	if (type == python->heap.builtin_type) {
-		take_awaiter(search, word_at(search, callback + BUILTIN_OBJECT));
+		take_awaiter(search, heap_word_at(search, callback + BUILTIN_OBJECT));
 	} else if (type == python->heap.method_type) {
-		if (is_called(search, word_at(search, callback + METHOD_FUNCTION), of_groups))
-			take_group(search, word_at(search, callback + METHOD_OBJECT));
+		if (is_callback_called(search, heap_word_at(search, callback + METHOD_FUNCTION),
+				       of_groups))
+			take_group(search, heap_word_at(search, callback + METHOD_OBJECT));
 	} else if (type == python->heap.function_type) {
-		if (is_called(search, callback, closures))
-			take_tuple(search, word_at(search, callback + FUNCTION_CLOSURE), true);
-	} else if (is_called(search, word_at(search, callback + PARTIAL_FUNCTION), of_timeouts)) {
-		take_tuple(search, word_at(search, callback + PARTIAL_ARGUMENTS), false);
+		if (is_callback_called(search, callback, closures))
+			take_tuple(search, heap_word_at(search, callback + FUNCTION_CLOSURE), true);
+	} else if (is_callback_called(search, heap_word_at(search, callback + PARTIAL_FUNCTION),
+				      of_timeouts)) {
+		take_tuple(search, heap_word_at(search, callback + PARTIAL_ARGUMENTS), false);
 	}
 }
 
 static void take_callbacks(struct search *search, uint64_t future)
 {
-	uint64_t list = word_at(search, future + MORE_CALLBACKS), items, count;
+	uint64_t list = heap_word_at(search, future + MORE_CALLBACKS), items, count;
 
-	take_callback(search, word_at(search, future + FIRST_CALLBACK));
+	take_callback(search, heap_word_at(search, future + FIRST_CALLBACK));
 	count = count_of(search, list, MOST_CALLBACKS);
-	items = count ? word_at(search, list + ITEMS) : 0;
+	items = count ? heap_word_at(search, list + ITEMS) : 0;
 	for (uint64_t i = 0; items && i < count; i++) {
-		uint64_t pair = word_at(search, items + 8 * i);
+		uint64_t pair = heap_word_at(search, items + 8 * i);
 
-		take_callback(search, word_at(search, pair ? pair + ITEMS : 0));
+		take_callback(search, heap_word_at(search, pair ? pair + ITEMS : 0));
 	}
 }
 

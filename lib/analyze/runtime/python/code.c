@@ -71,7 +71,7 @@ void snap_python_places_destroy(struct snap_python *python)
 /* ---- code objects ---- */
 
 /* The line table, a bytes object, as much of it as is there; false: no memory. */
-static bool read_table(const struct snap_python *python, uint64_t address, struct code *code)
+static bool read_code_table(const struct snap_python *python, uint64_t address, struct code *code)
 {
 	const struct snap_python_layout *layout = &python->layout;
 	uint64_t size;
@@ -129,7 +129,8 @@ static bool read_code(const struct snap_python *python, struct code *code)
 	code->makes_sense = true;
 	if (!python->process->options->lines)
 		return true;
-	return read_table(python, snap_runtime_field(record, layout->code.line_table, 8), code);
+	return read_code_table(python, snap_runtime_field(record, layout->code.line_table, 8),
+			       code);
 }
 
 /* The code object at an address, which may make no sense; NULL: no memory. */
@@ -199,8 +200,8 @@ static bool offset_of(const struct snap_python *python, const uint8_t *frame,
 	return offset >= -2 && offset < MOST_CODE;
 }
 
-static bool make_frame(struct snap_python *python, const struct code *code, uint32_t line,
-		       const struct snap_runtime_frame **ret)
+static bool make_python_frame(struct snap_python *python, const struct code *code, uint32_t line,
+			      const struct snap_runtime_frame **ret)
 {
 	struct snap_arena *arena = python->process->arena;
 	struct snap_runtime_frame *frame = snap_arena_new(arena, struct snap_runtime_frame);
@@ -220,8 +221,8 @@ static bool make_frame(struct snap_python *python, const struct code *code, uint
 	return true;
 }
 
-static bool find_place(struct snap_python *python, const struct code *code, uint32_t line,
-		       const struct snap_runtime_frame **ret)
+static bool find_python_place(struct snap_python *python, const struct code *code, uint32_t line,
+			      const struct snap_runtime_frame **ret)
 {
 	struct snap_python_places *places = python->places;
 	uint64_t hash = snap_hash_add(code->address, line);
@@ -236,7 +237,7 @@ static bool find_place(struct snap_python *python, const struct code *code, uint
 		*ret = known->frame;
 		return true;
 	}
-	if (!make_frame(python, code, line, &place.frame) ||
+	if (!make_python_frame(python, code, line, &place.frame) ||
 	    !snap_reserve_array(places->places, places->capacity, places->count + 1) ||
 	    !snap_hash_table_add(&places->table, hash, places->count))
 		return false;
@@ -265,5 +266,5 @@ bool snap_python_frame(struct snap_python *python, const uint8_t *frame,
 	if (code->has_lines)
 		line = snap_python_line(python->layout.lines, code->table, code->table_size,
 					code->first_line, offset);
-	return find_place(python, code, line, ret);
+	return find_python_place(python, code, line, ret);
 }

@@ -25,7 +25,7 @@ struct walk {
 };
 
 /* Ends the current run, if anything is in it. False: no memory. */
-static bool end_run(struct walk *walk, uint64_t anchor)
+static bool end_python_run(struct walk *walk, uint64_t anchor)
 {
 	if (walk->frame_count == walk->first)
 		return true;
@@ -64,15 +64,15 @@ static bool ends_run(const struct walk *walk, const uint8_t *frame)
 }
 
 /* One frame of the chain; NULL in *reason: it was taken. */
-static bool take_frame(struct walk *walk, uint64_t address, const uint8_t *frame,
-		       const char **reason)
+static bool take_python_frame(struct walk *walk, uint64_t address, const uint8_t *frame,
+			      const char **reason)
 {
 	const struct snap_python_layout *layout = &walk->python->layout;
 	const struct snap_runtime_frame *made;
 
 	if (layout->frame.owner && frame[layout->frame.owner] >= layout->frame.first_shim) {
 		walk->last_shim = address;
-		return end_run(walk, address);
+		return end_python_run(walk, address);
 	}
 	walk->last_shim = 0;
 	if (!snap_python_frame(walk->python, frame, &made))
@@ -85,7 +85,7 @@ static bool take_frame(struct walk *walk, uint64_t address, const uint8_t *frame
 		return false;
 	walk->frames[walk->frame_count++] = made;
 	if (ends_run(walk, frame)) {
-		if (!end_run(walk, walk->loop))
+		if (!end_python_run(walk, walk->loop))
 			return false;
 		leave_loop(walk);
 	}
@@ -110,8 +110,8 @@ static uint64_t innermost_frame(struct walk *walk, const char **reason)
 }
 
 /* From the innermost frame out. NULL in *reason: to the end, or to the limit. */
-static bool follow(struct walk *walk, uint64_t address, uint64_t *outermost_ret,
-		   const char **reason)
+static bool follow_python_frames(struct walk *walk, uint64_t address, uint64_t *outermost_ret,
+				 const char **reason)
 {
 	const struct snap_python_layout *layout = &walk->python->layout;
 	uint8_t frame[SNAP_PYTHON_RECORD];
@@ -127,11 +127,11 @@ static bool follow(struct walk *walk, uint64_t address, uint64_t *outermost_ret,
 			break;
 		}
 		*outermost_ret = address;
-		if (!take_frame(walk, address, frame, reason))
+		if (!take_python_frame(walk, address, frame, reason))
 			return false;
 		address = snap_runtime_field(frame, layout->frame.previous, 8);
 	}
-	return end_run(walk, 0);
+	return end_python_run(walk, 0);
 }
 
 /* How the chain ended, if nothing was wrong with its frames. */
@@ -162,7 +162,7 @@ struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const
 	bool fits;
 
 	chain->innermost = innermost_frame(&walk, &reason);
-	fits = follow(&walk, chain->innermost, &outermost, &reason);
+	fits = follow_python_frames(&walk, chain->innermost, &outermost, &reason);
 
 	judge_end(&walk, outermost, &chain->stack);
 	if (reason) {

@@ -172,8 +172,8 @@ static enum answer when_missing(const struct snap_python *python, uint64_t addre
 }
 
 /* A name, and where the module has it: copies of it lie elsewhere. */
-static enum answer has_name(const struct snap_python *python, uint64_t type, uint64_t address,
-			    const char *wanted)
+static enum answer has_type_name(const struct snap_python *python, uint64_t type, uint64_t address,
+				 const char *wanted)
 {
 	size_t size = strlen(wanted) + 1;
 	char text[32];
@@ -199,7 +199,7 @@ static enum answer is_type(const struct snap_python *python, uint64_t type, uint
 	enum answer answer = NO;
 
 	for (size_t i = 0; i < MOST_BASES && type && answer == NO; i++) {
-		answer = has_name(python, type, address, name);
+		answer = has_type_name(python, type, address, name);
 		if (answer == NO && !snap_runtime_word(python->process, type + TYPE_BASE, &type))
 			return when_missing(python, type + TYPE_BASE);
 	}
@@ -228,8 +228,8 @@ static enum answer is_task(struct snap_python *python, struct snap_pointer_table
 /* ---- lists ---- */
 
 /* One list of the collector's. False: no memory. */
-static bool read_list(struct snap_python *python, struct snap_pointer_table *types, uint64_t head,
-		      snap_python_take_task *take, void *context, bool *whole)
+static bool read_heap_list(struct snap_python *python, struct snap_pointer_table *types,
+			   uint64_t head, snap_python_take_task *take, void *context, bool *whole)
 {
 	uint64_t address;
 	enum answer answer;
@@ -312,8 +312,8 @@ bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *t
 		lists = find_lists(python, interpreter);
 		*whole = lists != 0;
 		for (size_t k = 0; fits && *whole && k < GENERATIONS; k++)
-			fits = read_list(python, &types, lists + k * GENERATION, take, context,
-					 whole);
+			fits = read_heap_list(python, &types, lists + k * GENERATION, take, context,
+					      whole);
 		if (!snap_runtime_word(python->process, interpreter + layout->interpreter.next,
 				       &interpreter))
 			*whole = false;

@@ -203,7 +203,8 @@ static void take_row(struct snap_python *python, const struct snap_python_layout
 }
 
 /* Each offset is below the size of its structure, and none is absurd. */
-static bool take_words(struct snap_python_layout *layout, const uint64_t *table, size_t column)
+static bool take_layout_words(struct snap_python_layout *layout, const uint64_t *table,
+			      size_t column)
 {
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(words); i++) {
 		unsigned word = words[i].word[column];
@@ -282,7 +283,7 @@ static const char *load_described(struct snap_python *python)
 	layout->lines = SNAP_PYTHON_LINES_LOCATIONS;
 	layout->frame.first_shim = 3;
 	layout->runtime.size = (uint32_t)(word_counts[column] * sizeof(table[0]));
-	if (!take_words(layout, table, column) || !take_gil(layout, table, column))
+	if (!take_layout_words(layout, table, column) || !take_gil(layout, table, column))
 		return strange;
 	layout->object_size = (uint32_t)table[object_words[column]];
 	layout->var_size = layout->bytes_size;

@@ -37,7 +37,7 @@ struct looking {
 
 static const char name[] = "__asyncio_running_event_loop__";
 
-static bool look_at(struct looking *looking, uint64_t address, void *out, size_t size)
+static bool look_at_loop_thread(struct looking *looking, uint64_t address, void *out, size_t size)
 {
 	return looking->reads++ < MOST_READS &&
 	       snap_runtime_read(looking->python->process, address, out, size);
@@ -55,10 +55,10 @@ static enum answer is_key(struct looking *looking, uint64_t address)
 		if (looking->others[i] == address)
 			return NO;
 	/* A shorter string has fewer bytes, so its length comes first. */
-	if (!look_at(looking, address, text, layout->string.ascii))
+	if (!look_at_loop_thread(looking, address, text, layout->string.ascii))
 		return UNKNOWN;
 	if (snap_runtime_field(text, layout->string.length, 8) == length) {
-		if (!look_at(looking, address, text, size))
+		if (!look_at_loop_thread(looking, address, text, size))
 			return UNKNOWN;
 		if (memcmp(text + layout->string.ascii, name, length) == 0) {
 			looking->key = address;
@@ -73,7 +73,7 @@ static enum answer is_key(struct looking *looking, uint64_t address)
 static enum answer is_loop(struct looking *looking, uint64_t value)
 {
 	if (looking->python->layout.minor == HOLDER_MINOR &&
-	    !look_at(looking, value + HOLDER_LOOP, &value, sizeof(value)))
+	    !look_at_loop_thread(looking, value + HOLDER_LOOP, &value, sizeof(value)))
 		return UNKNOWN;
 	return value == looking->python->heap.none ? NO : YES;
 }
@@ -85,8 +85,8 @@ static enum answer ask_dict(struct looking *looking, uint64_t dict)
 	uint64_t entries[MOST_ENTRIES * 3], keys, count, words;
 	enum answer answer;
 
-	if (!look_at(looking, dict + DICT_KEYS, &keys, sizeof(keys)) ||
-	    !look_at(looking, keys, head, sizeof(head)))
+	if (!look_at_loop_thread(looking, dict + DICT_KEYS, &keys, sizeof(keys)) ||
+	    !look_at_loop_thread(looking, keys, head, sizeof(head)))
 		return UNKNOWN;
 	count = snap_runtime_field(head, KEYS_COUNT, 8);
 	log = head[KEYS_LOG_INDEX_BYTES];
@@ -95,8 +95,8 @@ static enum answer ask_dict(struct looking *looking, uint64_t dict)
 	if (count > MOST_ENTRIES || log > 16 || head[KEYS_KIND] > ALL_STRINGS)
 		return UNKNOWN;
 	words = head[KEYS_KIND] == GENERAL ? 3 : 2;
-	if (!look_at(looking, keys + KEYS_SIZE + (1u << log), entries,
-		     count * words * sizeof(*entries)))
+	if (!look_at_loop_thread(looking, keys + KEYS_SIZE + (1u << log), entries,
+				 count * words * sizeof(*entries)))
 		return UNKNOWN;
 	for (size_t i = 0; i < count; i++) {
 		const uint64_t *entry = entries + i * words + (words - 2); /* key, value */
@@ -119,7 +119,7 @@ static enum answer ask_thread(struct looking *looking, uint64_t *thread)
 		python->heap.thread_loop ? python->heap.thread_loop : python->heap.thread_dict;
 	uint64_t found;
 
-	if (!look_at(looking, *thread, state, field + sizeof(found)))
+	if (!look_at_loop_thread(looking, *thread, state, field + sizeof(found)))
 		return UNKNOWN;
 	*thread = snap_runtime_field(state, python->layout.thread.next, 8);
 	found = snap_runtime_field(state, field, 8);
@@ -134,18 +134,19 @@ bool snap_python_may_run_loop(const struct snap_python *python)
 	struct looking looking = { .python = python };
 	uint64_t interpreter, thread;
 
-	if (!python->heap.none || !look_at(&looking, python->runtime + layout->runtime.interpreters,
-					   &interpreter, sizeof(interpreter)))
+	if (!python->heap.none ||
+	    !look_at_loop_thread(&looking, python->runtime + layout->runtime.interpreters,
+				 &interpreter, sizeof(interpreter)))
 		return true;
 	while (interpreter) {
-		if (!look_at(&looking, interpreter + layout->interpreter.threads, &thread,
-			     sizeof(thread)))
+		if (!look_at_loop_thread(&looking, interpreter + layout->interpreter.threads,
+					 &thread, sizeof(thread)))
 			return true;
 		while (thread)
 			if (ask_thread(&looking, &thread) != NO)
 				return true;
-		if (!look_at(&looking, interpreter + layout->interpreter.next, &interpreter,
-			     sizeof(interpreter)))
+		if (!look_at_loop_thread(&looking, interpreter + layout->interpreter.next,
+					 &interpreter, sizeof(interpreter)))
 			return true;
 	}
 	return false;

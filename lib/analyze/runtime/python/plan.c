@@ -24,54 +24,55 @@ enum {
 };
 
 /* Adds a step; the number of its table. There is room: see snap_python_plan(). */
-static uint8_t add_step(struct snap_memory_plan *plan, struct snap_plan_step step)
+static uint8_t add_python_step(struct snap_memory_plan *plan, struct snap_plan_step step)
 {
 	plan->steps[plan->step_count++] = step;
 	return (uint8_t)plan->step_count;
 }
 
 /* `len` bytes at the pointer in a field; tags of references do not count. */
-static uint8_t add_read(struct snap_memory_plan *plan, uint8_t source, uint32_t field, uint32_t len)
+static uint8_t add_python_read(struct snap_memory_plan *plan, uint8_t source, uint32_t field,
+			       uint32_t len)
 {
-	return add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-						       .source = source,
-						       .field = (uint16_t)field,
-						       .mask = ~3ull,
-						       .len = len });
+	return add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							      .source = source,
+							      .field = (uint16_t)field,
+							      .mask = ~3ull,
+							      .len = len });
 }
 
 static uint8_t add_walk(struct snap_memory_plan *plan, uint8_t source, uint32_t field,
 			uint32_t next, uint32_t len, uint32_t most)
 {
-	return add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
-						       .source = source,
-						       .field = (uint16_t)field,
-						       .next = (uint16_t)next,
-						       .len = len,
-						       .max = most });
+	return add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
+							      .source = source,
+							      .field = (uint16_t)field,
+							      .next = (uint16_t)next,
+							      .len = len,
+							      .max = most });
 }
 
 /* What lies behind the head of an object, whose size is at `count` and is multiplied. */
 static void add_body(struct snap_memory_plan *plan, uint8_t source, uint32_t head, uint32_t count,
 		     uint32_t factor, uint32_t plus, uint64_t most)
 {
-	add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_BYTES,
-						.flags = SNAP_PLAN_RELATIVE,
-						.source = source,
-						.add = head,
-						.count = (uint16_t)count,
-						.count_width = POINTER,
-						.mul = factor,
-						.plus = plus,
-						.cap = most });
+	add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_BYTES,
+						       .flags = SNAP_PLAN_RELATIVE,
+						       .source = source,
+						       .add = head,
+						       .count = (uint16_t)count,
+						       .count_width = POINTER,
+						       .mul = factor,
+						       .plus = plus,
+						       .cap = most });
 }
 
 /*
  * The text of str objects: whatever the width of its letters. Behind the short head of ASCII lies
  * the text; of others the rest of the long head comes before it.
  */
-static void add_text(struct snap_memory_plan *plan, const struct snap_python_layout *layout,
-		     uint8_t source)
+static void add_python_text(struct snap_memory_plan *plan, const struct snap_python_layout *layout,
+			    uint8_t source)
 {
 	add_body(plan, source, layout->string.ascii, layout->string.length, 4,
 		 layout->string.compact - layout->string.ascii, SNAP_PYTHON_MOST_NAME);
@@ -84,7 +85,7 @@ static void plan_code(const struct snap_python *python, struct snap_memory_plan 
 	const struct snap_python_layout *layout = &python->layout;
 	uint8_t code, names, files, lines;
 
-	code = add_read(plan, frames, frame + layout->frame.code, layout->code.size);
+	code = add_python_read(plan, frames, frame + layout->frame.code, layout->code.size);
 	/* What a coroutine awaits may be none: only of those the frame has that owner. */
 	if (frame) {
 		struct snap_plan_step *step = &plan->steps[code - 1];
@@ -95,15 +96,16 @@ static void plan_code(const struct snap_python *python, struct snap_memory_plan 
 		step->if_mask = 0xff;
 		step->if_value = OWNED_BY_GENERATOR;
 	}
-	names = add_read(plan, code, layout->code.name, layout->string.ascii);
-	files = add_read(plan, code, layout->code.file, layout->string.ascii);
-	add_text(plan, layout, names);
-	add_text(plan, layout, files);
+	names = add_python_read(plan, code, layout->code.name, layout->string.ascii);
+	files = add_python_read(plan, code, layout->code.file, layout->string.ascii);
+	add_python_text(plan, layout, names);
+	add_python_text(plan, layout, files);
 	if (layout->code.bytecode_copies)
-		add_read(plan, code, layout->code.bytecode_copies, POINTER * (1 + COPIED_COPIES));
+		add_python_read(plan, code, layout->code.bytecode_copies,
+				POINTER * (1 + COPIED_COPIES));
 	if (!python->process->options->lines)
 		return;
-	lines = add_read(plan, code, layout->code.line_table, layout->bytes_data);
+	lines = add_python_read(plan, code, layout->code.line_table, layout->bytes_data);
 	add_body(plan, lines, layout->bytes_data, layout->bytes_size, 1, 0, SNAP_PYTHON_MOST_LINES);
 }
 
@@ -116,7 +118,7 @@ static void plan_gil(const struct snap_python_layout *layout, struct snap_memory
 			       : layout->interpreter.gil_locked;
 
 	if (layout->interpreter.gil)
-		add_read(plan, interpreters, layout->interpreter.gil, end + POINTER);
+		add_python_read(plan, interpreters, layout->interpreter.gil, end + POINTER);
 }
 
 /* The last step is for the current thread alone, by the number that Python knows it by. */
@@ -161,18 +163,19 @@ static uint8_t plan_coroutines(const struct snap_python *python, struct snap_mem
 	const struct snap_python_layout *layout = &python->layout;
 	uint8_t coroutines;
 
-	coroutines = add_step(plan, (struct snap_plan_step){
-					    .op = SNAP_PLAN_WALK,
-					    .flags = SNAP_PLAN_INSIDE,
-					    .source = source,
-					    .field = (uint16_t)field,
-					    .mask = ~3ull,
-					    .next = (uint16_t)(layout->generator.frame +
-							       layout->frame_stack_pointer),
-					    .next_add = (int16_t)snap_python_awaited_at(python),
-					    .len = COROUTINE,
-					    .max = MOST_AWAITED,
-				    });
+	coroutines = add_python_step(
+		plan,
+		(struct snap_plan_step){
+			.op = SNAP_PLAN_WALK,
+			.flags = SNAP_PLAN_INSIDE,
+			.source = source,
+			.field = (uint16_t)field,
+			.mask = ~3ull,
+			.next = (uint16_t)(layout->generator.frame + layout->frame_stack_pointer),
+			.next_add = (int16_t)snap_python_awaited_at(python),
+			.len = COROUTINE,
+			.max = MOST_AWAITED,
+		});
 	plan_code(python, plan, coroutines, layout->generator.frame);
 	return coroutines;
 }
@@ -190,10 +193,10 @@ static void plan_data(const struct snap_python *python, struct snap_memory_plan 
 		if (plan->step_count + 2 > SNAP_PLAN_MOST_STEPS)
 			return;
 		if (maps[i].write && maps[i].inode && size <= MOST_DATA)
-			add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-								.source = SNAP_PLAN_LITERAL,
-								.address = maps[i].start,
-								.len = (uint32_t)size });
+			add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+								       .source = SNAP_PLAN_LITERAL,
+								       .address = maps[i].start,
+								       .len = (uint32_t)size });
 	}
 }
 
@@ -201,10 +204,10 @@ static void plan_data(const struct snap_python *python, struct snap_memory_plan 
 static void plan_sign(const struct snap_python *python, struct snap_memory_plan *plan)
 {
 	if (python->heap.data)
-		add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-							.source = SNAP_PLAN_LITERAL,
-							.address = python->heap.data,
-							.len = POINTER });
+		add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							       .source = SNAP_PLAN_LITERAL,
+							       .address = python->heap.data,
+							       .len = POINTER });
 }
 
 /* All objects. */
@@ -213,9 +216,9 @@ static void plan_heap(const struct snap_python *python, struct snap_memory_plan 
 	plan_data(python, plan, python->heap.module);
 	plan_data(python, plan, python->module);
 	if (plan->step_count < SNAP_PLAN_MOST_STEPS)
-		add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_HEAP,
-							.source = SNAP_PLAN_LITERAL,
-							.cap = MOST_HEAP });
+		add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_HEAP,
+							       .source = SNAP_PLAN_LITERAL,
+							       .cap = MOST_HEAP });
 }
 
 static void plan_tasks(const struct snap_python *python, struct snap_memory_plan *plan,
@@ -233,37 +236,37 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 	}
 	if (plan->step_count + TASK_STEPS > SNAP_PLAN_MOST_STEPS)
 		return;
-	heads = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-							.flags = SNAP_PLAN_RELATIVE,
-							.source = threads,
-							.add = asyncio->thread_tasks,
-							.len = POINTER });
+	heads = add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							       .flags = SNAP_PLAN_RELATIVE,
+							       .source = threads,
+							       .add = asyncio->thread_tasks,
+							       .len = POINTER });
 	/* The list goes from node to node, which lie inside the tasks. */
-	tasks = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
-							.source = heads,
-							.next = (uint16_t)asyncio->node,
-							.add = -(int64_t)asyncio->node,
-							.len = asyncio->size,
-							.max = MOST_TASKS });
-	names = add_read(plan, tasks, asyncio->name, layout->string.ascii);
-	add_text(plan, layout, names);
-	sets = add_step(plan,
-			(struct snap_plan_step){ .op = SNAP_PLAN_READ,
-						 .flags = SNAP_PLAN_IF_NOT_EQUAL,
-						 .source = tasks,
-						 .field = (uint16_t)asyncio->awaited_by,
-						 .len = SNAP_PYTHON_RECORD / 2,
-						 .if_field = (uint16_t)asyncio->awaited_by_is_set,
-						 .if_width = 1,
-						 .if_mask = 0xff });
-	add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_ARRAY,
-						.source = sets,
-						.field = (uint16_t)layout->set_table,
-						.count = (uint16_t)layout->set_mask,
-						.count_width = POINTER,
-						.plus = 1,
-						.len = 2 * POINTER,
-						.max = MOST_AWAITERS });
+	tasks = add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
+							       .source = heads,
+							       .next = (uint16_t)asyncio->node,
+							       .add = -(int64_t)asyncio->node,
+							       .len = asyncio->size,
+							       .max = MOST_TASKS });
+	names = add_python_read(plan, tasks, asyncio->name, layout->string.ascii);
+	add_python_text(plan, layout, names);
+	sets = add_python_step(
+		plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+					       .flags = SNAP_PLAN_IF_NOT_EQUAL,
+					       .source = tasks,
+					       .field = (uint16_t)asyncio->awaited_by,
+					       .len = SNAP_PYTHON_RECORD / 2,
+					       .if_field = (uint16_t)asyncio->awaited_by_is_set,
+					       .if_width = 1,
+					       .if_mask = 0xff });
+	add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_ARRAY,
+						       .source = sets,
+						       .field = (uint16_t)layout->set_table,
+						       .count = (uint16_t)layout->set_mask,
+						       .count_width = POINTER,
+						       .plus = 1,
+						       .len = 2 * POINTER,
+						       .max = MOST_AWAITERS });
 	coroutines = plan_coroutines(python, plan, tasks, asyncio->coroutine);
 	/* Through objects that represent a coroutine, twice: for an asynchronous generator. */
 	coroutines = plan_coroutines(python, plan, coroutines, layout->object_size);
@@ -281,16 +284,16 @@ static void plan_running_task(const struct snap_python *python, struct snap_memo
 	/* Else a thread does not say. */
 	if (python->heap.module || plan->step_count + RUNNING_STEPS > SNAP_PLAN_MOST_STEPS)
 		return;
-	running = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-							  .flags = SNAP_PLAN_RELATIVE,
-							  .source = threads,
-							  .add = asyncio->running_task,
-							  .len = POINTER });
+	running = add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+								 .flags = SNAP_PLAN_RELATIVE,
+								 .source = threads,
+								 .add = asyncio->running_task,
+								 .len = POINTER });
 	pick_thread(python, plan);
-	task = add_read(plan, running, 0, asyncio->size);
-	names = add_read(plan, task, asyncio->name, layout->string.ascii);
-	add_text(plan, layout, names);
-	add_read(plan, task, asyncio->coroutine, COROUTINE);
+	task = add_python_read(plan, running, 0, asyncio->size);
+	names = add_python_read(plan, task, asyncio->name, layout->string.ascii);
+	add_python_text(plan, layout, names);
+	add_python_read(plan, task, asyncio->coroutine, COROUTINE);
 }
 
 bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan *plan)
@@ -302,10 +305,10 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 		return false;
 	if (python->heap.is_wanted)
 		plan_sign(python, plan);
-	runtime = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-							  .source = SNAP_PLAN_LITERAL,
-							  .address = python->runtime,
-							  .len = layout->runtime.size });
+	runtime = add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+								 .source = SNAP_PLAN_LITERAL,
+								 .address = python->runtime,
+								 .len = layout->runtime.size });
 	interpreters =
 		add_walk(plan, runtime, layout->runtime.interpreters, layout->interpreter.next,
 			 layout->interpreter.size, SNAP_PYTHON_MOST_INTERPRETERS);
@@ -325,8 +328,8 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 void snap_python_plan_refusal(const struct snap_python *python, struct snap_memory_plan *plan)
 {
 	if (plan->step_count < SNAP_PLAN_MOST_STEPS)
-		add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-							.source = SNAP_PLAN_LITERAL,
-							.address = python->runtime,
-							.len = DESCRIPTION });
+		add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							       .source = SNAP_PLAN_LITERAL,
+							       .address = python->runtime,
+							       .len = DESCRIPTION });
 }

@@ -5,8 +5,8 @@
  */
 #include "analyze/runtime/python/asyncio.h"
 
-static struct stacksnap_error *probe(const struct snap_runtime_process *process,
-				     struct snap_memory_plan *plan, bool *found_ret)
+static struct stacksnap_error *probe_python(const struct snap_runtime_process *process,
+					    struct snap_memory_plan *plan, bool *found_ret)
 {
 	struct snap_python python;
 
@@ -25,15 +25,16 @@ static struct stacksnap_error *probe(const struct snap_runtime_process *process,
 }
 
 /* "CPython 3.16.0: it is newer than 3.15"; false: no memory. */
-static bool refuse(const struct snap_python *python, const char *why,
-		   struct snap_runtime_result *result)
+static bool refuse_python(const struct snap_python *python, const char *why,
+			  struct snap_runtime_result *result)
 {
 	result->refused =
 		snap_arena_printf(python->process->arena, "CPython %s: %s", result->version, why);
 	return result->refused;
 }
 
-static struct stacksnap_error *fill(struct snap_python *python, struct snap_runtime_result *result)
+static struct stacksnap_error *fill_python_result(struct snap_python *python,
+						  struct snap_runtime_result *result)
 {
 	const char *why = snap_python_layout_load(python);
 	struct stacksnap_error *err = NULL;
@@ -42,7 +43,7 @@ static struct stacksnap_error *fill(struct snap_python *python, struct snap_runt
 	if (!result->version)
 		return snap_error_no_memory();
 	if (why)
-		return refuse(python, why, result) ? NULL : snap_error_no_memory();
+		return refuse_python(python, why, result) ? NULL : snap_error_no_memory();
 	if (!snap_python_places_create(python))
 		return snap_error_no_memory();
 	python->frames_left = SNAP_PYTHON_ALL_FRAMES;
@@ -54,13 +55,13 @@ static struct stacksnap_error *fill(struct snap_python *python, struct snap_runt
 				  "before 3.14; its threads are all here";
 	snap_python_places_destroy(python);
 	free(python->chains);
-	if (!err && result->refused && !refuse(python, result->refused, result))
+	if (!err && result->refused && !refuse_python(python, result->refused, result))
 		err = snap_error_no_memory();
 	return err;
 }
 
-static struct stacksnap_error *read_all(const struct snap_runtime_process *process,
-					struct snap_runtime_result **ret)
+static struct stacksnap_error *read_python(const struct snap_runtime_process *process,
+					   struct snap_runtime_result **ret)
 {
 	struct snap_python python;
 	struct snap_runtime_result *result;
@@ -73,12 +74,12 @@ static struct stacksnap_error *read_all(const struct snap_runtime_process *proce
 	if (!result)
 		return snap_error_no_memory();
 	result->name = "cpython";
-	err = fill(&python, result);
+	err = fill_python_result(&python, result);
 	if (!err)
 		*ret = result;
 	return err;
 }
 
 const struct snap_runtime snap_runtime_cpython = {
-	.name = "cpython", .kind = SNAP_RUNTIME_CPYTHON, .probe = probe, .read = read_all
+	.name = "cpython", .kind = SNAP_RUNTIME_CPYTHON, .probe = probe_python, .read = read_python
 };

@@ -140,8 +140,8 @@ static uint64_t gil_holder(const struct reading *reading, uint64_t interpreter)
 			 layout->interpreter.gil_locked);
 }
 
-static struct stacksnap_error *read_thread(struct reading *reading, uint64_t address,
-					   const uint8_t *state)
+static struct stacksnap_error *read_python_thread(struct reading *reading, uint64_t address,
+						  const uint8_t *state)
 {
 	struct snap_python_chain chain = { .address = address,
 					   .order = reading->python->chain_count };
@@ -182,7 +182,7 @@ static int64_t number_of(const struct snap_runtime_process *process, uint64_t ad
 										   : -1;
 }
 
-static struct stacksnap_error *read_list(struct reading *reading, uint64_t interpreter)
+static struct stacksnap_error *read_thread_list(struct reading *reading, uint64_t interpreter)
 {
 	const struct snap_python_layout *layout = &reading->python->layout;
 	const struct snap_runtime_process *process = reading->python->process;
@@ -205,7 +205,7 @@ static struct stacksnap_error *read_list(struct reading *reading, uint64_t inter
 			reading->result->torn = true;
 			return NULL;
 		}
-		err = read_thread(reading, address, state);
+		err = read_python_thread(reading, address, state);
 		if (err)
 			return err;
 		address = snap_runtime_field(state, layout->thread.next, 8);
@@ -228,7 +228,7 @@ static struct stacksnap_error *read_interpreters(struct reading *reading, bool *
 	if (!*there_ret)
 		return NULL;
 	for (size_t i = 0; address && i < SNAP_PYTHON_MOST_INTERPRETERS; i++) {
-		err = read_list(reading, address);
+		err = read_thread_list(reading, address);
 		if (err)
 			return err;
 		if (!snap_runtime_word(process, address + layout->interpreter.next, &address)) {
