@@ -19,8 +19,8 @@ struct snap_wait *snap_wait_new(struct snap_wait_analysis *waits, struct snap_wa
 	return wait;
 }
 
-static bool read_range(uint64_t start, const uint8_t *bytes, size_t length, uint64_t address,
-		       void *out, size_t size)
+static bool read_call_range(uint64_t start, const uint8_t *bytes, size_t length, uint64_t address,
+			    void *out, size_t size)
 {
 	if (!bytes || address < start || address - start > length ||
 	    length - (address - start) < size)
@@ -61,8 +61,8 @@ static bool read_stack_of_another(const struct snap_wait_stacks *stacks, uint64_
 			     : 0;
 	const struct snap_thread *thread = next ? stacks->threads[next - 1] : NULL;
 
-	return thread && read_range(thread->stack_address, thread->stack, thread->stack_size,
-				    address, out, size);
+	return thread && read_call_range(thread->stack_address, thread->stack, thread->stack_size,
+					 address, out, size);
 }
 
 bool snap_wait_read(const struct snap_waiter *waiter, uint64_t address, void *out, size_t size)
@@ -75,14 +75,14 @@ bool snap_wait_read(const struct snap_waiter *waiter, uint64_t address, void *ou
 		return true;
 	if (process->words && snap_memory_image_read(process->words, address, out, size))
 		return true;
-	if (read_range(own->stack_address, own->stack, own->stack_size, address, out, size) ||
-	    read_range(own->stack2_address, own->stack2, own->stack2_size, address, out, size))
+	if (read_call_range(own->stack_address, own->stack, own->stack_size, address, out, size) ||
+	    read_call_range(own->stack2_address, own->stack2, own->stack2_size, address, out, size))
 		return true;
 	if (read_stack_of_another(waiter->stacks, address, out, size))
 		return true;
 	for (size_t i = 0; i < process->piece_count; i++)
-		if (read_range(process->pieces[i].address, process->pieces[i].data,
-			       process->pieces[i].size, address, out, size))
+		if (read_call_range(process->pieces[i].address, process->pieces[i].data,
+				    process->pieces[i].size, address, out, size))
 			return true;
 	return process->memory && snap_memory_image_read(process->memory, address, out, size);
 }

@@ -30,7 +30,7 @@ SNAP_ORDER(compare_wanted, struct wanted, a, b, snap_compare(a->file->index, b->
  * The module of data at an address. What is zero in the beginning (.bss) is no part of the file:
  * the kernel puts it into anonymous memory right behind the file's writable mapping.
  */
-static struct snap_module *module_of(const struct snap_waiter *waiter, uint64_t address)
+static struct snap_module *module_of_address(const struct snap_waiter *waiter, uint64_t address)
 {
 	const struct snap_process *process = snap_waiter_process(waiter);
 	const struct snap_map *map = snap_process_map(process, address);
@@ -74,7 +74,8 @@ static void list_stacks(struct snap_wait_analysis *waits, size_t process, struct
 }
 
 /* The thread whose stack has an address: the closest stack pointer below it. 0: none. */
-static pid_t stack_of(const struct stacks *stacks, const struct snap_map *map, uint64_t address)
+static pid_t stack_of_address(const struct stacks *stacks, const struct snap_map *map,
+			      uint64_t address)
 {
 	size_t behind = snap_first_not(stacks->count, i, stacks->list[i].sp <= address);
 
@@ -116,8 +117,8 @@ static void forget_object(struct snap_wait *wait)
 }
 
 /* Where there is no variable; what cannot be found stays unknown. */
-static bool find_place(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
-		       struct stacks *stacks)
+static bool find_data_place(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+			    struct stacks *stacks)
 {
 	struct snap_wait *wait = waiter->wait;
 	const struct snap_map *map = snap_process_map(snap_waiter_process(waiter), wait->address);
@@ -136,16 +137,17 @@ static bool find_place(struct snap_wait_analysis *waits, struct snap_waiter *wai
 	}
 	if (stacks->process != waiter->process)
 		list_stacks(waits, waiter->process, stacks);
-	tid = map->path && strcmp(map->path, "[heap]") == 0 ? 0
-							    : stack_of(stacks, map, wait->address);
+	tid = map->path && strcmp(map->path, "[heap]") == 0
+		      ? 0
+		      : stack_of_address(stacks, map, wait->address);
 	wait->place = tid ? snap_arena_printf(snap_wait_arena(waits), "stack of %d", tid) : "heap";
 	return wait->place != NULL;
 }
 
-static void want(struct snap_wait_analysis *waits, struct snap_waiter *waiter, uint64_t address,
-		 bool is_mutex, struct wanted_list *wanted)
+static void want_data_symbol(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+			     uint64_t address, bool is_mutex, struct wanted_list *wanted)
 {
-	struct snap_module *module = address ? module_of(waiter, address) : NULL;
+	struct snap_module *module = address ? module_of_address(waiter, address) : NULL;
 
 	if (!module || !snap_module_open(waits->analysis->set, module))
 		return;
@@ -226,7 +228,8 @@ static struct stacksnap_error *find_places(struct snap_wait_analysis *waits)
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		struct snap_waiter *waiter = &waits->waiters[i];
 
-		if (waiter->wait && waiter->wait->address && !find_place(waits, waiter, &stacks))
+		if (waiter->wait && waiter->wait->address &&
+		    !find_data_place(waits, waiter, &stacks))
 			return snap_error_no_memory();
 	}
 	return NULL;
@@ -245,8 +248,8 @@ struct stacksnap_error *snap_wait_name_data(struct snap_wait_analysis *waits)
 
 		if (!waiter->wait || !waiter->wait->address)
 			continue;
-		want(waits, waiter, waiter->wait->address, false, &wanted);
-		want(waits, waiter, waiter->wait->mutex, true, &wanted);
+		want_data_symbol(waits, waiter, waiter->wait->address, false, &wanted);
+		want_data_symbol(waits, waiter, waiter->wait->mutex, true, &wanted);
 	}
 	qsort(all, wanted.count, sizeof(*all), compare_wanted);
 	for (size_t i = 0, end; i < wanted.count && !err; i = end) {

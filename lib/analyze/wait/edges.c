@@ -29,7 +29,8 @@ static bool is_orphaned(const struct snap_wait *wait)
 	       wait->owner_lack == SNAP_OWNER_REFUSED;
 }
 
-static void find_owner(struct snap_wait_analysis *waits, struct snap_waiter *waiter, size_t *room)
+static void find_edge_owner(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+			    size_t *room)
 {
 	const struct snap_wait *wait = waiter->wait;
 	const struct snap_waiter *owner;
@@ -61,7 +62,7 @@ struct stacksnap_error *snap_wait_find_edges(struct snap_wait_analysis *waits)
 		struct snap_waiter *waiter = &waits->waiters[i];
 
 		if (waiter->wait)
-			find_owner(waits, waiter, &rooms[i]);
+			find_edge_owner(waits, waiter, &rooms[i]);
 	}
 	return NULL;
 }

@@ -16,7 +16,7 @@ static uint64_t hash_in(size_t process, uint64_t key)
 	return snap_hash_add(snap_hash_mix(process), key);
 }
 
-static bool add_waiter(struct snap_wait_analysis *waits, size_t i)
+static bool add_join_waiter(struct snap_wait_analysis *waits, size_t i)
 {
 	const struct snap_waiter *waiter = &waits->waiters[i];
 	uint64_t pointer = waiter->call.known ? waiter->call.thread_pointer : 0;
@@ -31,7 +31,7 @@ static bool add_waiter(struct snap_wait_analysis *waits, size_t i)
 struct stacksnap_error *snap_wait_index(struct snap_wait_analysis *waits)
 {
 	for (size_t i = 0; i < waits->waiter_count; i++)
-		if (!add_waiter(waits, i))
+		if (!add_join_waiter(waits, i))
 			return snap_error_no_memory();
 	return NULL;
 }

@@ -19,7 +19,7 @@ bool snap_futex_is_on_own_stack(const struct snap_futex *futex, uint64_t address
 }
 
 /* A number that is the same for all that wait for the object at an address. */
-static uint64_t object_of(const struct snap_futex *futex, uint64_t address)
+static uint64_t object_of_futex(const struct snap_futex *futex, uint64_t address)
 {
 	const struct snap_map *map = futex->map;
 	uint64_t hash = snap_hash_add(1, (uint64_t)snap_waiter_process(futex->waiter)->pid);
@@ -53,7 +53,7 @@ struct snap_wait *snap_futex_wait(struct snap_futex *futex, enum snap_wait_kind 
 		return NULL;
 	wait->address = address;
 	wait->owner_lack = SNAP_OWNER_NOT_KEPT;
-	futex->waiter->object = object_of(futex, address);
+	futex->waiter->object = object_of_futex(futex, address);
 	snap_wait_set_timeout(futex->waits, futex->waiter);
 	return wait;
 }
@@ -112,7 +112,7 @@ static struct stacksnap_error *(*const musl_steps[])(struct snap_futex *futex) =
 	snap_musl_explain_data,
 };
 
-static struct stacksnap_error *explain(struct snap_futex *futex)
+static struct stacksnap_error *explain_futex(struct snap_futex *futex)
 {
 	bool is_musl = snap_musl_fits(futex);
 	struct snap_waiter *waiter = futex->waiter;
@@ -143,5 +143,5 @@ struct stacksnap_error *snap_wait_explain_futex(struct snap_wait_analysis *waits
 	if (err || waiter->wait)
 		return err;
 	err = snap_futex_find_names(&futex);
-	return err ? err : explain(&futex);
+	return err ? err : explain_futex(&futex);
 }

@@ -83,7 +83,7 @@ static struct snap_waiter *holder_of_runtime(struct snap_futex *futex)
  * A word of a PyThreadState. A thread that was copied by itself has states of all threads with it:
  * whose each of them is stays the same.
  */
-static bool read_state(const struct snap_futex *futex, uint64_t address, uint64_t *word_ret)
+static bool read_gil_state(const struct snap_futex *futex, uint64_t address, uint64_t *word_ret)
 {
 	const struct snap_memory_image *image = futex->waiter->thread->thread->memory;
 
@@ -115,7 +115,8 @@ static struct snap_waiter *holder_of_words(struct snap_futex *futex, const struc
 	uint64_t last = 0, word;
 
 	for (int i = 0;
-	     i < STATE_WORDS && read_state(futex, gil->last_holder + (uint64_t)i * 8, &word); i++) {
+	     i < STATE_WORDS && read_gil_state(futex, gil->last_holder + (uint64_t)i * 8, &word);
+	     i++) {
 		struct snap_waiter *thread =
 			snap_waiter_by_thread_pointer(futex->waits, futex->waiter->process, word);
 

@@ -52,12 +52,12 @@ static bool is_mutex(const struct mutex *mutex)
 	       (mutex->lock & LOCK_TID) == 0 || mutex->lock & LOCK_OWNER_DIED;
 }
 
-static bool read_mutex(const struct snap_futex *futex, uint64_t address, struct mutex *ret)
+static bool read_glibc_mutex(const struct snap_futex *futex, uint64_t address, struct mutex *ret)
 {
 	return snap_futex_read(futex, address, ret, sizeof(*ret)) && is_mutex(ret);
 }
 
-static const char *variant_of(const struct mutex *mutex)
+static const char *variant_of_glibc(const struct mutex *mutex)
 {
 	static const char *const types[] = { NULL, "recursive", "errorcheck", "adaptive" };
 
@@ -82,7 +82,7 @@ static struct snap_owner_word owner_word_of(const struct snap_futex *futex, bool
 
 static void own_mutex(struct snap_futex *futex, struct snap_wait *wait, const struct mutex *mutex)
 {
-	wait->variant = variant_of(mutex);
+	wait->variant = variant_of_glibc(mutex);
 	wait->owner_word = owner_word_of(futex, mutex->kind & (MUTEX_ROBUST | MUTEX_PI));
 	if (mutex->kind & (MUTEX_ROBUST | MUTEX_PI) && mutex->lock & LOCK_OWNER_DIED) {
 		wait->owner_lack = SNAP_OWNER_DIED;
@@ -116,7 +116,8 @@ static struct stacksnap_error *explain_refused(struct snap_futex *futex)
 
 		if (!snap_futex_read(futex, at, &address, sizeof(address)) ||
 		    snap_futex_is_on_own_stack(futex, address) ||
-		    !read_mutex(futex, address, &mutex) || !(mutex.kind & MUTEX_PI) || !mutex.owner)
+		    !read_glibc_mutex(futex, address, &mutex) || !(mutex.kind & MUTEX_PI) ||
+		    !mutex.owner)
 			continue;
 		wait->address = address;
 		break;
@@ -124,7 +125,7 @@ static struct stacksnap_error *explain_refused(struct snap_futex *futex)
 	return NULL;
 }
 
-static struct stacksnap_error *explain_mutex(struct snap_futex *futex)
+static struct stacksnap_error *explain_glibc_mutex(struct snap_futex *futex)
 {
 	struct snap_wait *wait;
 	struct mutex mutex;
@@ -135,7 +136,7 @@ static struct stacksnap_error *explain_mutex(struct snap_futex *futex)
 	wait = snap_futex_wait(futex, SNAP_WAIT_MUTEX, futex->address, SNAP_WAIT_IS_CERTAIN);
 	if (!wait)
 		return snap_error_no_memory();
-	if (read_mutex(futex, futex->address, &mutex)) {
+	if (read_glibc_mutex(futex, futex->address, &mutex)) {
 		own_mutex(futex, wait, &mutex);
 		return NULL;
 	}
@@ -210,7 +211,7 @@ static unsigned find_condition(struct snap_futex *futex, const uint64_t starts[2
 	return found;
 }
 
-static struct stacksnap_error *explain_condition(struct snap_futex *futex)
+static struct stacksnap_error *explain_glibc_condition(struct snap_futex *futex)
 {
 	const uint64_t *distances = condition_starts[futex->address % 8 == 4];
 	uint64_t starts[2] = { futex->address - distances[0], futex->address - distances[1] };
@@ -233,7 +234,7 @@ static struct stacksnap_error *explain_condition(struct snap_futex *futex)
 	    waiters >> 3 <= MOST_WAITERS)
 		wait->waiters = waiters >> 3;
 	wait->mutex = mutex_address;
-	if (mutex_address && read_mutex(futex, mutex_address, &mutex))
+	if (mutex_address && read_glibc_mutex(futex, mutex_address, &mutex))
 		wait->mutex_free = mutex.lock == 0 && mutex.owner == 0;
 	return NULL;
 }
@@ -259,7 +260,7 @@ static void own_rwlock(struct snap_futex *futex, struct snap_wait *wait, const s
 				    lock->readers & READERS_WRITE_LOCKED ? lock->writer : 0);
 }
 
-static struct stacksnap_error *explain_rwlock(struct snap_futex *futex)
+static struct stacksnap_error *explain_glibc_rwlock(struct snap_futex *futex)
 {
 	bool writes = futex->names.name == SNAP_NAME_RWLOCK_WRITE;
 	uint64_t start = futex->address - 8;
@@ -289,7 +290,7 @@ static struct stacksnap_error *explain_rwlock(struct snap_futex *futex)
 
 /* ---- semaphores, barriers, the ends of threads ---- */
 
-static struct stacksnap_error *explain_semaphore(struct snap_futex *futex)
+static struct stacksnap_error *explain_glibc_semaphore(struct snap_futex *futex)
 {
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_SEMAPHORE, futex->address, SNAP_WAIT_IS_CERTAIN);
@@ -322,7 +323,7 @@ static struct stacksnap_error *explain_barrier(struct snap_futex *futex)
 }
 
 /* The thread whose end is waited for: the word is its tid, which the kernel clears. */
-static struct snap_waiter *find_joined(const struct snap_futex *futex)
+static struct snap_waiter *find_glibc_joined(const struct snap_futex *futex)
 {
 	struct snap_waiter *thread = snap_waiter_by_thread_pointer(
 		futex->waits, futex->waiter->process, futex->address - PTHREAD_TID);
@@ -357,9 +358,9 @@ static struct stacksnap_error *explain_join_by_state(struct snap_futex *futex)
 	return NULL;
 }
 
-static struct stacksnap_error *explain_join(struct snap_futex *futex)
+static struct stacksnap_error *explain_glibc_join(struct snap_futex *futex)
 {
-	struct snap_waiter *thread = find_joined(futex);
+	struct snap_waiter *thread = find_glibc_joined(futex);
 	struct snap_wait *wait;
 
 	if (!thread && (futex->value == THREAD_EXITING || futex->value == THREAD_JOINABLE))
@@ -383,7 +384,7 @@ struct file_lock {
 	uint64_t owner; /* thread pointer */
 };
 
-static struct stacksnap_error *explain_stdio(struct snap_futex *futex)
+static struct stacksnap_error *explain_glibc_stdio(struct snap_futex *futex)
 {
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_STDIO, futex->address, SNAP_WAIT_IS_CERTAIN);
@@ -472,24 +473,24 @@ struct stacksnap_error *snap_glibc_explain(struct snap_futex *futex)
 	case SNAP_NAME_CONDITION:
 		/* Before it returns it takes its mutex back. */
 		if (futex->op == SNAP_FUTEX_WAIT && futex->value == PLAIN_WAITERS)
-			return explain_mutex(futex);
-		return explain_condition(futex);
+			return explain_glibc_mutex(futex);
+		return explain_glibc_condition(futex);
 	case SNAP_NAME_MUTEX:
 	case SNAP_NAME_COND_LOCK:
-		return explain_mutex(futex);
+		return explain_glibc_mutex(futex);
 	case SNAP_NAME_RWLOCK_READ:
 	case SNAP_NAME_RWLOCK_WRITE:
-		return explain_rwlock(futex);
+		return explain_glibc_rwlock(futex);
 	case SNAP_NAME_SEMAPHORE:
-		return explain_semaphore(futex);
+		return explain_glibc_semaphore(futex);
 	case SNAP_NAME_JOIN:
-		return explain_join(futex);
+		return explain_glibc_join(futex);
 	case SNAP_NAME_BARRIER:
 		return explain_barrier(futex);
 	case SNAP_NAME_ONCE:
 		return explain_once(futex);
 	case SNAP_NAME_STDIO:
-		return explain_stdio(futex);
+		return explain_glibc_stdio(futex);
 	case SNAP_NAME_MALLOC:
 		return explain_malloc(futex);
 	case SNAP_NAME_NONE:
@@ -507,7 +508,7 @@ static bool is_owned_mutex(struct snap_futex *futex)
 {
 	struct mutex mutex;
 
-	return is_mutex_value(futex) && read_mutex(futex, futex->address, &mutex) &&
+	return is_mutex_value(futex) && read_glibc_mutex(futex, futex->address, &mutex) &&
 	       mutex.lock != 0 && snap_futex_find_owner(futex, mutex.owner);
 }
 
@@ -548,18 +549,18 @@ struct stacksnap_error *snap_glibc_explain_data(struct snap_futex *futex)
 	struct stacksnap_error *err = NULL;
 	struct snap_wait *wait;
 
-	if (futex->op == SNAP_FUTEX_WAIT_BITSET && find_joined(futex))
-		return explain_join(futex);
+	if (futex->op == SNAP_FUTEX_WAIT_BITSET && find_glibc_joined(futex))
+		return explain_glibc_join(futex);
 	if (snap_futex_is_of_others(futex))
 		return NULL;
 	if (is_owned_mutex(futex))
-		err = explain_mutex(futex);
+		err = explain_glibc_mutex(futex);
 	else if (is_owned_file(futex))
-		err = explain_stdio(futex);
+		err = explain_glibc_stdio(futex);
 	else if (is_owned_rwlock(futex))
-		err = explain_rwlock(futex);
+		err = explain_glibc_rwlock(futex);
 	else if (is_awaited_condition(futex))
-		err = explain_condition(futex);
+		err = explain_glibc_condition(futex);
 	wait = futex->waiter->wait;
 	if (wait && wait->confidence > SNAP_WAIT_IS_LIKELY)
 		wait->confidence = SNAP_WAIT_IS_LIKELY;

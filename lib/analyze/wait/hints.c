@@ -33,7 +33,7 @@ struct search {
 SNAP_ORDER(compare_sought, struct sought, a, b, snap_compare(a->address, b->address),
 	   snap_compare(a->waiter->thread->thread->tid, b->waiter->thread->thread->tid));
 
-static bool is_wanted(const struct snap_wait *wait)
+static bool wants_hint(const struct snap_wait *wait)
 {
 	return wait && wait->address && !wait->has_owner &&
 	       wait->owner_lack == SNAP_OWNER_NOT_KEPT && wait->readers <= 0 &&
@@ -59,7 +59,7 @@ static bool add_hint(struct search *search, struct snap_wait *wait, const struct
 }
 
 /* A word that may be the address of something sought, by a thread that does not wait for it. */
-static bool look_at(struct search *search, const struct snap_waiter *waiter, uint64_t word)
+static bool look_at_word(struct search *search, const struct snap_waiter *waiter, uint64_t word)
 {
 	size_t at = snap_first_not(search->count, i, search->sought[i].address < word);
 	const struct sought *sought = &search->sought[at];
@@ -72,7 +72,7 @@ static bool look_at(struct search *search, const struct snap_waiter *waiter, uin
 	return add_hint(search, sought->waiter->wait, waiter);
 }
 
-static bool walk(struct search *search, const struct snap_waiter *waiter)
+static bool walk_stack_words(struct search *search, const struct snap_waiter *waiter)
 {
 	const struct snap_thread *thread = waiter->thread->thread;
 	uint64_t least = search->sought[0].address - BEFORE;
@@ -87,7 +87,7 @@ static bool walk(struct search *search, const struct snap_waiter *waiter)
 		uint64_t word;
 
 		memcpy(&word, thread->stack + at, sizeof(word));
-		if (word - least <= span && !look_at(search, waiter, word))
+		if (word - least <= span && !look_at_word(search, waiter, word))
 			return false;
 	}
 	return true;
@@ -112,7 +112,7 @@ static bool search_process(struct search *search, size_t process)
 
 	search->count = 0;
 	for (size_t i = waits->first[process]; i < waits->first[process + 1]; i++)
-		if (is_wanted(waits->waiters[i].wait))
+		if (wants_hint(waits->waiters[i].wait))
 			search->sought[search->count++] =
 				(struct sought){ waits->waiters[i].wait->address,
 						 &waits->waiters[i] };
@@ -120,7 +120,7 @@ static bool search_process(struct search *search, size_t process)
 		return true;
 	qsort(search->sought, search->count, sizeof(*search->sought), compare_sought);
 	for (size_t i = waits->first[process]; i < waits->first[process + 1]; i++)
-		if (!walk(search, &waits->waiters[i]))
+		if (!walk_stack_words(search, &waits->waiters[i]))
 			return false;
 	share_hints(search);
 	return true;

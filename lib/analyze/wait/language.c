@@ -150,7 +150,7 @@ static const struct snap_language_row *search_row(const struct snap_futex *futex
 }
 
 /* The same, which a stack and the names on it decide alone. */
-static const struct snap_language_row *find_row(const struct snap_futex *futex)
+static const struct snap_language_row *find_language_row(const struct snap_futex *futex)
 {
 	struct snap_wait_stack_names *seen;
 
@@ -171,7 +171,7 @@ struct stacksnap_error *snap_language_explain(struct snap_futex *futex)
 
 	if (futex->names.name != SNAP_NAME_NONE && futex->names.name != SNAP_NAME_SYSCALL)
 		return NULL;
-	row = find_row(futex);
+	row = find_language_row(futex);
 	if (!row)
 		return NULL;
 	wait = snap_futex_wait(futex, row->kind, futex->address - row->before,

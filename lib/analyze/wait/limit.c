@@ -44,14 +44,14 @@ static struct snap_wait *own(const struct snap_wait *wait)
 	return (struct snap_wait *)(uintptr_t)wait;
 }
 
-static const char **text_at(const struct snap_wait *wait, size_t field)
+static const char **wait_text_at(const struct snap_wait *wait, size_t field)
 {
 	return (const char **)((char *)own(wait) + text_fields[field]);
 }
 
 /* ---- how much it is ---- */
 
-static uint64_t text_bytes(struct snap_short_texts *texts, const char *text)
+static uint64_t wait_text_bytes(struct snap_short_texts *texts, const char *text)
 {
 	return text ? TEXT_BYTES + snap_short_texts_bytes(texts, text) : 0;
 }
@@ -87,7 +87,7 @@ static uint64_t object_bytes(struct snap_short_texts *texts, const struct snap_w
 			 (uint64_t)__builtin_popcountll(wait->signals) * SIGNAL_BYTES;
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(text_fields); i++)
-		bytes += text_bytes(texts, *text_at(wait, i));
+		bytes += wait_text_bytes(texts, *wait_text_at(wait, i));
 	return bytes;
 }
 
@@ -97,8 +97,8 @@ static uint64_t parties_bytes(struct snap_short_texts *texts, const struct snap_
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		bytes += PARTY_BYTES + PID_BYTES + text_bytes(texts, parties[i].name) +
-			 text_bytes(texts, parties[i].function);
+		bytes += PARTY_BYTES + PID_BYTES + wait_text_bytes(texts, parties[i].name) +
+			 wait_text_bytes(texts, parties[i].function);
 		if (parties[i].wait)
 			bytes += object_bytes(texts, parties[i].wait);
 	}
@@ -138,13 +138,13 @@ static uint64_t top_bytes(struct snap_short_texts *texts, const struct snap_wait
 		for (size_t k = 0; k < waits->deadlocks[i].thread_count; k++) {
 			const struct snap_wait_link *link = &waits->deadlocks[i].threads[k];
 
-			bytes += LINK_BYTES + text_bytes(texts, link->name) +
-				 text_bytes(texts, link->function) + text_bytes(texts, link->file) +
-				 wait_bytes(texts, link->wait);
+			bytes += LINK_BYTES + wait_text_bytes(texts, link->name) +
+				 wait_text_bytes(texts, link->function) +
+				 wait_text_bytes(texts, link->file) + wait_bytes(texts, link->wait);
 		}
 	for (size_t i = 0; i < waits->blocker_count; i++)
-		bytes += LINK_BYTES + text_bytes(texts, waits->blockers[i].name) +
-			 text_bytes(texts, waits->blockers[i].function) +
+		bytes += LINK_BYTES + wait_text_bytes(texts, waits->blockers[i].name) +
+			 wait_text_bytes(texts, waits->blockers[i].function) +
 			 wait_bytes(texts, waits->blockers[i].wait);
 	for (size_t i = 0; i < waits->contended_count; i++)
 		bytes += LINK_BYTES + wait_bytes(texts, waits->contended[i].wait);
@@ -168,7 +168,7 @@ static void cut_text(struct cutter *cutter, const char **text)
 static void cut_object(struct cutter *cutter, const struct snap_wait *wait)
 {
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(text_fields); i++)
-		cut_text(cutter, text_at(wait, i));
+		cut_text(cutter, wait_text_at(wait, i));
 	if (cutter->lists)
 		own(wait)->fds_count = 0;
 }

@@ -27,17 +27,17 @@ struct mutex {
 	uint32_t type, lock, waiters;
 };
 
-static bool keeps_owner(const struct mutex *mutex)
+static bool keeps_musl_owner(const struct mutex *mutex)
 {
 	return mutex->type & (TYPE_KIND | TYPE_ROBUST | TYPE_PI);
 }
 
-static bool read_mutex(const struct snap_futex *futex, struct mutex *ret)
+static bool read_musl_mutex(const struct snap_futex *futex, struct mutex *ret)
 {
 	if (!snap_futex_read(futex, futex->address - 4, ret, sizeof(*ret)) ||
 	    ret->type & ~(uint32_t)TYPES || ret->waiters > MOST_WAITERS || !(ret->lock & LOCK_TID))
 		return false;
-	return keeps_owner(ret) || (ret->lock & LOCK_TID) == LOCK_WITHOUT_OWNER;
+	return keeps_musl_owner(ret) || (ret->lock & LOCK_TID) == LOCK_WITHOUT_OWNER;
 }
 
 /* The kernel counts the threads that wait for a PI mutex. */
@@ -46,7 +46,7 @@ static bool is_waited_for(const struct mutex *mutex)
 	return mutex->waiters > 0 || mutex->type & TYPE_PI;
 }
 
-static const char *variant_of(const struct mutex *mutex)
+static const char *variant_of_musl(const struct mutex *mutex)
 {
 	static const char *const kinds[] = { NULL, "recursive", "errorcheck", NULL };
 
@@ -57,22 +57,23 @@ static const char *variant_of(const struct mutex *mutex)
 	return kinds[mutex->type & TYPE_KIND];
 }
 
-static struct stacksnap_error *explain_mutex(struct snap_futex *futex, const struct mutex *mutex,
-					     enum snap_wait_confidence confidence)
+static struct stacksnap_error *explain_musl_mutex(struct snap_futex *futex,
+						  const struct mutex *mutex,
+						  enum snap_wait_confidence confidence)
 {
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_MUTEX, futex->address - 4, confidence);
 
 	if (!wait)
 		return snap_error_no_memory();
-	wait->variant = keeps_owner(mutex) ? variant_of(mutex) : "musl";
-	if (keeps_owner(mutex))
+	wait->variant = keeps_musl_owner(mutex) ? variant_of_musl(mutex) : "musl";
+	if (keeps_musl_owner(mutex))
 		wait->owner_word =
 			(struct snap_owner_word){ futex->address, SNAP_OWNER_FORM_MASKED };
 	if (mutex->lock & LOCK_OWNER_DIED) {
 		wait->owner_lack = SNAP_OWNER_DIED;
 		wait->owner.tid = (pid_t)(mutex->lock & LOCK_TID);
-	} else if (keeps_owner(mutex)) {
+	} else if (keeps_musl_owner(mutex)) {
 		futex->can_be_overtaken = mutex->type & (TYPE_ROBUST | TYPE_PI);
 		(void)snap_futex_own_by_tid(futex, wait, mutex->lock & LOCK_TID);
 	}
@@ -97,7 +98,7 @@ static struct stacksnap_error *explain_unclear_mutex(struct snap_futex *futex)
 	return NULL;
 }
 
-static struct stacksnap_error *explain_rwlock(struct snap_futex *futex)
+static struct stacksnap_error *explain_musl_rwlock(struct snap_futex *futex)
 {
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_RWLOCK, futex->address, SNAP_WAIT_IS_CERTAIN);
@@ -113,7 +114,7 @@ static struct stacksnap_error *explain_rwlock(struct snap_futex *futex)
 	return NULL;
 }
 
-static struct stacksnap_error *explain_semaphore(struct snap_futex *futex)
+static struct stacksnap_error *explain_musl_semaphore(struct snap_futex *futex)
 {
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_SEMAPHORE, futex->address, SNAP_WAIT_IS_CERTAIN);
@@ -143,8 +144,8 @@ static bool is_condition(const struct snap_futex *futex)
 }
 
 /* The word is the waiter's own, unless the condition is shared. */
-static struct stacksnap_error *explain_condition(struct snap_futex *futex,
-						 enum snap_wait_confidence confidence)
+static struct stacksnap_error *explain_musl_condition(struct snap_futex *futex,
+						      enum snap_wait_confidence confidence)
 {
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_CONDITION, futex->address, confidence);
@@ -156,7 +157,7 @@ static struct stacksnap_error *explain_condition(struct snap_futex *futex,
 	return NULL;
 }
 
-static struct stacksnap_error *explain_stdio(struct snap_futex *futex)
+static struct stacksnap_error *explain_musl_stdio(struct snap_futex *futex)
 {
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_STDIO, futex->address, SNAP_WAIT_IS_CERTAIN);
@@ -180,7 +181,7 @@ static struct stacksnap_error *explain_plain(struct snap_futex *futex, enum snap
 }
 
 /* The word lies in the other thread's struct pthread, to which its thread pointer leads. */
-static struct snap_waiter *find_joined(const struct snap_futex *futex)
+static struct snap_waiter *find_musl_joined(const struct snap_futex *futex)
 {
 	struct snap_waiter *thread = snap_waiter_by_thread_pointer(
 		futex->waits, futex->waiter->process, futex->address - PTHREAD_DETACH_STATE);
@@ -188,10 +189,10 @@ static struct snap_waiter *find_joined(const struct snap_futex *futex)
 	return thread != futex->waiter ? thread : NULL;
 }
 
-static struct stacksnap_error *explain_join(struct snap_futex *futex,
-					    enum snap_wait_confidence confidence)
+static struct stacksnap_error *explain_musl_join(struct snap_futex *futex,
+						 enum snap_wait_confidence confidence)
 {
-	struct snap_waiter *thread = find_joined(futex);
+	struct snap_waiter *thread = find_musl_joined(futex);
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_THREAD, futex->address - PTHREAD_DETACH_STATE,
 				thread ? confidence : SNAP_WAIT_IS_LIKELY);
@@ -210,8 +211,8 @@ bool snap_musl_fits(const struct snap_futex *futex)
 	if (futex->names.libc != SNAP_LIBC_UNKNOWN)
 		return futex->names.libc == SNAP_LIBC_MUSL;
 	/* What is the owner in glibc's mutexes is nothing in musl's. */
-	return find_joined(futex) || is_condition(futex) ||
-	       (read_mutex(futex, &mutex) && is_waited_for(&mutex) &&
+	return find_musl_joined(futex) || is_condition(futex) ||
+	       (read_musl_mutex(futex, &mutex) && is_waited_for(&mutex) &&
 		snap_futex_read(futex, futex->address + 8, behind, sizeof(behind)) &&
 		behind[0] == 0 && behind[1] == 0);
 }
@@ -223,27 +224,27 @@ struct stacksnap_error *snap_musl_explain(struct snap_futex *futex)
 	switch (futex->names.name) {
 	case SNAP_NAME_MUTEX:
 	case SNAP_NAME_COND_LOCK:
-		return read_mutex(futex, &mutex)
-			       ? explain_mutex(futex, &mutex, SNAP_WAIT_IS_CERTAIN)
+		return read_musl_mutex(futex, &mutex)
+			       ? explain_musl_mutex(futex, &mutex, SNAP_WAIT_IS_CERTAIN)
 			       : explain_unclear_mutex(futex);
 	case SNAP_NAME_CONDITION:
 		return !snap_futex_is_on_own_stack(futex, futex->address) &&
-				       read_mutex(futex, &mutex)
-			       ? explain_mutex(futex, &mutex, SNAP_WAIT_IS_LIKELY)
-			       : explain_condition(futex, SNAP_WAIT_IS_CERTAIN);
+				       read_musl_mutex(futex, &mutex)
+			       ? explain_musl_mutex(futex, &mutex, SNAP_WAIT_IS_LIKELY)
+			       : explain_musl_condition(futex, SNAP_WAIT_IS_CERTAIN);
 	case SNAP_NAME_RWLOCK_READ:
 	case SNAP_NAME_RWLOCK_WRITE:
-		return explain_rwlock(futex);
+		return explain_musl_rwlock(futex);
 	case SNAP_NAME_SEMAPHORE:
-		return explain_semaphore(futex);
+		return explain_musl_semaphore(futex);
 	case SNAP_NAME_JOIN:
-		return explain_join(futex, SNAP_WAIT_IS_CERTAIN);
+		return explain_musl_join(futex, SNAP_WAIT_IS_CERTAIN);
 	case SNAP_NAME_BARRIER:
 		return explain_plain(futex, SNAP_WAIT_BARRIER);
 	case SNAP_NAME_ONCE:
 		return explain_plain(futex, SNAP_WAIT_ONCE);
 	case SNAP_NAME_STDIO:
-		return explain_stdio(futex);
+		return explain_musl_stdio(futex);
 	case SNAP_NAME_MALLOC:
 		return explain_plain(futex, SNAP_WAIT_MALLOC);
 	case SNAP_NAME_NONE:
@@ -259,15 +260,15 @@ struct stacksnap_error *snap_musl_explain_data(struct snap_futex *futex)
 
 	if (!snap_musl_fits(futex))
 		return NULL;
-	if (find_joined(futex))
-		return explain_join(futex, SNAP_WAIT_IS_LIKELY);
+	if (find_musl_joined(futex))
+		return explain_musl_join(futex, SNAP_WAIT_IS_LIKELY);
 	if (snap_futex_is_of_others(futex))
 		return NULL;
 	if (is_condition(futex))
-		return explain_condition(futex, SNAP_WAIT_IS_LIKELY);
-	if (!read_mutex(futex, &mutex) || !is_waited_for(&mutex))
+		return explain_musl_condition(futex, SNAP_WAIT_IS_LIKELY);
+	if (!read_musl_mutex(futex, &mutex) || !is_waited_for(&mutex))
 		return NULL;
-	if (keeps_owner(&mutex) && !snap_futex_find_owner(futex, mutex.lock & LOCK_TID))
+	if (keeps_musl_owner(&mutex) && !snap_futex_find_owner(futex, mutex.lock & LOCK_TID))
 		return NULL;
-	return explain_mutex(futex, &mutex, SNAP_WAIT_IS_LIKELY);
+	return explain_musl_mutex(futex, &mutex, SNAP_WAIT_IS_LIKELY);
 }

@@ -21,7 +21,7 @@ struct name {
 	enum snap_lock_name name;
 };
 
-/* Without leading underscores; see is_called(). */
+/* Without leading underscores; see is_function_called(). */
 static const struct name names[] = {
 	{ "aligned_alloc", SNAP_NAME_MALLOC },
 	{ "arena_get2", SNAP_NAME_MALLOC },
@@ -146,7 +146,7 @@ static bool is_suffix(const char *text, size_t length)
 }
 
 /* "pthread_mutex_lock", "pthread_mutex_lock_full", "sem_wait64.constprop.0", "sem_wait@plt" */
-static bool is_called(const char *name, size_t length, const char *text)
+static bool is_function_called(const char *name, size_t length, const char *text)
 {
 	static const char *const inner[] = { "pthread_", "new_sem", "IO", "arena_", NULL };
 	size_t whole = strlen(text);
@@ -168,7 +168,8 @@ enum snap_lock_name snap_futex_name_of(const char *name, size_t length)
 
 	strip(&name, &length);
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++) {
-		if (strlen(names[i].text) > best && is_called(name, length, names[i].text)) {
+		if (strlen(names[i].text) > best &&
+		    is_function_called(name, length, names[i].text)) {
 			best = strlen(names[i].text);
 			found = names[i].name;
 		}
@@ -269,7 +270,7 @@ static enum snap_lock_name name_of_frame(const struct snap_frame *frame, bool *i
 		*named_ret = true;
 		found = snap_futex_name_of(name, length);
 		strip(&name, &length);
-		*is_private_ret |= is_called(name, length, private_lock);
+		*is_private_ret |= is_function_called(name, length, private_lock);
 	}
 	return found;
 }

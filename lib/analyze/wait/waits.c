@@ -99,7 +99,8 @@ static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
 }
 
 /* What a thread in futex(2) waits for; where that is not known, what its state tells. */
-static struct stacksnap_error *explain(struct snap_wait_analysis *waits, struct snap_waiter *waiter)
+static struct stacksnap_error *explain_waiter(struct snap_wait_analysis *waits,
+					      struct snap_waiter *waiter)
 {
 	enum snap_wait_call call = waiter->row->call;
 	struct snap_analysis *analysis = waits->analysis;
@@ -125,7 +126,7 @@ static struct stacksnap_error *explain_all(struct snap_wait_analysis *waits)
 
 		if (snap_options_cancelled(waits->analysis->options))
 			return snap_error_cancelled();
-		err = explain(waits, waiter);
+		err = explain_waiter(waits, waiter);
 		if (err)
 			return err;
 		waiter->thread->wait = waiter->wait;
@@ -171,8 +172,9 @@ static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
 	return err ? err : snap_wait_find_contended(waits);
 }
 
-static struct stacksnap_error *run(struct snap_wait_analysis *waits,
-				   struct stacksnap_error *(*work)(struct snap_wait_analysis *))
+static struct stacksnap_error *
+run_wait_step(struct snap_wait_analysis *waits,
+	      struct stacksnap_error *(*work)(struct snap_wait_analysis *))
 {
 	struct stacksnap_error *err;
 
@@ -196,7 +198,7 @@ struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis)
 		return NULL;
 	analysis->snapshot->waits.asked = true;
 	analysis->snapshot->waits.lacks = waits.facts->lacks;
-	return run(&waits, find_waits);
+	return run_wait_step(&waits, find_waits);
 }
 
 struct stacksnap_error *snap_waits_explain(struct snap_analysis *analysis)
@@ -204,5 +206,5 @@ struct stacksnap_error *snap_waits_explain(struct snap_analysis *analysis)
 	struct snap_wait_analysis waits = { .analysis = analysis,
 					    .facts = analysis->capture->waits };
 
-	return run(&waits, find_objects);
+	return run_wait_step(&waits, find_objects);
 }

@@ -134,7 +134,7 @@ static size_t find_next(struct blocking *blocking, const struct snap_waiter *wai
 
 enum mark { FRESH, ON_PATH, DONE };
 
-static size_t end_of(const struct blocking *blocking, const unsigned char *marks, size_t at)
+static size_t end_of_chain(const struct blocking *blocking, const unsigned char *marks, size_t at)
 {
 	if (at >= blocking->processes || blocking->next[at] == NO_ROOT)
 		return at;
@@ -158,7 +158,7 @@ static bool find_roots(struct blocking *blocking)
 			marks[at] = ON_PATH;
 			path[length++] = at;
 		}
-		end = end_of(blocking, marks, at);
+		end = end_of_chain(blocking, marks, at);
 		while (length) {
 			at = path[--length];
 			marks[at] = DONE;
@@ -170,7 +170,7 @@ static bool find_roots(struct blocking *blocking)
 
 /* ---- the list ---- */
 
-static uint64_t object_of(const struct snap_waiter *waiter)
+static uint64_t object_of_waiter(const struct snap_waiter *waiter)
 {
 	if (waiter->object)
 		return waiter->object;
@@ -192,7 +192,7 @@ static void list_held(struct blocking *blocking)
 		    (root < blocking->processes && waits->waiters[root].is_deadlocked))
 			continue;
 		blocking->held[blocking->held_count++] =
-			(struct held){ root, object_of(&waits->waiters[i]) };
+			(struct held){ root, object_of_waiter(&waits->waiters[i]) };
 	}
 	qsort(blocking->held, blocking->held_count, sizeof(*blocking->held), compare_held);
 }

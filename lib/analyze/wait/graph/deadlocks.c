@@ -37,8 +37,8 @@ static bool add_edge(struct snap_wait_graph *graph, size_t to)
 	return true;
 }
 
-static bool add_thread(struct snap_wait_graph *graph, const struct snap_wait_analysis *waits,
-		       size_t number)
+static bool add_deadlock_thread(struct snap_wait_graph *graph,
+				const struct snap_wait_analysis *waits, size_t number)
 {
 	const struct snap_waiter *waiter = &waits->waiters[number];
 
@@ -57,8 +57,8 @@ static bool add_thread(struct snap_wait_graph *graph, const struct snap_wait_ana
 }
 
 /* Any of its threads may act; one without threads that live may be anything. */
-static bool add_process(struct snap_wait_graph *graph, const struct snap_wait_analysis *waits,
-			size_t process)
+static bool add_deadlock_process(struct snap_wait_graph *graph,
+				 const struct snap_wait_analysis *waits, size_t process)
 {
 	size_t node = graph->processes + process;
 
@@ -96,9 +96,10 @@ static bool make_graph(struct snap_wait_graph *graph, const struct snap_wait_ana
 	    !snap_reserve_array(graph->edges, graph->edge_capacity, 1))
 		return false;
 	for (size_t i = 0; i < graph->count; i++) {
-		bool added = i < graph->processes ? add_thread(graph, waits, i)
-			     : i < graph->sets    ? add_process(graph, waits, i - graph->processes)
-						  : add_set(graph, waits, i - graph->sets);
+		bool added = i < graph->processes ? add_deadlock_thread(graph, waits, i)
+			     : i < graph->sets
+				     ? add_deadlock_process(graph, waits, i - graph->processes)
+				     : add_set(graph, waits, i - graph->sets);
 
 		if (!added)
 			return false;
@@ -240,7 +241,7 @@ static size_t lowest_free(const struct cycle *cycle)
 	return lowest;
 }
 
-static void list_threads(struct cycle *cycle)
+static void list_deadlock_threads(struct cycle *cycle)
 {
 	const struct snap_wait_graph *graph = cycle->graph;
 	size_t node = lowest_free(cycle);
@@ -262,7 +263,7 @@ static bool make_deadlock(const struct snap_wait_graph *graph, struct snap_wait_
 	const struct component *component = &components[number];
 	struct cycle cycle = { graph, waits, component, number, { 0 }, 0 };
 
-	list_threads(&cycle);
+	list_deadlock_threads(&cycle);
 	*ret = (struct snap_deadlock){
 		.certain = graph->stuck.components[number].is_certain,
 		.timed = component->timed,

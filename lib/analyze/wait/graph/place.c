@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-static bool is_own(const struct snap_entry *entry)
+static bool is_own_entry(const struct snap_entry *entry)
 {
 	return entry->function && !entry->system && !entry->kernel;
 }
@@ -35,7 +35,7 @@ static const struct snap_entry *own_entry(const struct snap_waiter *waiter)
 		if (is_of_lock(waiter, frame))
 			continue;
 		for (size_t k = 0; k < frame->entry_count; k++)
-			if (is_own(&frame->entries[k]))
+			if (is_own_entry(&frame->entries[k]))
 				return &frame->entries[k];
 	}
 	return NULL;
@@ -110,7 +110,7 @@ static void places_deinit(struct places *places)
 	free(places->items);
 }
 
-static const char *find_place(const struct places *places, pid_t tid)
+static const char *find_graph_place(const struct places *places, pid_t tid)
 {
 	struct snap_probe probe =
 		snap_hash_table_probe(&places->table, snap_hash_mix((uint64_t)tid));
@@ -121,7 +121,7 @@ static const char *find_place(const struct places *places, pid_t tid)
 	return NULL;
 }
 
-static size_t count_members(struct snap_node *const *nodes, size_t count)
+static size_t count_graph_members(struct snap_node *const *nodes, size_t count)
 {
 	size_t members = 0;
 
@@ -144,7 +144,7 @@ static const struct snap_wait *common_wait(const struct snap_stack *stack)
 
 static bool list_places(struct snap_node *const *nodes, size_t count, struct places *places)
 {
-	size_t room = count_members(nodes, count);
+	size_t room = count_graph_members(nodes, count);
 
 	places->items = malloc((room + 1) * sizeof(*places->items));
 	if (!places->items || !snap_hash_table_reserve(&places->table, room))
@@ -172,7 +172,7 @@ static void place_all(const struct places *places, struct snap_wait_party *parti
 {
 	for (size_t i = 0; i < count; i++)
 		if (parties[i].tid > 0 && !parties[i].outside)
-			parties[i].stack = find_place(places, parties[i].tid);
+			parties[i].stack = find_graph_place(places, parties[i].tid);
 }
 
 /*

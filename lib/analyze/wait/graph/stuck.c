@@ -94,7 +94,7 @@ struct walk {
 	size_t seen;
 };
 
-static void walk_deinit(struct walk *walk)
+static void stuck_walk_deinit(struct walk *walk)
 {
 	free(walk->number);
 	free(walk->low);
@@ -115,7 +115,7 @@ static bool walk_init(struct walk *walk)
 	return walk->number && walk->low && walk->next_edge && walk->path && walk->open;
 }
 
-static void enter(struct walk *walk, size_t node)
+static void enter_graph_node(struct walk *walk, size_t node)
 {
 	walk->number[node] = walk->low[node] = ++walk->seen;
 	walk->next_edge[node] = walk->graph->first[node];
@@ -173,7 +173,7 @@ static void step(struct walk *walk)
 	if (walk->next_edge[node] < walk->graph->first[node + 1]) {
 		to = walk->graph->edges[walk->next_edge[node]++];
 		if (walk->number[to] == UNSEEN)
-			enter(walk, to);
+			enter_graph_node(walk, to);
 		else if (walk->stuck->component[to] == SNAP_NOT_STUCK &&
 			 walk->number[to] < walk->low[node])
 			walk->low[node] = walk->number[to];
@@ -191,14 +191,14 @@ static void step(struct walk *walk)
 
 static bool find_components(const struct snap_stuck_graph *graph, struct snap_stuck *stuck)
 {
-	_cleanup_(walk_deinit) struct walk walk = { .graph = graph, .stuck = stuck };
+	_cleanup_(stuck_walk_deinit) struct walk walk = { .graph = graph, .stuck = stuck };
 
 	if (!walk_init(&walk))
 		return false;
 	for (size_t i = 0; i < graph->node_count; i++) {
 		if (stuck->component[i] == SNAP_NOT_STUCK || walk.number[i] != UNSEEN)
 			continue;
-		enter(&walk, i);
+		enter_graph_node(&walk, i);
 		while (walk.path_count)
 			step(&walk);
 	}

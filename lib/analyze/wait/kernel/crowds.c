@@ -89,8 +89,8 @@ static bool find_seen(struct snap_wait_analysis *waits)
 	return true;
 }
 
-static struct stacksnap_error *fill(struct snap_wait_analysis *waits, const pid_t *pids,
-				    size_t count, struct snap_wait_crowd *crowd)
+static struct stacksnap_error *fill_crowd(struct snap_wait_analysis *waits, const pid_t *pids,
+					  size_t count, struct snap_wait_crowd *crowd)
 {
 	struct snap_wait_set *set = &waits->sets[waits->set_count];
 	size_t shown = count < SNAP_WAIT_LIST ? count : SNAP_WAIT_LIST;
@@ -136,7 +136,7 @@ struct stacksnap_error *snap_wait_make_crowd(struct snap_wait_analysis *waits, u
 	if (!snap_reserve_array_most(lookup->crowds, lookup->crowd_capacity,
 				     lookup->crowd_count + 1, MOST_CROWDS))
 		return snap_error_no_memory();
-	err = fill(waits, pids, count, &crowd);
+	err = fill_crowd(waits, pids, count, &crowd);
 	if (err)
 		return err;
 	if (!snap_hash_table_add(&lookup->crowd_table, key, lookup->crowd_count))
@@ -146,8 +146,8 @@ struct stacksnap_error *snap_wait_make_crowd(struct snap_wait_analysis *waits, u
 	return NULL;
 }
 
-static bool is_before(const struct snap_file_peer *end, enum snap_descriptor_kind kind,
-		      uint64_t inode)
+static bool is_crowd_before(const struct snap_file_peer *end, enum snap_descriptor_kind kind,
+			    uint64_t inode)
 {
 	return end->kind != kind ? end->kind < kind : end->inode < inode;
 }
@@ -168,7 +168,7 @@ struct stacksnap_error *snap_wait_crowd_of_peers(struct snap_wait_analysis *wait
 	*ret = snap_wait_find_crowd(waits, key);
 	if (*ret)
 		return NULL;
-	at = snap_first_not(facts->peer_count, i, is_before(&ends[i], kind, inode));
+	at = snap_first_not(facts->peer_count, i, is_crowd_before(&ends[i], kind, inode));
 	while (at + count < facts->peer_count && ends[at + count].kind == kind &&
 	       ends[at + count].inode == inode)
 		count++;

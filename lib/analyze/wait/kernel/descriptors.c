@@ -37,7 +37,7 @@ const char *snap_wait_path(struct snap_wait_analysis *waits,
 	return descriptor ? snap_analysis_text(waits->analysis, descriptor->link) : NULL;
 }
 
-static enum snap_wait_kind kind_of(const struct snap_descriptor *descriptor)
+static enum snap_wait_kind kind_of_descriptor(const struct snap_descriptor *descriptor)
 {
 	static const enum snap_wait_kind kinds[SNAP_DESCRIPTOR_KINDS] = {
 		[SNAP_DESCRIPTOR_OTHER] = SNAP_WAIT_SYSCALL,
@@ -65,8 +65,8 @@ static enum snap_wait_kind kind_of(const struct snap_descriptor *descriptor)
 	return kinds[descriptor->kind];
 }
 
-static uint64_t object_of(const struct snap_waiter *waiter, enum snap_wait_kind kind,
-			  const struct snap_descriptor *descriptor)
+static uint64_t object_of_descriptor(const struct snap_waiter *waiter, enum snap_wait_kind kind,
+				     const struct snap_descriptor *descriptor)
 {
 	uint64_t device = (uint64_t)descriptor->dev_major << 32 | descriptor->dev_minor;
 
@@ -168,7 +168,7 @@ struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
 	return err;
 }
 
-static enum snap_wait_mode mode_of(const struct snap_waiter *waiter)
+static enum snap_wait_mode mode_of_descriptor_call(const struct snap_waiter *waiter)
 {
 	/* It may wait for either of its two descriptors. */
 	if (waiter->number == CALL_SPLICE || waiter->number == CALL_IOCTL)
@@ -181,7 +181,7 @@ struct stacksnap_error *snap_wait_explain_descriptor(struct snap_wait_analysis *
 {
 	int32_t fd = snap_wait_call_fd(waiter);
 	const struct snap_descriptor *descriptor = snap_wait_descriptor(waiter, fd);
-	enum snap_wait_kind kind = kind_of(descriptor);
+	enum snap_wait_kind kind = kind_of_descriptor(descriptor);
 	struct snap_wait *wait;
 
 	if (descriptor && descriptor->kind == SNAP_DESCRIPTOR_SOCKET)
@@ -190,11 +190,11 @@ struct stacksnap_error *snap_wait_explain_descriptor(struct snap_wait_analysis *
 	if (!wait)
 		return snap_error_no_memory();
 	wait->fd = fd;
-	wait->mode = mode_of(waiter);
+	wait->mode = mode_of_descriptor_call(waiter);
 	if (!descriptor)
 		return NULL;
 	wait->path = snap_wait_path(waits, descriptor);
-	waiter->object = object_of(waiter, kind, descriptor);
+	waiter->object = object_of_descriptor(waiter, kind, descriptor);
 	set_details(wait, descriptor);
 	return snap_wait_find_peers(waits, waiter, descriptor, wait->mode);
 }

@@ -39,12 +39,12 @@ static bool is_waiting(const struct snap_wait_facts *facts, size_t i)
 	return facts->locks[i].waits;
 }
 
-static bool is_held(const struct snap_wait_facts *facts, size_t i)
+static bool is_file_lock_held(const struct snap_wait_facts *facts, size_t i)
 {
 	return !facts->locks[i].waits && !facts->locks[i].is_holder;
 }
 
-static bool is_shown(const struct snap_wait_facts *facts, size_t i)
+static bool is_file_lock_shown(const struct snap_wait_facts *facts, size_t i)
 {
 	return facts->locks[i].is_holder;
 }
@@ -97,11 +97,11 @@ static struct stacksnap_error *make_orders(struct snap_wait_analysis *waits)
 	err = snap_wait_order(waits, count, is_waiting, in_order_of_waiting, &lookup->waiting,
 			      &lookup->waiting_count);
 	if (!err)
-		err = snap_wait_order(waits, count, is_held, in_order_of_numbers, &lookup->held,
-				      &lookup->held_count);
+		err = snap_wait_order(waits, count, is_file_lock_held, in_order_of_numbers,
+				      &lookup->held, &lookup->held_count);
 	if (!err)
-		err = snap_wait_order(waits, count, is_shown, in_order_of_shown, &lookup->shown,
-				      &lookup->shown_count);
+		err = snap_wait_order(waits, count, is_file_lock_shown, in_order_of_shown,
+				      &lookup->shown, &lookup->shown_count);
 	return err;
 }
 
@@ -193,8 +193,8 @@ static bool conflicts(const struct request *request, bool writes,
 }
 
 /* One that the waiter's process has itself, and which it may be about to change. */
-static bool is_own(const struct snap_file_lock *const *own, size_t count,
-		   const struct snap_file_lock *shown)
+static bool is_own_file_lock(const struct snap_file_lock *const *own, size_t count,
+			     const struct snap_file_lock *shown)
 {
 	for (size_t i = 0; i < count; i++)
 		if (compare_shown(own[i], shown) == 0 && own[i]->write == shown->write)
@@ -237,7 +237,7 @@ static struct stacksnap_error *find_conflicting(struct snap_wait_analysis *waits
 	for (size_t i = at; own_count < MOST_OWN && i < next; i++) {
 		const struct snap_file_lock *shown = &all[lookup->shown[i]];
 
-		if (conflicts(request, writes, shown) && !is_own(own, own_count, shown))
+		if (conflicts(request, writes, shown) && !is_own_file_lock(own, own_count, shown))
 			pids[count++] = shown->pid;
 	}
 	if (!count)
@@ -270,7 +270,7 @@ static void set_holders(const struct snap_wait_analysis *waits, struct snap_wait
 
 /* ---- the request ---- */
 
-static void read_range(struct snap_waiter *waiter, struct request *request)
+static void read_file_lock_range(struct snap_waiter *waiter, struct request *request)
 {
 	struct flock lock;
 
@@ -304,7 +304,7 @@ static struct request read_request(struct snap_waiter *waiter)
 		waiter->call.arguments[1] == SET_OPEN_LOCK_WAIT ? SNAP_LOCK_OFD : SNAP_LOCK_POSIX;
 	waiter->wait->variant = request.kind == SNAP_LOCK_OFD ? "ofd" : "posix";
 	waiter->wait->range_end = UINT64_MAX;
-	read_range(waiter, &request);
+	read_file_lock_range(waiter, &request);
 	if (request.range_known) {
 		waiter->wait->range_start = request.start;
 		waiter->wait->range_end = request.end;

@@ -86,7 +86,7 @@ struct stacksnap_error *snap_wait_order(struct snap_wait_analysis *waits, size_t
 
 /* ---- connections ---- */
 
-static bool is_tcp(const struct snap_wait_facts *facts, size_t i)
+static bool is_tcp_port(const struct snap_wait_facts *facts, size_t i)
 {
 	enum snap_socket_family family = facts->sockets[i].family;
 
@@ -95,8 +95,9 @@ static bool is_tcp(const struct snap_wait_facts *facts, size_t i)
 }
 
 /* An address as IPv6 has it: a socket of IPv6 may be connected with one of IPv4. */
-static void widen(const struct snap_socket *socket, const struct snap_socket_address *address,
-		  uint8_t ret[sizeof(address->bytes)])
+static void widen_socket_range(const struct snap_socket *socket,
+			       const struct snap_socket_address *address,
+			       uint8_t ret[sizeof(address->bytes)])
 {
 	static const uint8_t prefix[MAPPED] = { [10] = 0xff, [11] = 0xff };
 
@@ -115,8 +116,8 @@ static int compare_addresses(const struct snap_socket *a, const struct snap_sock
 
 	if (of_a->port != of_b->port)
 		return snap_compare(of_a->port, of_b->port);
-	widen(a, of_a, wide_a);
-	widen(b, of_b, wide_b);
+	widen_socket_range(a, of_a, wide_a);
+	widen_socket_range(b, of_b, wide_b);
 	return memcmp(wide_a, wide_b, sizeof(wide_a));
 }
 
@@ -156,8 +157,9 @@ struct stacksnap_error *snap_wait_socket_peer(struct snap_wait_analysis *waits,
 	if ((socket->family != SNAP_SOCKET_TCP4 && socket->family != SNAP_SOCKET_TCP6) ||
 	    socket->remote.port == 0)
 		return NULL;
-	err = snap_wait_order(waits, waits->facts->socket_count, is_tcp, in_order_of_connections,
-			      &lookup->connections, &lookup->connection_count);
+	err = snap_wait_order(waits, waits->facts->socket_count, is_tcp_port,
+			      in_order_of_connections, &lookup->connections,
+			      &lookup->connection_count);
 	if (err)
 		return err;
 	at = snap_first_not(lookup->connection_count, i,

@@ -82,7 +82,7 @@ static struct stacksnap_error *name_listener(struct watch *watch)
 	return wait->listen_address ? NULL : snap_error_no_memory();
 }
 
-static struct stacksnap_error *keep(struct watch *watch)
+static struct stacksnap_error *keep_watched_descriptor(struct watch *watch)
 {
 	struct snap_wait *wait = watch->waiter->wait;
 
@@ -101,7 +101,7 @@ static struct stacksnap_error *conclude(struct watch *watch)
 {
 	struct snap_wait *wait = watch->waiter->wait;
 	const struct snap_descriptor *only;
-	struct stacksnap_error *err = keep(watch);
+	struct stacksnap_error *err = keep_watched_descriptor(watch);
 
 	if (err || wait->fds_cut || watch->count > 1)
 		return err;
@@ -227,7 +227,7 @@ static struct stacksnap_error *explain_epoll(struct watch *watch)
 		add_descriptor(watch, epoll->watched[i]);
 	if (epoll->watches_cut || epoll->watched_count < epoll->watches)
 		wait->fds_cut = true;
-	err = keep(watch);
+	err = keep_watched_descriptor(watch);
 	if (err)
 		return err;
 	shared = snap_arena_memdup(&watch->waits->analysis->scratch, wait, sizeof(*wait));

@@ -138,7 +138,7 @@ static void explain_descriptor(struct snap_wait_analysis *waits, struct snap_wai
 			(uint64_t)descriptor->dev_major << 32 | descriptor->dev_minor, 0);
 }
 
-static enum snap_wait_kind kind_of(enum snap_wait_call call)
+static enum snap_wait_kind kind_of_queue_call(enum snap_wait_call call)
 {
 	static const enum snap_wait_kind kinds[SNAP_CALL_KINDS] = {
 		[SNAP_CALL_MSGRCV] = SNAP_WAIT_MSGQUEUE,
@@ -156,7 +156,7 @@ static enum snap_wait_kind kind_of(enum snap_wait_call call)
 struct stacksnap_error *snap_wait_explain_queue(struct snap_wait_analysis *waits,
 						struct snap_waiter *waiter)
 {
-	enum snap_wait_kind kind = kind_of(waiter->row->call);
+	enum snap_wait_kind kind = kind_of_queue_call(waiter->row->call);
 	struct snap_wait *wait =
 		snap_wait_new(waits, waiter, kind, snap_wait_call_confidence(waiter));
 

@@ -25,7 +25,7 @@ static const char *state_word(uint8_t state)
 	return state < SNAP_ARRAY_SIZE(words) ? words[state] : NULL;
 }
 
-static bool is_tcp(const struct snap_socket *socket)
+static bool is_tcp_wait(const struct snap_socket *socket)
 {
 	return socket->family == SNAP_SOCKET_TCP4 || socket->family == SNAP_SOCKET_TCP6;
 }
@@ -35,11 +35,11 @@ static bool is_udp(const struct snap_socket *socket)
 	return socket->family == SNAP_SOCKET_UDP4 || socket->family == SNAP_SOCKET_UDP6;
 }
 
-static enum snap_wait_kind kind_of(const struct snap_socket *socket)
+static enum snap_wait_kind kind_of_socket(const struct snap_socket *socket)
 {
 	if (!socket)
 		return SNAP_WAIT_SOCKET;
-	if (is_tcp(socket))
+	if (is_tcp_wait(socket))
 		return SNAP_WAIT_TCP;
 	if (is_udp(socket))
 		return SNAP_WAIT_UDP;
@@ -76,7 +76,7 @@ static const char *unix_text(struct snap_wait_analysis *waits, const char *name)
 
 const char *snap_wait_local_text(struct snap_wait_analysis *waits, const struct snap_socket *socket)
 {
-	if (is_tcp(socket) || is_udp(socket))
+	if (is_tcp_wait(socket) || is_udp(socket))
 		return address_text(waits,
 				    socket->family == SNAP_SOCKET_TCP6 ||
 					    socket->family == SNAP_SOCKET_UDP6,
@@ -95,7 +95,7 @@ static void set_queues(struct snap_wait *wait, const struct snap_socket *socket)
 	}
 	wait->recv_queue = (int64_t)socket->receive_queue;
 	wait->send_queue = (int64_t)socket->send_queue;
-	if (is_tcp(socket))
+	if (is_tcp_wait(socket))
 		wait->retransmits = socket->retransmits;
 }
 
@@ -104,7 +104,7 @@ static void set_texts(struct snap_wait_analysis *waits, struct snap_wait *wait,
 {
 	wait->socket_state = state_word(socket->state);
 	wait->local = snap_wait_local_text(waits, socket);
-	if ((is_tcp(socket) || is_udp(socket)) && socket->remote.port)
+	if ((is_tcp_wait(socket) || is_udp(socket)) && socket->remote.port)
 		wait->remote = address_text(waits,
 					    socket->family == SNAP_SOCKET_TCP6 ||
 						    socket->family == SNAP_SOCKET_UDP6,
@@ -118,8 +118,9 @@ static bool is_stream(const struct snap_socket *socket)
 {
 	if (socket->state != STATE_ESTABLISHED)
 		return false;
-	return is_tcp(socket) || (socket->family == SNAP_SOCKET_UNIX &&
-				  (socket->type == SOCK_STREAM || socket->type == SOCK_SEQPACKET));
+	return is_tcp_wait(socket) ||
+	       (socket->family == SNAP_SOCKET_UNIX &&
+		(socket->type == SOCK_STREAM || socket->type == SOCK_SEQPACKET));
 }
 
 static struct stacksnap_error *set_peer(struct snap_wait_analysis *waits,
@@ -226,14 +227,14 @@ static void read_remote(struct snap_wait_analysis *waits, struct snap_waiter *wa
 
 /* ---- all ---- */
 
-static const char *variant_of(const struct snap_waiter *waiter)
+static const char *variant_of_socket(const struct snap_waiter *waiter)
 {
 	if (waiter->row->call == SNAP_CALL_ACCEPT)
 		return "accept";
 	return waiter->row->call == SNAP_CALL_CONNECT ? "connect" : NULL;
 }
 
-static enum snap_wait_mode mode_of(const struct snap_waiter *waiter)
+static enum snap_wait_mode mode_of_socket_call(const struct snap_waiter *waiter)
 {
 	if (waiter->row->call == SNAP_CALL_READ)
 		return SNAP_WAIT_READ;
@@ -250,11 +251,12 @@ struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *wait
 	struct stacksnap_error *err = NULL;
 	struct snap_wait *wait;
 
-	wait = snap_wait_new(waits, waiter, kind_of(socket), snap_wait_call_confidence(waiter));
+	wait = snap_wait_new(waits, waiter, kind_of_socket(socket),
+			     snap_wait_call_confidence(waiter));
 	if (!wait)
 		return snap_error_no_memory();
-	wait->variant = variant_of(waiter);
-	wait->mode = mode_of(waiter);
+	wait->variant = variant_of_socket(waiter);
+	wait->mode = mode_of_socket_call(waiter);
 	wait->fd = snap_wait_call_fd(waiter);
 	if (descriptor && descriptor->inode)
 		waiter->object =

@@ -23,7 +23,7 @@ enum place {
 	PLACE_SLEEP, /* one that signals end: in D only frozen threads are there (version 1) */
 };
 
-static enum place place_of(const char *wchan)
+static enum place wait_of_wchan(const char *wchan)
 {
 	static const struct {
 		const char *part;
@@ -56,7 +56,7 @@ static enum place place_of(const char *wchan)
 	return PLACE_OTHER;
 }
 
-static bool is_in_call(const struct snap_waiter *waiter)
+static bool is_waiter_in_call(const struct snap_waiter *waiter)
 {
 	return waiter->call.known && waiter->call.number >= 0;
 }
@@ -112,7 +112,7 @@ struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits
 						struct snap_waiter *waiter)
 {
 	const struct snap_thread *thread = waiter->thread->thread;
-	enum place place = place_of(thread->wchan);
+	enum place place = wait_of_wchan(thread->wchan);
 
 	if (thread->state == 'T' || thread->group_stopped)
 		return new_wait(waits, waiter, SNAP_WAIT_STOPPED);
@@ -125,7 +125,7 @@ struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits
 		return new_fault(waits, waiter, "userfaultfd");
 	if (place == PLACE_VFORK && thread->state == 'D')
 		return snap_wait_explain_vfork(waits, waiter);
-	if (waiter->call.known && !is_in_call(waiter)) {
+	if (waiter->call.known && !is_waiter_in_call(waiter)) {
 		if (place == PLACE_FUSE)
 			return new_fault(waits, waiter, "fuse");
 		if (place == PLACE_PAGE)
@@ -188,7 +188,7 @@ struct stacksnap_error *snap_wait_explain_path(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter)
 {
 	const struct snap_thread *thread = waiter->thread->thread;
-	enum place place = place_of(thread->wchan);
+	enum place place = wait_of_wchan(thread->wchan);
 	enum snap_wait_kind kind = waiter->row->call == SNAP_CALL_OPEN && place == PLACE_FIFO
 					   ? SNAP_WAIT_FIFO_OPEN
 					   : SNAP_WAIT_SYSCALL;
@@ -207,7 +207,8 @@ struct stacksnap_error *snap_wait_explain_path(struct snap_wait_analysis *waits,
 
 bool snap_wait_is_at_fuse(const struct snap_waiter *waiter)
 {
-	return is_in_call(waiter) && place_of(waiter->thread->thread->wchan) == PLACE_FUSE;
+	return is_waiter_in_call(waiter) &&
+	       wait_of_wchan(waiter->thread->thread->wchan) == PLACE_FUSE;
 }
 
 struct stacksnap_error *snap_wait_explain_disk(struct snap_wait_analysis *waits,
@@ -218,12 +219,12 @@ struct stacksnap_error *snap_wait_explain_disk(struct snap_wait_analysis *waits,
 
 	if (err)
 		return err;
-	if (is_in_call(waiter) && waiter->row->fd >= 0) {
+	if (is_waiter_in_call(waiter) && waiter->row->fd >= 0) {
 		waiter->wait->fd = snap_wait_call_fd(waiter);
 		descriptor = snap_wait_descriptor(waiter, waiter->wait->fd);
 		waiter->wait->confidence = snap_wait_call_confidence(waiter);
 	}
-	if (place_of(waiter->thread->thread->wchan) == PLACE_FUSE)
+	if (wait_of_wchan(waiter->thread->thread->wchan) == PLACE_FUSE)
 		waiter->wait->variant = "fuse";
 	else if (waiter->row->call == SNAP_CALL_SYNC)
 		waiter->wait->variant = "sync";
