@@ -53,7 +53,7 @@ static struct stacksnap_error *log_analysis_init(struct snap_log_analysis *of)
 /* ---- the slice ---- */
 
 /* When the last tick's sample stops being so, as snap_recording_tick_end() has it. */
-static int64_t end_of(const struct snap_log *log)
+static int64_t end_of_slice(const struct snap_log *log)
 {
 	return log->tick_count ? log->ticks[log->tick_count - 1].time_ns + log->period_ns : 0;
 }
@@ -71,8 +71,8 @@ static int64_t subtract(int64_t from, int64_t ns)
 	return __builtin_sub_overflow(from, ns, &time) ? (from < 0 ? INT64_MIN : INT64_MAX) : time;
 }
 
-static int64_t time_of(const struct snap_log *log, const struct snap_moment *moment,
-		       int64_t otherwise)
+static int64_t time_of_moment(const struct snap_log *log, const struct snap_moment *moment,
+			      int64_t otherwise)
 {
 	switch (moment->kind) {
 	case SNAP_MOMENT_NONE:
@@ -80,7 +80,7 @@ static int64_t time_of(const struct snap_log *log, const struct snap_moment *mom
 	case SNAP_MOMENT_SINCE_START:
 		return subtract(first_sample(log), -moment->ns);
 	case SNAP_MOMENT_BEFORE_END:
-		return subtract(end_of(log), moment->ns);
+		return subtract(end_of_slice(log), moment->ns);
 	case SNAP_MOMENT_EPOCH:
 		return subtract(moment->ns, log->time_ns);
 	}
@@ -91,8 +91,8 @@ static struct stacksnap_error *find_slice(struct snap_log_analysis *of)
 {
 	const struct snap_log *log = of->log;
 	const struct snap_options *options = of->options;
-	int64_t from = time_of(log, &options->from, INT64_MIN);
-	int64_t to = time_of(log, &options->to, INT64_MAX);
+	int64_t from = time_of_moment(log, &options->from, INT64_MIN);
+	int64_t to = time_of_moment(log, &options->to, INT64_MAX);
 	const char *refusal = NULL;
 
 	of->first = snap_first_not(log->tick_count, i, log->ticks[i].time_ns < from);
@@ -103,7 +103,7 @@ static struct stacksnap_error *find_slice(struct snap_log_analysis *of)
 		refusal = "the recording has no samples, so no part of it can be shown";
 	else if (from >= to)
 		refusal = "--from is not before --to";
-	else if (from >= end_of(log))
+	else if (from >= end_of_slice(log))
 		refusal = "--from is after the end of the recording";
 	else if (to <= first_sample(log))
 		refusal = "--to is before the beginning of the recording";

@@ -81,7 +81,7 @@ static struct stacksnap_error *make_records(struct naming *naming)
 
 /* ---- records -> names ---- */
 
-static bool shorten(struct snap_interner *strings, const char **text)
+static bool shorten_name(struct snap_interner *strings, const char **text)
 {
 	size_t length = *text ? strnlen(*text, SHORT_NAME + 1) : 0;
 
@@ -98,8 +98,9 @@ static bool shorten_frame(struct snap_interner *strings, struct snap_frame *fram
 	memcpy(entries, frame->entries, frame->entry_count * sizeof(*entries));
 	frame->entries = entries;
 	for (size_t i = 0; i < frame->entry_count; i++)
-		if (!shorten(strings, &entries[i].function) ||
-		    !shorten(strings, &entries[i].symbol) || !shorten(strings, &entries[i].file))
+		if (!shorten_name(strings, &entries[i].function) ||
+		    !shorten_name(strings, &entries[i].symbol) ||
+		    !shorten_name(strings, &entries[i].file))
 			return false;
 	return true;
 }
@@ -123,7 +124,7 @@ static bool add_name(struct naming *naming, size_t index)
 	return true;
 }
 
-static bool is_known(const struct snap_capture *capture, const struct snap_warning *warning)
+static bool is_warning_known(const struct snap_capture *capture, const struct snap_warning *warning)
 {
 	for (size_t i = 0; i < capture->warning_count; i++) {
 		const struct snap_warning *known = &capture->warnings[i];
@@ -135,7 +136,7 @@ static bool is_known(const struct snap_capture *capture, const struct snap_warni
 	return false;
 }
 
-static bool has_name(const struct snap_frame *frame)
+static bool has_frame_name(const struct snap_frame *frame)
 {
 	return frame->entry_count &&
 	       (frame->entries[0].symbol != NULL || frame->entries[0].function != NULL);
@@ -151,21 +152,21 @@ static struct stacksnap_error *keep_results(struct naming *naming)
 	for (size_t i = 0; i < log->frame_count; i++) {
 		const struct snap_frame_record *record = naming->of_frame[i];
 
-		if (record && (!late || has_name(&record->frame)) && !add_name(naming, i))
+		if (record && (!late || has_frame_name(&record->frame)) && !add_name(naming, i))
 			return snap_error_no_memory();
 	}
 	/* A ring is named again and again; its warnings are given once. */
 	for (size_t i = 0; i < snapshot->warning_count; i++) {
 		const struct snap_warning *warning = &snapshot->warnings[i];
 
-		if (!is_known(log->capture, warning))
+		if (!is_warning_known(log->capture, warning))
 			snap_capture_warn(log->capture, warning->code, warning->pid, warning->tid,
 					  "%s", warning->message);
 	}
 	return NULL;
 }
 
-static bool is_named(const struct snap_log *log)
+static bool is_log_named(const struct snap_log *log)
 {
 	for (size_t i = 0; i < log->frame_count; i++)
 		if (log->frames[i].name == 0)
@@ -180,7 +181,7 @@ struct stacksnap_error *snap_analyze_log_names(struct snap_log *log,
 	_cleanup_(naming_deinit) struct naming naming = { .log = log, .options = *options };
 	struct stacksnap_error *err;
 
-	if (is_named(log))
+	if (is_log_named(log))
 		return NULL;
 	err = naming_init(&naming, finder);
 	if (!err)

@@ -69,7 +69,7 @@ struct walk {
 	size_t found_count, found_capacity;
 };
 
-static void walk_deinit(struct walk *walk)
+static void hold_walk_deinit(struct walk *walk)
 {
 	free(walk->by_object);
 	free(walk->by_wait);
@@ -86,7 +86,7 @@ static void walk_deinit(struct walk *walk)
 
 /* ---- the owner ---- */
 
-static struct snap_log_owner nobody(enum snap_owner_lack lack)
+static struct snap_log_owner no_hold_owner(enum snap_owner_lack lack)
 {
 	return (struct snap_log_owner){ .lack = lack,
 					.thread = UINT32_MAX,
@@ -103,21 +103,21 @@ static struct snap_log_owner owner_by_words(const struct walk *walk, uint32_t wa
 	uint32_t number;
 
 	if (!reported)
-		return nobody(SNAP_OWNER_UNREADABLE);
+		return no_hold_owner(SNAP_OWNER_UNREADABLE);
 	image = snap_log_wait_image(reported);
 	if (!snap_memory_image_read(&image, of->owner_word.address, &number, sizeof(number)))
-		return nobody(SNAP_OWNER_UNREADABLE);
+		return no_hold_owner(SNAP_OWNER_UNREADABLE);
 	if (of->owner_word.form == SNAP_OWNER_FORM_MASKED) {
 		if (number & OWNER_DIED)
-			return nobody(SNAP_OWNER_DIED);
+			return no_hold_owner(SNAP_OWNER_DIED);
 		number &= OWNER_MASK;
 	}
 	/* Readers of a lock are counted, and have no numbers. */
 	if (number == 0)
-		return nobody(of->kind == SNAP_WAIT_RWLOCK ? SNAP_OWNER_NOT_KEPT
-							   : SNAP_OWNER_CHANGING);
+		return no_hold_owner(of->kind == SNAP_WAIT_RWLOCK ? SNAP_OWNER_NOT_KEPT
+								  : SNAP_OWNER_CHANGING);
 	if (number >= OWNER_NOT_RECOVERABLE)
-		return nobody(number > INT32_MAX ? SNAP_OWNER_UNREADABLE : SNAP_OWNER_DIED);
+		return no_hold_owner(number > INT32_MAX ? SNAP_OWNER_UNREADABLE : SNAP_OWNER_DIED);
 	return snap_log_find_owner(walk->of, &walk->lines[wait].owners, (pid_t)number, moment);
 }
 
@@ -129,8 +129,8 @@ static bool continues(const struct snap_owner_span *a, const struct snap_owner_s
 	       a->lack == b->lack && a->is_process == b->is_process;
 }
 
-static bool add_span(struct walk *walk, uint32_t wait, uint32_t first, uint32_t last,
-		     const struct snap_log_owner *owner)
+static bool add_hold_span(struct walk *walk, uint32_t wait, uint32_t first, uint32_t last,
+			  const struct snap_log_owner *owner)
 {
 	struct line *line = &walk->lines[wait];
 	struct found found = {
@@ -160,7 +160,7 @@ static bool close_line(struct walk *walk, uint32_t wait, uint32_t end)
 {
 	const struct line *line = &walk->lines[wait];
 	struct snap_log_owner gone =
-		nobody(line->owner.is_process ? SNAP_OWNER_NOT_SEEN : SNAP_OWNER_EXITED);
+		no_hold_owner(line->owner.is_process ? SNAP_OWNER_NOT_SEEN : SNAP_OWNER_EXITED);
 	uint32_t death = end;
 
 	if (!line->is_open || line->since >= end)
@@ -170,11 +170,11 @@ static bool close_line(struct walk *walk, uint32_t wait, uint32_t end)
 	/* Behind `since`, when it lived. */
 	if (line->owner.death != SNAP_LOG_NO_DEATH && line->owner.death - 1 - walk->of->first < end)
 		death = (uint32_t)(line->owner.death - 1 - walk->of->first);
-	return add_span(walk, wait, line->since, death - 1, &line->owner) &&
-	       (death == end || add_span(walk, wait, death, end - 1, &gone));
+	return add_hold_span(walk, wait, line->since, death - 1, &line->owner) &&
+	       (death == end || add_hold_span(walk, wait, death, end - 1, &gone));
 }
 
-static void touch(struct walk *walk, uint32_t wait)
+static void touch_waited_object(struct walk *walk, uint32_t wait)
 {
 	if (!walk->lines[wait].is_touched)
 		walk->touched[walk->touched_count++] = wait;
@@ -187,7 +187,8 @@ static bool same_owner(const struct snap_log_owner *a, const struct snap_log_own
 	       a->is_any == b->is_any && a->death == b->death;
 }
 
-static struct snap_log_owner find_owner(const struct walk *walk, uint32_t wait, uint64_t moment)
+static struct snap_log_owner find_hold_owner(const struct walk *walk, uint32_t wait,
+					     uint64_t moment)
 {
 	struct snap_log_analysis *of = walk->of;
 	const struct line *line = &walk->lines[wait];
@@ -204,7 +205,7 @@ static struct snap_log_owner find_owner(const struct walk *walk, uint32_t wait, 
 }
 
 /* From this tick of the slice on, the owner that is named now. */
-static bool settle(struct walk *walk, uint32_t tick)
+static bool settle_tick(struct walk *walk, uint32_t tick)
 {
 	uint64_t moment = walk->of->first + tick + 1;
 
@@ -216,7 +217,7 @@ static bool settle(struct walk *walk, uint32_t tick)
 		line->is_touched = false;
 		if (!line->source && !line->is_child)
 			continue;
-		owner = find_owner(walk, wait, moment);
+		owner = find_hold_owner(walk, wait, moment);
 		if (line->is_open && same_owner(&line->owner, &owner))
 			continue;
 		if (!close_line(walk, wait, tick))
@@ -238,7 +239,7 @@ static size_t first_link(const struct walk *walk, uint32_t object)
 	return snap_first_not(walk->link_count, i, links[i].object < object);
 }
 
-static bool is_reported(const struct walk *walk, uint32_t object)
+static bool is_hold_reported(const struct walk *walk, uint32_t object)
 {
 	return walk->words[object] != UINT32_MAX;
 }
@@ -246,7 +247,7 @@ static bool is_reported(const struct walk *walk, uint32_t object)
 /* The words of an object count from now on, unless those of another object with a waiter do. */
 static void prefer(struct walk *walk, uint32_t object, bool always)
 {
-	if (!is_reported(walk, object))
+	if (!is_hold_reported(walk, object))
 		return;
 	for (size_t i = first_link(walk, object);
 	     i < walk->link_count && walk->by_object[i].object == object; i++) {
@@ -256,7 +257,7 @@ static void prefer(struct walk *walk, uint32_t object, bool always)
 		if (always || !line->source || line->source == object + 1 ||
 		    !walk->waiters[line->source - 1])
 			line->source = object + 1;
-		touch(walk, wait);
+		touch_waited_object(walk, wait);
 	}
 }
 
@@ -267,7 +268,7 @@ static void take_owner(struct walk *walk, const struct snap_log_owner_change *to
 }
 
 /* No thread waits with it any more: if one waits with another object, that object counts. */
-static void leave(struct walk *walk, uint32_t object)
+static void end_hold(struct walk *walk, uint32_t object)
 {
 	for (size_t i = first_link(walk, object);
 	     i < walk->link_count && walk->by_object[i].object == object; i++) {
@@ -280,10 +281,11 @@ static void leave(struct walk *walk, uint32_t object)
 		for (size_t k = first;
 		     k < walk->link_count && links[k].wait == wait && k < first + MOST_OBJECTS;
 		     k++) {
-			if (!walk->waiters[links[k].object] || !is_reported(walk, links[k].object))
+			if (!walk->waiters[links[k].object] ||
+			    !is_hold_reported(walk, links[k].object))
 				continue;
 			walk->lines[wait].source = links[k].object + 1;
-			touch(walk, wait);
+			touch_waited_object(walk, wait);
 			break;
 		}
 	}
@@ -300,7 +302,7 @@ static void change(struct walk *walk, const struct snap_log_change *to)
 	if (object && walk->waiters[object - 1]++ == 0)
 		prefer(walk, object - 1, true);
 	if (before && --walk->waiters[before - 1] == 0)
-		leave(walk, before - 1);
+		end_hold(walk, before - 1);
 }
 
 /* ---- the walk ---- */
@@ -312,7 +314,7 @@ SNAP_ORDER(in_order_of_waits, struct link, a, b, snap_compare(a->wait, b->wait),
 	   snap_compare(a->object, b->object));
 
 /* Whether words of the object name the holder of what a wait is for, or processes do. */
-static bool keeps_owner(const struct snap_log_object *object, const struct snap_wait *wait)
+static bool keeps_hold_owner(const struct snap_log_object *object, const struct snap_wait *wait)
 {
 	if (object->is_futex)
 		return wait->owner_word.form != SNAP_OWNER_FORM_NONE;
@@ -344,8 +346,8 @@ static bool list_links(struct walk *walk)
 		const struct snap_log_explained *pair = &log->explained[i];
 		uint32_t wait = of->of_explained[i];
 
-		if (wait &&
-		    keeps_owner(&log->objects[pair->object], of->recording->waits[wait - 1].wait))
+		if (wait && keeps_hold_owner(&log->objects[pair->object],
+					     of->recording->waits[wait - 1].wait))
 			links[count++] = (struct link){ pair->object, wait - 1 };
 	}
 	qsort(links, count, sizeof(*links), in_order_of_objects);
@@ -447,7 +449,7 @@ static void pass_events(struct walk *walk, size_t *next, uint64_t moment)
 
 		for (size_t i = snap_first_not(walk->parent_count, k, parents[k].object < parent);
 		     i < walk->parent_count && parents[i].object == parent; i++)
-			touch(walk, parents[i].wait);
+			touch_waited_object(walk, parents[i].wait);
 	}
 }
 
@@ -459,7 +461,7 @@ static void begin_with_ends(struct walk *walk)
 	for (size_t i = 0; i < log->owner_count; i++) {
 		const struct snap_log_object *object = &log->objects[log->owners[i].object];
 
-		if (!object->is_futex && !is_reported(walk, log->owners[i].object) &&
+		if (!object->is_futex && !is_hold_reported(walk, log->owners[i].object) &&
 		    object->descriptor_count && object->descriptors[0].kind != SNAP_DESCRIPTOR_FILE)
 			take_owner(walk, &log->owners[i]);
 	}
@@ -490,11 +492,11 @@ static bool walk_init(struct walk *walk)
 	for (size_t i = 0; i < log->before_count; i++)
 		change(walk, &log->before[i]);
 	for (size_t i = 0; i < walk->parent_count; i++)
-		touch(walk, walk->parents[i].wait);
+		touch_waited_object(walk, walk->parents[i].wait);
 	return true;
 }
 
-static struct stacksnap_error *walk_ticks(struct walk *walk)
+static struct stacksnap_error *walk_hold_ticks(struct walk *walk)
 {
 	const struct snap_log_analysis *of = walk->of;
 	const struct snap_log *log = of->log;
@@ -510,7 +512,7 @@ static struct stacksnap_error *walk_ticks(struct walk *walk)
 		for (; next_change < tick->change_end - log->first_change; next_change++)
 			change(walk, &log->changes[next_change]);
 		pass_events(walk, &next_event, i + 1);
-		if (i >= of->first && !settle(walk, (uint32_t)(i - of->first)))
+		if (i >= of->first && !settle_tick(walk, (uint32_t)(i - of->first)))
 			return snap_error_no_memory();
 	}
 	for (uint32_t i = 0; i < of->recording->wait_count; i++)
@@ -549,7 +551,7 @@ static bool keep_holds(struct walk *walk)
 
 struct stacksnap_error *snap_log_make_owner_spans(struct snap_log_analysis *of)
 {
-	_cleanup_(walk_deinit) struct walk walk = { .of = of };
+	_cleanup_(hold_walk_deinit) struct walk walk = { .of = of };
 	struct stacksnap_error *err;
 
 	if (!of->recording->wait_count)
@@ -560,7 +562,7 @@ struct stacksnap_error *snap_log_make_owner_spans(struct snap_log_analysis *of)
 		return NULL;
 	if (!walk_init(&walk))
 		return snap_error_no_memory();
-	err = walk_ticks(&walk);
+	err = walk_hold_ticks(&walk);
 	if (err)
 		return err;
 	return keep_holds(&walk) ? NULL : snap_error_no_memory();

@@ -77,7 +77,7 @@ static const struct snap_log_program *program_at(const struct snap_log_analysis 
 										: NULL;
 }
 
-static struct snap_log_owner nobody(enum snap_owner_lack lack)
+static struct snap_log_owner no_end_owner(enum snap_owner_lack lack)
 {
 	return (struct snap_log_owner){
 		.lack = lack, .thread = UINT32_MAX, .death = SNAP_LOG_NO_DEATH, .is_process = true
@@ -85,10 +85,10 @@ static struct snap_log_owner nobody(enum snap_owner_lack lack)
 }
 
 /* Its only thread; of several the first one represents all of them. */
-static struct snap_log_owner owner_of(const struct snap_log_analysis *of,
-				      const struct snap_log_program *program, uint64_t moment)
+static struct snap_log_owner owner_of_end(const struct snap_log_analysis *of,
+					  const struct snap_log_program *program, uint64_t moment)
 {
-	struct snap_log_owner owner = nobody(SNAP_OWNER_KNOWN);
+	struct snap_log_owner owner = no_end_owner(SNAP_OWNER_KNOWN);
 
 	owner.tid = program->pid;
 	owner.death = program->death;
@@ -105,7 +105,7 @@ struct snap_log_owner snap_log_find_peer(const struct snap_log_analysis *of,
 	uint32_t pid;
 
 	if (!words)
-		return nobody(SNAP_OWNER_NOT_SEEN);
+		return no_end_owner(SNAP_OWNER_NOT_SEEN);
 	image = snap_log_wait_image(words);
 	for (uint64_t i = 0; i < SNAP_LOG_MAX_HOLDERS; i++) {
 		const struct snap_log_program *program;
@@ -117,13 +117,13 @@ struct snap_log_owner snap_log_find_peer(const struct snap_log_analysis *of,
 		if (program && program->process == process)
 			own = program;
 		else if (program && found)
-			return nobody(SNAP_OWNER_NOT_KEPT);
+			return no_end_owner(SNAP_OWNER_NOT_KEPT);
 		else if (program)
 			found = program;
 	}
 	if (!found)
 		found = own;
-	return found ? owner_of(of, found, moment) : nobody(SNAP_OWNER_NOT_SEEN);
+	return found ? owner_of_end(of, found, moment) : no_end_owner(SNAP_OWNER_NOT_SEEN);
 }
 
 static bool has_number(const struct snap_log *log, const struct snap_log_program *program,
@@ -151,8 +151,9 @@ struct snap_log_owner snap_log_find_child(struct snap_log_analysis *of, uint32_t
 		if (program->death <= moment || !has_number(of->log, program, child))
 			continue;
 		if (found)
-			return nobody(SNAP_OWNER_NOT_KEPT);
+			return no_end_owner(SNAP_OWNER_NOT_KEPT);
 		found = program;
 	}
-	return found && of->child_steps ? owner_of(of, found, moment) : nobody(SNAP_OWNER_NOT_SEEN);
+	return found && of->child_steps ? owner_of_end(of, found, moment)
+					: no_end_owner(SNAP_OWNER_NOT_SEEN);
 }

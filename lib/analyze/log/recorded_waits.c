@@ -58,8 +58,8 @@ static bool can_wait(enum snap_state state)
 	       state != SNAP_STATE_DEAD;
 }
 
-static bool add_wait(struct snap_log_analysis *of, uint32_t process, const struct snap_wait *wait,
-		     uint64_t hash)
+static bool add_recorded_wait(struct snap_log_analysis *of, uint32_t process,
+			      const struct snap_wait *wait, uint64_t hash)
 {
 	struct snap_wait *copy =
 		snap_arena_new(snap_analysis_arena(&of->analysis), struct snap_wait);
@@ -89,7 +89,7 @@ static bool find_wait(struct snap_log_analysis *of, uint32_t process, const stru
 		return true;
 	}
 	*ret = (uint32_t)of->wait_count;
-	return add_wait(of, process, wait, hash);
+	return add_recorded_wait(of, process, wait, hash);
 }
 
 bool snap_log_show_wait(struct snap_log_analysis *of, const struct snap_log_change *change,

@@ -23,7 +23,7 @@ struct walk {
 	struct current *current; /* of each thread */
 };
 
-static void walk_deinit(struct walk *walk)
+static void run_walk_deinit(struct walk *walk)
 {
 	free(walk->current);
 }
@@ -204,7 +204,7 @@ static bool allocate_runs(struct walk *walk)
 	return true;
 }
 
-static struct stacksnap_error *walk_ticks(struct walk *walk)
+static struct stacksnap_error *walk_run_ticks(struct walk *walk)
 {
 	struct snap_log_analysis *of = walk->of;
 	const struct snap_log *log = of->log;
@@ -232,9 +232,9 @@ static struct stacksnap_error *walk_ticks(struct walk *walk)
 
 struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of)
 {
-	_cleanup_(walk_deinit) struct walk walk = { .of = of };
+	_cleanup_(run_walk_deinit) struct walk walk = { .of = of };
 
 	if (!begin_walk(&walk) || !allocate_runs(&walk))
 		return snap_error_no_memory();
-	return walk_ticks(&walk);
+	return walk_run_ticks(&walk);
 }

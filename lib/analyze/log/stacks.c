@@ -236,8 +236,8 @@ static bool fill_group_labels(struct snap_log_analysis *of, const struct snap_ta
 	return stack->labels;
 }
 
-static bool fill_labels(struct snap_log_analysis *of, const struct snap_log_labels *set,
-			struct snap_recorded_stack *stack)
+static bool fill_log_labels(struct snap_log_analysis *of, const struct snap_log_labels *set,
+			    struct snap_recorded_stack *stack)
 {
 	struct snap_analysis *analysis = &of->analysis;
 
@@ -397,8 +397,8 @@ static size_t find_most_frames(const struct snap_log_analysis *of,
 	return low;
 }
 
-static bool fill_stack(struct snap_log_analysis *of, const struct snap_log_shown *shown,
-		       size_t most, struct snap_recorded_stack *stack)
+static bool fill_log_stack(struct snap_log_analysis *of, const struct snap_log_shown *shown,
+			   size_t most, struct snap_recorded_stack *stack)
 {
 	struct snap_arena *arena = snap_analysis_arena(&of->analysis);
 	struct snap_stack_cut cut;
@@ -422,7 +422,7 @@ static bool fill_stack(struct snap_log_analysis *of, const struct snap_log_shown
 						 &stack->gap_frame, &stack->gap_count);
 	snprintf(stack->id, sizeof(stack->id), "%016" PRIx64, shown->key);
 	return shown->task ? fill_group_labels(of, shown->task, stack)
-			   : fill_labels(of, labels_of(of, shown->source), stack);
+			   : fill_log_labels(of, labels_of(of, shown->source), stack);
 }
 
 bool snap_log_fill_stacks(struct snap_log_analysis *of, const struct snap_log_shown *const *shown,
@@ -431,7 +431,7 @@ bool snap_log_fill_stacks(struct snap_log_analysis *of, const struct snap_log_sh
 	size_t most = find_most_frames(of, shown, count);
 
 	for (size_t i = 0; i < count; i++)
-		if (!fill_stack(of, shown[i], most, &ret[i]))
+		if (!fill_log_stack(of, shown[i], most, &ret[i]))
 			return false;
 	return true;
 }

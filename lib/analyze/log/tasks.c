@@ -2,8 +2,8 @@
 /* Tasks of a log -> those of a recording: see internal.h. Knows nothing of how they are grouped. */
 #include "analyze/log/internal.h"
 
-static bool fill_labels(struct snap_log_analysis *of, const struct snap_log_labels *set,
-			struct snap_task *task)
+static bool fill_log_task_labels(struct snap_log_analysis *of, const struct snap_log_labels *set,
+				 struct snap_task *task)
 {
 	struct snap_analysis *analysis = &of->analysis;
 
@@ -55,7 +55,8 @@ struct snap_task *snap_log_task(struct snap_log_analysis *of, uint32_t thread)
 		.labels_cut = from->labels_cut,
 	};
 	if (!task->id || (from->created_by && !fill_creator(of, from->created_by, task)) ||
-	    (from->labels && !fill_labels(of, &of->log->label_sets[from->labels - 1], task)))
+	    (from->labels &&
+	     !fill_log_task_labels(of, &of->log->label_sets[from->labels - 1], task)))
 		return NULL;
 	of->tasks[number] = task;
 	return task;

@@ -22,7 +22,7 @@ struct tree {
 	size_t *task_counts; /* of tasks that waited, before filters */
 };
 
-static void tree_deinit(struct tree *tree)
+static void log_tree_deinit(struct tree *tree)
 {
 	free(tree->raws);
 	free(tree->nodes);
@@ -59,13 +59,14 @@ static uint64_t tick_number(const struct snap_log_analysis *of, size_t index)
 	return of->log->first_tick + index;
 }
 
-static bool is_there(const struct snap_log_analysis *of, const struct snap_log_process *process)
+static bool is_process_in_slice(const struct snap_log_analysis *of,
+				const struct snap_log_process *process)
 {
 	return of->end > of->first && process->first_tick < tick_number(of, of->end) &&
 	       process->last_tick >= tick_number(of, of->first);
 }
 
-static void count_threads(struct tree *tree)
+static void count_log_threads(struct tree *tree)
 {
 	const struct snap_log *log = tree->of->log;
 
@@ -104,7 +105,7 @@ static const struct snap_process *bare_facts(struct snap_log_analysis *of,
 	return facts;
 }
 
-static struct stacksnap_error *make_node(struct tree *tree, size_t index)
+static struct stacksnap_error *make_log_node(struct tree *tree, size_t index)
 {
 	struct snap_log_analysis *of = tree->of;
 	const struct snap_log_process *process = &of->log->processes[index];
@@ -129,7 +130,7 @@ static struct stacksnap_error *make_node(struct tree *tree, size_t index)
 }
 
 /* Processes with samples; and those that could not be read, unless filters ask for threads. */
-static bool is_shown(const struct tree *tree, size_t index)
+static bool is_node_shown(const struct tree *tree, size_t index)
 {
 	const struct snap_options *options = tree->of->options;
 	const struct snap_node *node = tree->nodes[index];
@@ -141,20 +142,20 @@ static bool is_shown(const struct tree *tree, size_t index)
 	return node->trouble && !snap_filter_is_empty(options, node);
 }
 
-static struct stacksnap_error *make_nodes(struct tree *tree)
+static struct stacksnap_error *make_log_nodes(struct tree *tree)
 {
 	struct snap_log_analysis *of = tree->of;
 	struct snap_recording *recording = of->recording;
 
-	count_threads(tree);
+	count_log_threads(tree);
 	for (size_t i = 0; i < of->log->process_count; i++) {
 		struct stacksnap_error *err = NULL;
 
-		if (tree->raws[i].thread_count || is_there(of, &of->log->processes[i]))
-			err = make_node(tree, i);
+		if (tree->raws[i].thread_count || is_process_in_slice(of, &of->log->processes[i]))
+			err = make_log_node(tree, i);
 		if (err)
 			return err;
-		if (is_shown(tree, i))
+		if (is_node_shown(tree, i))
 			tree->shown[i] = (uint32_t)recording->process_count++;
 	}
 	recording->missing = of->analysis.snapshot->missing;
@@ -387,7 +388,7 @@ SNAP_ORDER(by_process_and_original, struct numbered, a, b, snap_compare(a->proce
 	   snap_compare(a->original, b->original));
 
 /* Process by process, in the order of the log, without those of processes that are not shown. */
-static bool make_stacks(const struct tree *tree)
+static bool make_log_stacks(const struct tree *tree)
 {
 	struct snap_log_analysis *of = tree->of;
 	struct snap_recording *recording = of->recording;
@@ -429,15 +430,15 @@ static bool make_stacks(const struct tree *tree)
 
 struct stacksnap_error *snap_log_make_tree(struct snap_log_analysis *of)
 {
-	_cleanup_(tree_deinit) struct tree tree = { .of = of };
+	_cleanup_(log_tree_deinit) struct tree tree = { .of = of };
 	struct stacksnap_error *err;
 
 	if (!tree_init(&tree))
 		return snap_error_no_memory();
-	err = make_nodes(&tree);
+	err = make_log_nodes(&tree);
 	if (err)
 		return err;
-	if (!make_processes(&tree) || !make_tracks(&tree) || !make_stacks(&tree))
+	if (!make_processes(&tree) || !make_tracks(&tree) || !make_log_stacks(&tree))
 		return snap_error_no_memory();
 	return snap_log_make_waits(of, tree.shown);
 }

@@ -344,7 +344,7 @@ static struct stacksnap_error *enter_spaces(struct batch *batch)
 }
 
 /* The innermost frames of a stack; its place among those of the process. */
-static bool add_stack(struct batch *batch, uint32_t stack, size_t *ret)
+static bool add_logged_stack(struct batch *batch, uint32_t stack, size_t *ret)
 {
 	struct snap_analysis *analysis = &batch->of.analysis;
 	struct snap_raw_process *raw = &analysis->processes[batch->of.log->stacks[stack].space];
@@ -359,7 +359,7 @@ static bool add_stack(struct batch *batch, uint32_t stack, size_t *ret)
 	return from.frames && snap_raw_stack_add(raw, &from, ret);
 }
 
-static bool add_pair(struct batch *batch, size_t index, size_t stack)
+static bool add_logged_pair(struct batch *batch, size_t index, size_t stack)
 {
 	const struct explaining *all = batch->all;
 	const struct snap_log *log = all->log;
@@ -403,9 +403,10 @@ static bool add_pairs(struct batch *batch)
 
 		if (is_new && batch->of_pair[i - batch->first] == SIZE_MAX)
 			continue;
-		if (is_new && !add_stack(batch, pairs[i].stack, &stack))
+		if (is_new && !add_logged_stack(batch, pairs[i].stack, &stack))
 			return false;
-		if (batch->of_pair[i - batch->first] != SIZE_MAX && !add_pair(batch, i, stack))
+		if (batch->of_pair[i - batch->first] != SIZE_MAX &&
+		    !add_logged_pair(batch, i, stack))
 			return false;
 	}
 	return true;
@@ -414,7 +415,8 @@ static bool add_pairs(struct batch *batch)
 /* ---- the result ---- */
 
 /* Without stack pointers it is not known whose stack, or which part of the heap. */
-static const char *place_of(const struct snap_process *process, const struct snap_wait *wait)
+static const char *place_of_logged_wait(const struct snap_process *process,
+					const struct snap_wait *wait)
 {
 	const struct snap_map *map = wait->place ? snap_process_map(process, wait->address) : NULL;
 
@@ -430,7 +432,7 @@ static struct snap_wait lasting(const struct snap_process *process, const struct
 {
 	struct snap_wait wait = *found;
 
-	wait.place = place_of(process, found);
+	wait.place = place_of_logged_wait(process, found);
 	if (wait.owner_word.form != SNAP_OWNER_FORM_NONE ||
 	    (wait.owner_lack != SNAP_OWNER_NOT_KEPT && wait.owner_lack != SNAP_OWNER_REFUSED))
 		wait.owner_lack = SNAP_OWNER_KNOWN;

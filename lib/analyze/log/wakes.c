@@ -14,7 +14,7 @@ struct walk {
 	uint32_t *since;
 };
 
-static void walk_deinit(struct walk *walk)
+static void wake_walk_deinit(struct walk *walk)
 {
 	free(walk->since);
 }
@@ -25,7 +25,7 @@ static size_t wakes_up_to(const struct snap_log *log, size_t tick)
 	return (size_t)(log->ticks[tick].wake_end - log->first_wake);
 }
 
-static size_t end_of_slice(const struct snap_log_analysis *of)
+static size_t count_sliced_wakes(const struct snap_log_analysis *of)
 {
 	return of->end ? wakes_up_to(of->log, of->end - 1) : 0;
 }
@@ -34,7 +34,7 @@ static size_t end_of_slice(const struct snap_log_analysis *of)
 static bool allocate_wakes(struct snap_log_analysis *of)
 {
 	const struct snap_log *log = of->log;
-	size_t count = end_of_slice(of), total = count + log->ran_before_count;
+	size_t count = count_sliced_wakes(of), total = count + log->ran_before_count;
 	struct snap_wake *wakes;
 	_cleanup_free_ uint32_t *most = calloc(log->thread_count + 1, sizeof(*most));
 
@@ -102,7 +102,7 @@ static void set_end(const struct snap_log_analysis *of)
 bool snap_log_make_wakes(struct snap_log_analysis *of)
 {
 	const struct snap_log *log = of->log;
-	_cleanup_(walk_deinit) struct walk walk = { .of = of };
+	_cleanup_(wake_walk_deinit) struct walk walk = { .of = of };
 	size_t next = 0;
 
 	walk.since = calloc(log->thread_count + 1, sizeof(*walk.since));
