@@ -77,7 +77,7 @@ static void order_upwards(struct arranging *arranging)
 }
 
 /* Without stacks of its own one stays if something below it does. */
-static void choose(struct arranging *arranging)
+static void choose_arrangement(struct arranging *arranging)
 {
 	for (size_t k = 0; k < arranging->count; k++) {
 		size_t i = arranging->order[k], parent = arranging->parents[i];
@@ -175,7 +175,7 @@ struct stacksnap_error *snap_logical_arrange(struct snap_arena *arena,
 	if (!list || !arranging_init(&arranging))
 		return snap_error_no_memory();
 	order_upwards(&arranging);
-	choose(&arranging);
+	choose_arrangement(&arranging);
 	kept = sort_siblings(&arranging);
 	list_tree(&arranging, kept, list);
 	*ret = kept ? list : NULL;

@@ -23,7 +23,7 @@ struct tree {
 	struct snap_hash_table nodes;
 };
 
-static void tree_deinit(struct tree *tree)
+static void await_tree_deinit(struct tree *tree)
 {
 	snap_hash_table_deinit(&tree->nodes);
 	free(tree->awaiters);
@@ -168,7 +168,7 @@ static void name_nodes(struct tree *tree)
 	}
 }
 
-static bool make_nodes(struct tree *tree)
+static bool make_await_nodes(struct tree *tree)
 {
 	if (!tree_init(tree) || !snap_task_drop_circles(tree->awaiters, tree->raw->task_count))
 		return false;
@@ -185,7 +185,7 @@ struct stacksnap_error *snap_awaits_find(struct snap_analysis *analysis,
 					 const struct snap_raw_process *raw, const uint64_t *keys,
 					 struct snap_logical_set *ret)
 {
-	_cleanup_(tree_deinit) struct tree tree = {
+	_cleanup_(await_tree_deinit) struct tree tree = {
 		.analysis = analysis, .raw = raw, .keys = keys, .set = ret
 	};
 	struct snap_hash_table ids = { .count = 0 };
@@ -200,6 +200,6 @@ struct stacksnap_error *snap_awaits_find(struct snap_analysis *analysis,
 	fine = find_awaiters(&tree, &ids, &some);
 	snap_hash_table_deinit(&ids);
 	if (fine && some)
-		fine = make_nodes(&tree);
+		fine = make_await_nodes(&tree);
 	return fine ? NULL : snap_error_no_memory();
 }

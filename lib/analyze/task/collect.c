@@ -105,8 +105,8 @@ static bool list_frames(struct collector *collector, const struct snap_runtime_s
 /* ---- tasks ---- */
 
 /* The raw stack of a task, shared with those that stand in the same place. */
-static bool find_stack(struct collector *collector, const struct snap_runtime_task *task,
-		       size_t *ret)
+static bool find_collected_stack(struct collector *collector, const struct snap_runtime_task *task,
+				 size_t *ret)
 {
 	struct snap_raw_process *raw = collector->raw;
 	size_t bytes = task->stack.count * sizeof(struct snap_frame *);
@@ -135,7 +135,7 @@ static bool find_stack(struct collector *collector, const struct snap_runtime_ta
 	       snap_hash_table_add(&collector->stacks, stack.hash, *ret);
 }
 
-static bool copy_labels(struct collector *collector, struct snap_raw_task *task)
+static bool copy_collected_labels(struct collector *collector, struct snap_raw_task *task)
 {
 	size_t count = task->task->label_count, kept = 0;
 
@@ -170,7 +170,8 @@ static bool add_tasks(struct collector *collector, const struct snap_runtime_res
 		    (task->is_system && !collector->analysis->options->system_tasks))
 			continue;
 		*listed = (struct snap_raw_task){ .task = task, .runtime = result };
-		if (!find_stack(collector, task, &listed->stack) || !copy_labels(collector, listed))
+		if (!find_collected_stack(collector, task, &listed->stack) ||
+		    !copy_collected_labels(collector, listed))
 			return false;
 		sorted = sorted &&
 			 (raw->task_count == first || compare_tasks(listed - 1, listed) <= 0);
@@ -184,7 +185,7 @@ static bool add_tasks(struct collector *collector, const struct snap_runtime_res
 
 /* ---- threads ---- */
 
-static struct snap_raw_thread *find_thread(struct snap_raw_process *raw, pid_t tid)
+static struct snap_raw_thread *find_collected_thread(struct snap_raw_process *raw, pid_t tid)
 {
 	size_t low = 0, high = raw->thread_count;
 
@@ -208,7 +209,8 @@ static void hide_threads(struct collector *collector, size_t number)
 	if (collector->analysis->options->all_threads)
 		return;
 	for (size_t i = 0; i < result->idle_thread_count; i++) {
-		struct snap_raw_thread *thread = find_thread(raw, result->idle_threads[i]);
+		struct snap_raw_thread *thread =
+			find_collected_thread(raw, result->idle_threads[i]);
 
 		raw->idle_threads[number] += thread && !thread->is_hidden;
 		if (thread)
@@ -216,7 +218,8 @@ static void hide_threads(struct collector *collector, size_t number)
 	}
 	for (size_t i = 0; i < result->task_count; i++) {
 		struct snap_raw_thread *thread =
-			result->tasks[i].tid ? find_thread(raw, result->tasks[i].tid) : NULL;
+			result->tasks[i].tid ? find_collected_thread(raw, result->tasks[i].tid)
+					     : NULL;
 
 		if (thread)
 			thread->is_hidden = true;

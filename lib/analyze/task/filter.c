@@ -80,7 +80,7 @@ static bool filter_stacks(struct snap_interner *strings, const struct snap_optio
 }
 
 /* The parent of each: the last one before it that is one level higher. False without memory. */
-static bool find_parents(const struct snap_node *node, size_t *parents)
+static bool find_task_parents(const struct snap_node *node, size_t *parents)
 {
 	/* The last one at each level so far: a level is at most its number. */
 	_cleanup_free_ size_t *levels = malloc((node->logical_count + 1) * sizeof(*levels));
@@ -118,7 +118,7 @@ static struct stacksnap_error *filter_logical(struct snap_interner *strings,
 
 	if (node->logical_count == 0)
 		return NULL;
-	if (!parents || !find_parents(node, parents))
+	if (!parents || !find_task_parents(node, parents))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < node->logical_count; i++)
 		if (!filter_stacks(strings, options, node->logical[i].stacks,

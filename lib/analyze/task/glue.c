@@ -73,7 +73,7 @@ const char *snap_glue_name(const struct snap_frame *frame)
 	return entry->symbol ? entry->symbol : entry->function;
 }
 
-static bool is_own(const struct glue *glue, const struct snap_frame *frame)
+static bool is_own_glue(const struct glue *glue, const struct snap_frame *frame)
 {
 	const char *name = snap_glue_name(frame);
 
@@ -150,7 +150,7 @@ size_t snap_glue_leave_out(const struct snap_frame **frames, size_t count, bool 
 		bool is_managed = language_of(frame);
 		bool leaves = i < end && !is_managed && !frame->entries->kernel &&
 			      (follows_managed || (glue && snap_same_text(frame->module, module) &&
-						   is_own(glue, frame)));
+						   is_own_glue(glue, frame)));
 
 		if (!leaves)
 			frames[kept++] = frame;

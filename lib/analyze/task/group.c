@@ -73,7 +73,7 @@ static uint64_t stack_key(struct grouping *grouping, size_t stack)
 	return *key;
 }
 
-static uint64_t key_of(struct grouping *grouping, size_t number)
+static uint64_t key_of_task_item(struct grouping *grouping, size_t number)
 {
 	const struct snap_options *options = grouping->options;
 	const struct snap_raw_task *raw = &grouping->raw->tasks[number];
@@ -127,13 +127,13 @@ static bool list_tasks(struct grouping *grouping)
 	for (size_t i = 0; i < count; i++) {
 		grouping->tasks[i] = make_task(&raw->tasks[i]);
 		grouping->stacks[i] = raw->tasks[i].stack;
-		grouping->task_keys[i] = key_of(grouping, i);
+		grouping->task_keys[i] = key_of_task_item(grouping, i);
 	}
 	return true;
 }
 
 /* Those that are shown, in the order of their groups. */
-static void list_items(struct grouping *grouping, const struct snap_filter_stack *facts)
+static void list_task_items(struct grouping *grouping, const struct snap_filter_stack *facts)
 {
 	for (size_t i = 0; i < grouping->raw->task_count; i++) {
 		const struct snap_raw_task *task = &grouping->raw->tasks[i];
@@ -149,8 +149,8 @@ static void list_items(struct grouping *grouping, const struct snap_filter_stack
 		grouping);
 }
 
-static bool make_stack(struct grouping *grouping, const struct snap_group_item *items, size_t count,
-		       struct snap_stack *stack)
+static bool make_task_stack(struct grouping *grouping, const struct snap_group_item *items,
+			    size_t count, struct snap_stack *stack)
 {
 	struct snap_interner *strings = &grouping->analysis->strings;
 
@@ -168,8 +168,8 @@ static bool make_stack(struct grouping *grouping, const struct snap_group_item *
 }
 
 /* The groups of neighbouring items, sorted. `before`: stacks that are there already. */
-static bool make_stacks(struct grouping *grouping, const struct snap_group_item *items,
-			size_t count, struct snap_stack **stacks, size_t *stack_count)
+static bool make_task_stacks(struct grouping *grouping, const struct snap_group_item *items,
+			     size_t count, struct snap_stack **stacks, size_t *stack_count)
 {
 	struct snap_stack *all;
 	size_t groups = 0;
@@ -186,7 +186,7 @@ static bool make_stacks(struct grouping *grouping, const struct snap_group_item 
 	for (size_t i = 0, end; i < count; i = end) {
 		for (end = i; end < count && items[end].id == items[i].id;)
 			end++;
-		if (!make_stack(grouping, items + i, end - i, &all[(*stack_count)++]))
+		if (!make_task_stack(grouping, items + i, end - i, &all[(*stack_count)++]))
 			return false;
 	}
 	if (*stack_count)
@@ -205,8 +205,8 @@ static bool fill_logical(struct grouping *grouping)
 		for (end = i; end < grouping->item_count &&
 			      set->of_tasks[grouping->items[end].number] == number;)
 			end++;
-		if (!make_stacks(grouping, grouping->items + i, end - i, &logical->stacks,
-				 &logical->stack_count))
+		if (!make_task_stacks(grouping, grouping->items + i, end - i, &logical->stacks,
+				      &logical->stack_count))
 			return false;
 	}
 	return true;
@@ -214,7 +214,7 @@ static bool fill_logical(struct grouping *grouping)
 
 /* ---- runtimes ---- */
 
-static enum snap_runtime_cut cut_of(const struct snap_runtime_result *result)
+static enum snap_runtime_cut cut_of_result(const struct snap_runtime_result *result)
 {
 	switch (result->cut) {
 	case SNAP_PLAN_CUT_TIME:
@@ -273,7 +273,7 @@ static bool tell_runtimes(struct snap_analysis *analysis, const struct snap_raw_
 			.version = snap_analysis_text(analysis, result->version),
 			.tasks = result->task_count,
 			.idle_threads = raw->idle_threads[i],
-			.cut = cut_of(result),
+			.cut = cut_of_result(result),
 		};
 		/* It cannot be known for which of several one image is. */
 		if (raw->runtime_count == 1 && image) {
@@ -346,10 +346,10 @@ struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
 	if (err)
 		return err;
 	grouping.in_tree = set.logical != NULL;
-	list_items(&grouping, facts);
+	list_task_items(&grouping, facts);
 	if (!grouping.in_tree) {
-		if (!make_stacks(&grouping, grouping.items, grouping.item_count, &node->stacks,
-				 &node->stack_count))
+		if (!make_task_stacks(&grouping, grouping.items, grouping.item_count, &node->stacks,
+				      &node->stack_count))
 			return snap_error_no_memory();
 	} else {
 		if (!fill_logical(&grouping))

@@ -25,12 +25,12 @@ struct limiter {
 	struct snap_task_cut *cut;
 };
 
-static uint64_t text_bytes(struct limiter *limiter, const char *text)
+static uint64_t task_text_bytes(struct limiter *limiter, const char *text)
 {
 	return snap_short_texts_bytes(&limiter->texts, text);
 }
 
-static bool shorten(struct limiter *limiter, const char **text)
+static bool shorten_task_text(struct limiter *limiter, const char **text)
 {
 	return snap_short_texts_cut(&limiter->texts, text);
 }
@@ -42,8 +42,8 @@ static uint64_t label_bytes(struct limiter *limiter, const struct snap_label *la
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < count; i++)
-		bytes += LABEL_BYTES + text_bytes(limiter, labels[i].key) +
-			 text_bytes(limiter, labels[i].value);
+		bytes += LABEL_BYTES + task_text_bytes(limiter, labels[i].key) +
+			 task_text_bytes(limiter, labels[i].value);
 	return bytes;
 }
 
@@ -54,8 +54,8 @@ static bool shorten_labels(struct limiter *limiter, struct snap_label *labels, s
 	bool cut = false;
 
 	for (size_t i = 0; i < all; i++) {
-		cut |= shorten(limiter, &labels[i].value);
-		if (text_bytes(limiter, labels[i].key) <= SHORT_TEXT)
+		cut |= shorten_task_text(limiter, &labels[i].value);
+		if (task_text_bytes(limiter, labels[i].key) <= SHORT_TEXT)
 			labels[kept++] = labels[i];
 	}
 	*count = kept;
@@ -78,28 +78,29 @@ static size_t fact_count(const struct snap_stack *stack)
 static uint64_t task_bytes(struct limiter *limiter, const struct snap_task *task)
 {
 	const struct snap_entry *creator = task->created_by;
-	uint64_t bytes = TASK_BYTES + text_bytes(limiter, task->id) +
-			 text_bytes(limiter, task->name) + text_bytes(limiter, task->wait) +
-			 text_bytes(limiter, task->parent);
+	uint64_t bytes = TASK_BYTES + task_text_bytes(limiter, task->id) +
+			 task_text_bytes(limiter, task->name) +
+			 task_text_bytes(limiter, task->wait) +
+			 task_text_bytes(limiter, task->parent);
 
 	if (creator)
-		bytes += CREATOR_BYTES + text_bytes(limiter, creator->function) +
-			 text_bytes(limiter, creator->file);
+		bytes += CREATOR_BYTES + task_text_bytes(limiter, creator->function) +
+			 task_text_bytes(limiter, creator->file);
 	return bytes;
 }
 
 /* Without its tasks. */
-static uint64_t stack_bytes(struct limiter *limiter, const struct snap_stack *stack)
+static uint64_t task_stack_bytes(struct limiter *limiter, const struct snap_stack *stack)
 {
-	return STACK_BYTES + text_bytes(limiter, stack->description) +
-	       text_bytes(limiter, stack->unwind_detail) +
+	return STACK_BYTES + task_text_bytes(limiter, stack->description) +
+	       task_text_bytes(limiter, stack->unwind_detail) +
 	       label_bytes(limiter, stack->labels, fact_count(stack));
 }
 
 static uint64_t logical_bytes(struct limiter *limiter, const struct snap_logical *logical)
 {
-	return LOGICAL_BYTES + text_bytes(limiter, logical->id) +
-	       text_bytes(limiter, logical->parent) + text_bytes(limiter, logical->name);
+	return LOGICAL_BYTES + task_text_bytes(limiter, logical->id) +
+	       task_text_bytes(limiter, logical->parent) + task_text_bytes(limiter, logical->name);
 }
 
 static uint64_t bare_bytes(struct limiter *limiter, const struct snap_node *node)
@@ -111,7 +112,7 @@ static uint64_t bare_bytes(struct limiter *limiter, const struct snap_node *node
 	for (size_t i = 0; i < node->logical_count; i++)
 		bytes += logical_bytes(limiter, &node->logical[i]);
 	while ((stack = snap_node_next_stack(node, &cursor))) {
-		bytes += stack->task_count ? stack_bytes(limiter, stack) : 0;
+		bytes += stack->task_count ? task_stack_bytes(limiter, stack) : 0;
 		for (size_t i = 0; i < stack->task_count; i++)
 			bytes += task_bytes(limiter, &stack->tasks[i]);
 	}
@@ -148,8 +149,8 @@ static void shorten_creator(struct limiter *limiter, struct snap_task *task)
 	if (!task->created_by)
 		return;
 	short_one = *task->created_by;
-	is_shorter = shorten(limiter, &short_one.function);
-	is_shorter |= shorten(limiter, &short_one.file);
+	is_shorter = shorten_task_text(limiter, &short_one.function);
+	is_shorter |= shorten_task_text(limiter, &short_one.file);
 	if (!is_shorter)
 		return;
 	made = snap_arena_memdup(limiter->texts.strings->arena, &short_one, sizeof(short_one));
@@ -165,22 +166,22 @@ static void shorten_texts(struct limiter *limiter, struct snap_node *node)
 	for (size_t i = 0; i < node->logical_count; i++) {
 		struct snap_logical *logical = &node->logical[i];
 
-		shorten(limiter, &logical->id);
-		shorten(limiter, &logical->parent);
-		shorten(limiter, &logical->name);
+		shorten_task_text(limiter, &logical->id);
+		shorten_task_text(limiter, &logical->parent);
+		shorten_task_text(limiter, &logical->name);
 		shorten_labels(limiter, logical->labels, &logical->label_count);
 	}
 	while ((stack = snap_node_next_stack(node, &cursor))) {
 		if (stack->task_count == 0)
 			continue;
-		shorten(limiter, &stack->description);
-		shorten(limiter, &stack->unwind_detail);
+		shorten_task_text(limiter, &stack->description);
+		shorten_task_text(limiter, &stack->unwind_detail);
 		shorten_labels(limiter, stack->labels, &stack->label_count);
 		for (size_t i = 0; i < stack->task_count; i++) {
 			struct snap_task *task = &stack->tasks[i];
 
-			shorten(limiter, &task->name);
-			shorten(limiter, &task->wait);
+			shorten_task_text(limiter, &task->name);
+			shorten_task_text(limiter, &task->wait);
 			shorten_creator(limiter, task);
 			if (shorten_labels(limiter, task->labels, &task->label_count))
 				task->labels_cut = true;
@@ -231,7 +232,7 @@ static void leave_labels_out(struct limiter *limiter, struct snap_node *node, ui
 /* False: nothing of it fits. */
 static bool keep_tasks(struct limiter *limiter, struct snap_stack *stack, uint64_t *room)
 {
-	uint64_t bytes = stack_bytes(limiter, stack);
+	uint64_t bytes = task_stack_bytes(limiter, stack);
 	size_t kept = 0, all = stack->task_count;
 
 	if (all == 0)

@@ -89,7 +89,7 @@ static bool add_task(struct finder *finder, size_t number)
 }
 
 /* Finds the parents, and makes those that only their children name. */
-static bool find_parents(struct finder *finder)
+static bool find_logical_parents(struct finder *finder)
 {
 	struct snap_logical_set *set = finder->set;
 
@@ -227,7 +227,7 @@ static bool find_logical(struct finder *finder)
 		set->logical = NULL;
 		return true;
 	}
-	if (!find_parents(finder) || !drop_circles(set))
+	if (!find_logical_parents(finder) || !drop_circles(set))
 		return false;
 	add_unassociated(finder);
 	return find_labels(finder);

@@ -90,8 +90,8 @@ static void limit_frames(const struct snap_options *options, struct snap_raw_sta
 				    &stack->gap_frame, &stack->gap_count);
 }
 
-static bool add_stack(struct snap_analysis *analysis, struct snap_raw_process *raw,
-		      struct snap_raw_stack *stack, size_t *ret)
+static bool add_merged_stack(struct snap_analysis *analysis, struct snap_raw_process *raw,
+			     struct snap_raw_stack *stack, size_t *ret)
 {
 	limit_frames(analysis->options, stack);
 	return snap_raw_stack_add(raw, stack, ret);
@@ -134,7 +134,7 @@ static bool merge_thread(struct snap_analysis *analysis, struct snap_raw_process
 	}
 	stack.frames = frames;
 	end_managed(&stack, &thread->managed->stack);
-	return add_stack(analysis, raw, &stack, &thread->stack);
+	return add_merged_stack(analysis, raw, &stack, &thread->stack);
 }
 
 /* ---- tasks ---- */
@@ -201,7 +201,7 @@ static bool merge_task(struct snap_analysis *analysis, struct snap_raw_process *
 	stack.kernel_count = count ? native->kernel_count : 0;
 	if (!is_known && !stack.reason)
 		stack.reason = no_native_part;
-	return add_stack(analysis, raw, &stack, &task->stack);
+	return add_merged_stack(analysis, raw, &stack, &task->stack);
 }
 
 /* Stacks of tasks that several share, cut once. */
