@@ -32,8 +32,8 @@ static size_t decode_call(const struct snap_machine *machine, struct snap_module
 	return count;
 }
 
-static const char *name_of(const struct snap_symtab *table, const Elf64_Rela *relocation,
-			   size_t *length_ret)
+static const char *name_of_callee(const struct snap_symtab *table, const Elf64_Rela *relocation,
+				  size_t *length_ret)
 {
 	uint64_t index = ELF64_R_SYM(relocation->r_info);
 	Elf64_Sym symbol;
@@ -64,7 +64,7 @@ static const char *name_of_slot(struct snap_image *image, uint64_t slot, size_t 
 			       sizeof(relocation));
 			(*looked_at)++;
 			if (relocation.r_offset == slot)
-				name = name_of(&table, &relocation, length_ret);
+				name = name_of_callee(&table, &relocation, length_ret);
 			if (name)
 				return name;
 		}

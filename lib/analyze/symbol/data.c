@@ -14,8 +14,8 @@ static bool is_whole(struct snap_image *image)
 	return snap_symtab_get(image, false, &table);
 }
 
-static bool fill(struct snap_symbolizer *symbolizer, const struct snap_hit *hit,
-		 struct snap_data_query *query)
+static bool fill_data_query(struct snap_symbolizer *symbolizer, const struct snap_hit *hit,
+			    struct snap_data_query *query)
 {
 	const char *name;
 
@@ -54,7 +54,7 @@ struct stacksnap_error *snap_symbolize_data(struct snap_symbolizer *symbolizer,
 	snap_symtab_scan_data(full, false, hits, count);
 	snap_symtab_scan_data(file->image, true, hits, count);
 	for (size_t i = 0; i < count && filled; i++)
-		filled = fill(symbolizer, &hits[i], &queries[i]);
+		filled = fill_data_query(symbolizer, &hits[i], &queries[i]);
 	snap_debugfile_close(symbols);
 	return filled ? NULL : snap_error_no_memory();
 }

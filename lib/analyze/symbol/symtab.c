@@ -138,7 +138,7 @@ static void offer_symbol(const struct snap_symtab *table, const Elf64_Sym *symbo
 	hit->symbol_rank = rank;
 }
 
-static bool is_data(const Elf64_Sym *symbol)
+static bool is_data_symbol(const Elf64_Sym *symbol)
 {
 	return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_shndx != SHN_UNDEF &&
 	       symbol->st_shndx != SHN_ABS && symbol->st_shndx != SHN_COMMON;
@@ -176,7 +176,7 @@ void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *h
 void snap_symtab_scan_data(struct snap_image *image, bool dynamic, struct snap_hit *hits,
 			   size_t count)
 {
-	scan(image, dynamic, is_data, hits, count);
+	scan(image, dynamic, is_data_symbol, hits, count);
 }
 
 /* Where the closest symbol of each address begins: noted at the first address after it. */
