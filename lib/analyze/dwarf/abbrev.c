@@ -33,7 +33,7 @@ static void begin_abbrevs(struct snap_abbrevs *abbrevs, struct snap_dwarf *dwarf
 	abbrevs->count = abbrevs->spec_count = 0;
 }
 
-static bool has_room(const struct snap_abbrevs *abbrevs, const struct snap_unit *unit)
+static bool has_room_for_abbrev(const struct snap_abbrevs *abbrevs, const struct snap_unit *unit)
 {
 	return abbrevs->offset == unit->abbrev_offset && abbrevs->version == unit->version &&
 	       abbrevs->address_size == unit->address_size &&
@@ -45,7 +45,7 @@ struct snap_abbrevs *snap_abbrevs_get(struct snap_dwarf *dwarf, const struct sna
 	struct snap_abbrevs *abbrevs;
 
 	for (abbrevs = dwarf->abbrevs; abbrevs; abbrevs = abbrevs->next)
-		if (has_room(abbrevs, unit))
+		if (has_room_for_abbrev(abbrevs, unit))
 			return abbrevs;
 	abbrevs = snap_dwarf_alloc(dwarf, 1, sizeof(*abbrevs));
 	if (!abbrevs)
@@ -58,7 +58,7 @@ struct snap_abbrevs *snap_abbrevs_get(struct snap_dwarf *dwarf, const struct sna
 
 struct snap_abbrevs *snap_abbrevs_look(struct snap_dwarf *dwarf, const struct snap_unit *unit)
 {
-	if (!dwarf->scratch.version || !has_room(&dwarf->scratch, unit))
+	if (!dwarf->scratch.version || !has_room_for_abbrev(&dwarf->scratch, unit))
 		begin_abbrevs(&dwarf->scratch, dwarf, unit);
 	return &dwarf->scratch;
 }
@@ -137,7 +137,7 @@ static bool may_keep(struct snap_abbrevs *abbrevs, const struct snap_abbrev *abb
 }
 
 /* Adds the next abbreviation; false: the table has ended, or makes no sense from here on. */
-static bool read_next(struct snap_abbrevs *abbrevs)
+static bool read_next_abbrev(struct snap_abbrevs *abbrevs)
 {
 	struct snap_abbrev abbrev = { 0 };
 	uint64_t tag;
@@ -168,11 +168,11 @@ const struct snap_abbrev *snap_abbrev_find(struct snap_abbrevs *abbrevs, uint64_
 {
 	struct snap_abbrev key = { .code = code };
 
-	while (!abbrevs->sorted && abbrevs->count < code && read_next(abbrevs)) {
+	while (!abbrevs->sorted && abbrevs->count < code && read_next_abbrev(abbrevs)) {
 		if (abbrevs->list[abbrevs->count - 1].code == abbrevs->count)
 			continue;
 		/* Every producer counts 1, 2, 3 …; for one that does not, all are sorted. */
-		while (read_next(abbrevs))
+		while (read_next_abbrev(abbrevs))
 			;
 		qsort(abbrevs->list, abbrevs->count, sizeof(*abbrevs->list), compare_codes);
 		abbrevs->sorted = true;

@@ -146,8 +146,8 @@ void snap_dwarf_want(struct snap_dwarf *dwarf, enum snap_section section, uint64
 }
 
 /* Reads a unit's header at the cursor, whose end becomes the unit's end. */
-static bool read_header(struct snap_dwarf *dwarf, uint64_t offset, struct snap_cursor *cursor,
-			struct snap_unit *unit)
+static bool read_unit_header(struct snap_dwarf *dwarf, uint64_t offset, struct snap_cursor *cursor,
+			     struct snap_unit *unit)
 {
 	const uint8_t *base = snap_dwarf_section(dwarf, SNAP_SECTION_INFO).data;
 	unsigned offset_size;
@@ -175,14 +175,14 @@ static bool read_header(struct snap_dwarf *dwarf, uint64_t offset, struct snap_c
 	return !cursor->failed;
 }
 
-static bool is_known(const struct snap_unit *unit)
+static bool is_unit_known(const struct snap_unit *unit)
 {
 	return unit->version >= 2 && unit->version <= 5 &&
 	       (unit->address_size == 8 || unit->address_size == 4);
 }
 
 /* The place of a unit in the sorted list: the first that does not begin below `offset`. */
-static size_t place_of(const struct snap_dwarf *dwarf, uint64_t offset)
+static size_t place_of_unit(const struct snap_dwarf *dwarf, uint64_t offset)
 {
 	return snap_first_not(dwarf->unit_count, i, dwarf->units[i]->offset < offset);
 }
@@ -209,7 +209,7 @@ static struct snap_unit *insert_unit(struct snap_dwarf *dwarf, size_t place,
 
 struct snap_unit *snap_unit_at(struct snap_dwarf *dwarf, uint64_t offset)
 {
-	size_t place = place_of(dwarf, offset);
+	size_t place = place_of_unit(dwarf, offset);
 	struct snap_cursor cursor;
 	struct snap_unit unit;
 
@@ -218,7 +218,7 @@ struct snap_unit *snap_unit_at(struct snap_dwarf *dwarf, uint64_t offset)
 	if (dwarf->indexed)
 		return NULL;
 	cursor = snap_cursor_at(snap_dwarf_section(dwarf, SNAP_SECTION_INFO), offset);
-	if (!read_header(dwarf, offset, &cursor, &unit) || !is_known(&unit))
+	if (!read_unit_header(dwarf, offset, &cursor, &unit) || !is_unit_known(&unit))
 		return NULL;
 	return insert_unit(dwarf, place, &unit);
 }
@@ -243,9 +243,9 @@ bool snap_units_index(struct snap_dwarf *dwarf)
 			continue;
 		}
 		/* A unit of an unknown version still says where the next one begins. */
-		if (!read_header(dwarf, offset, &cursor, &unit) && unit.end <= offset)
+		if (!read_unit_header(dwarf, offset, &cursor, &unit) && unit.end <= offset)
 			break;
-		if (is_known(&unit) && unit.first && !insert_unit(dwarf, place, &unit))
+		if (is_unit_known(&unit) && unit.first && !insert_unit(dwarf, place, &unit))
 			return false;
 		offset = unit.end;
 	}
@@ -260,7 +260,7 @@ struct snap_unit *snap_unit_around(struct snap_dwarf *dwarf, uint64_t offset)
 
 	if (!snap_units_index(dwarf))
 		return NULL;
-	place = place_of(dwarf, offset + 1);
+	place = place_of_unit(dwarf, offset + 1);
 	if (place == 0)
 		return NULL;
 	unit = dwarf->units[place - 1];

@@ -36,7 +36,7 @@ static void note_field(struct walk *walk, const char *structure, Dwarf_Die *memb
 			walk->fields[i].offset = (uint16_t)offset;
 }
 
-static bool is_wanted(const struct walk *walk, const char *structure)
+static bool is_structure_wanted(const struct walk *walk, const char *structure)
 {
 	for (size_t i = 0; i < walk->count && structure; i++)
 		if (strcmp(walk->fields[i].structure, structure) == 0)
@@ -56,7 +56,7 @@ static void look_at_unit(struct walk *walk, Dwarf_Die *unit)
 		if (dwarf_tag(&die) != DW_TAG_structure_type)
 			continue;
 		name = dwarf_diename(&die);
-		if (!is_wanted(walk, name) || dwarf_child(&die, &member) != 0)
+		if (!is_structure_wanted(walk, name) || dwarf_child(&die, &member) != 0)
 			continue;
 		do {
 			if (dwarf_tag(&member) == DW_TAG_member)

@@ -122,7 +122,7 @@ static void cover_hits(void *context, uint64_t low, uint64_t high)
 }
 
 /* Whether to go into a DIE with code. */
-static bool look_at(struct walk *walk, const struct snap_die *die)
+static bool look_at_die(struct walk *walk, const struct snap_die *die)
 {
 	struct snap_unit *unit = walk->unit;
 	uint64_t low, high;
@@ -226,7 +226,7 @@ static bool step_die(struct walk *walk)
 		walk->cursor = start;
 		if (!snap_die_read(walk->unit, &walk->cursor, &die))
 			return false;
-		if (look_at(walk, &die))
+		if (look_at_die(walk, &die))
 			enter_die(walk, die.children);
 		else
 			leave_out(walk, die.children, die.sibling);

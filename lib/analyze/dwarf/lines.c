@@ -214,7 +214,7 @@ static bool read_shape(struct snap_line_table *table, struct snap_cursor *cursor
 	return !cursor->failed;
 }
 
-static void read_table(struct snap_unit *unit, struct snap_line_table *table)
+static void read_line_table(struct snap_unit *unit, struct snap_line_table *table)
 {
 	struct snap_cursor cursor =
 		snap_cursor_at(snap_dwarf_section(unit->dwarf, SNAP_SECTION_LINE), unit->stmt_list);
@@ -237,7 +237,7 @@ static const struct snap_line_table *line_table_of(struct snap_unit *unit)
 	if (!owner->lines && owner->has_stmt_list) {
 		owner->lines = snap_dwarf_alloc(owner->dwarf, 1, sizeof(*owner->lines));
 		if (owner->lines)
-			read_table(owner, owner->lines);
+			read_line_table(owner, owner->lines);
 	}
 	return owner->lines && owner->lines->fine ? owner->lines : NULL;
 }
