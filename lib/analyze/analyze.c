@@ -196,7 +196,7 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 	return err ? err : snap_tasks_group(analysis, raw, facts, node);
 }
 
-static struct stacksnap_error *make_nodes(struct snap_analysis *analysis)
+static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysis)
 {
 	size_t count = analysis->capture->process_count;
 	struct snap_node **nodes =
@@ -261,7 +261,7 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 		err = snap_tasks_merge(&analysis, &analysis.processes[i]);
 	if (err)
 		return err;
-	err = make_nodes(&analysis);
+	err = make_snapshot_nodes(&analysis);
 	/* A name without memory for it would be missing silently. */
 	if (!err && analysis.strings.incomplete)
 		err = snap_error_no_memory();

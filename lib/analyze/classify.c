@@ -367,7 +367,7 @@ bool snap_classify_system_function(const char *symbol, const char *function, boo
 	       snap_begins_with(symbol, "__libc_");
 }
 
-static bool is_called(const struct snap_process *process, const char *const *names)
+static bool is_process_called(const struct snap_process *process, const char *const *names)
 {
 	const char *exe = process->exe ? snap_base_name(process->exe) : NULL;
 
@@ -381,15 +381,15 @@ static bool is_called(const struct snap_process *process, const char *const *nam
 	return false;
 }
 
-static bool is_system(const struct snap_process *process)
+static bool is_system_process(const struct snap_process *process)
 {
 	if (process->is_target)
 		return false;
 	if (process->in_host_namespace && process->is_namespace_init)
 		return true;
-	if (is_called(process, manager_names) || is_called(process, shim_names))
+	if (is_process_called(process, manager_names) || is_process_called(process, shim_names))
 		return true;
-	return process->is_namespace_init && is_called(process, namespace_init_names);
+	return process->is_namespace_init && is_process_called(process, namespace_init_names);
 }
 
 enum snap_process_type snap_classify_process(const struct snap_process *process,
@@ -408,7 +408,7 @@ enum snap_process_type snap_classify_process(const struct snap_process *process,
 	/* A leader can be a zombie while its other threads live on. */
 	if (zombie && shown_threads == 0)
 		return SNAP_TYPE_DEAD;
-	return is_system(process) ? SNAP_TYPE_SYSTEM : SNAP_TYPE_NORMAL;
+	return is_system_process(process) ? SNAP_TYPE_SYSTEM : SNAP_TYPE_NORMAL;
 }
 
 bool snap_classify_kernel_thread(const struct snap_thread *thread)

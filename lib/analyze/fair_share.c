@@ -32,7 +32,7 @@ static int compare_containers(const char *a, const char *b)
 SNAP_ORDER(compare_claims, const struct snap_claim *, a, b, snap_compare((*a)->uid, (*b)->uid),
 	   compare_containers((*a)->container, (*b)->container));
 
-static bool is_same(enum level level, const struct snap_claim *a, const struct snap_claim *b)
+static bool is_same_group(enum level level, const struct snap_claim *a, const struct snap_claim *b)
 {
 	return level != BY_PROCESS && a->uid == b->uid &&
 	       (level == BY_USER || compare_containers(a->container, b->container) == 0);
@@ -48,7 +48,7 @@ static size_t find_groups(const struct sharing *sharing, enum level level,
 	for (size_t i = within->first; i < within->first + within->count; i++) {
 		const struct snap_claim *claim = sharing->claims[i];
 
-		if (i == within->first || !is_same(level, sharing->claims[i - 1], claim))
+		if (i == within->first || !is_same_group(level, sharing->claims[i - 1], claim))
 			groups[count++] = (struct group){ .first = i };
 		groups[count - 1].count++;
 		groups[count - 1].bytes += claim->bytes;

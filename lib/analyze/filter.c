@@ -54,7 +54,7 @@ static bool stack_matches(const regex_t *regex, const struct snap_frame **frames
  * The innermost function that is not system code, or the system function that it called: one of
  * them is a wait for work. A stack of system code alone is idle, one without frames is not.
  */
-static bool is_idle(const struct snap_frame **frames, size_t count)
+static bool is_stack_idle(const struct snap_frame **frames, size_t count)
 {
 	const struct snap_entry *called = NULL;
 
@@ -83,7 +83,7 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 	return (struct snap_filter_stack){
 		.matches =
 			!options->match_regex || stack_matches(options->match_regex, frames, count),
-		.idle = options->no_idle && is_idle(frames, count),
+		.idle = options->no_idle && is_stack_idle(frames, count),
 	};
 }
 

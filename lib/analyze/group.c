@@ -89,8 +89,8 @@ int snap_group_compare_items(const void *left, const void *right)
 	return snap_compare(a->id, b->id) ?: snap_compare(a->number, b->number);
 }
 
-static const struct snap_raw_stack *stack_of(const struct grouping *grouping,
-					     const struct snap_group_item *item)
+static const struct snap_raw_stack *stack_of_group(const struct grouping *grouping,
+						   const struct snap_group_item *item)
 {
 	return &grouping->raw->stacks[grouping->stacks[item->number]];
 }
@@ -178,7 +178,7 @@ static void keep_common_part(const struct grouping *grouping, const struct snap_
 	bool same_end = true;
 
 	for (size_t i = 1; i < count; i++) {
-		const struct snap_raw_stack *other = stack_of(grouping, &items[i]);
+		const struct snap_raw_stack *other = stack_of_group(grouping, &items[i]);
 		size_t k = 0;
 
 		while (k < common && k < other->frame_count &&
@@ -203,10 +203,10 @@ static void keep_common_part(const struct grouping *grouping, const struct snap_
 static const struct snap_raw_stack *choose_stack(const struct grouping *grouping,
 						 const struct snap_group_item *items, size_t count)
 {
-	const struct snap_raw_stack *chosen = stack_of(grouping, &items[0]);
+	const struct snap_raw_stack *chosen = stack_of_group(grouping, &items[0]);
 
 	for (size_t i = 1; i < count && grouping->options->group_by & SNAP_GROUP_STACK; i++) {
-		const struct snap_raw_stack *other = stack_of(grouping, &items[i]);
+		const struct snap_raw_stack *other = stack_of_group(grouping, &items[i]);
 
 		if (other->doubt > chosen->doubt)
 			chosen = other;
@@ -236,8 +236,8 @@ void snap_group_show(const struct snap_options *options, const struct snap_raw_p
 	ret->description = snap_group_describe(ret->frames, ret->frame_count);
 }
 
-static bool make_stack(const struct grouping *grouping, const struct snap_group_item *items,
-		       size_t count, struct snap_stack *stack)
+static bool make_group_stack(const struct grouping *grouping, const struct snap_group_item *items,
+			     size_t count, struct snap_stack *stack)
 {
 	snap_group_show(grouping->options, grouping->raw, grouping->stacks, items, count, stack);
 	stack->thread_count = count;
@@ -252,8 +252,8 @@ static bool make_stack(const struct grouping *grouping, const struct snap_group_
 	return snap_label_stack(grouping->strings, stack);
 }
 
-static bool make_stacks(const struct grouping *grouping, const struct snap_group_item *items,
-			size_t count, struct snap_node *node)
+static bool make_group_stacks(const struct grouping *grouping, const struct snap_group_item *items,
+			      size_t count, struct snap_node *node)
 {
 	size_t stack_count = 0;
 
@@ -266,7 +266,8 @@ static bool make_stacks(const struct grouping *grouping, const struct snap_group
 	for (size_t i = 0, end; i < count; i = end) {
 		for (end = i; end < count && items[end].id == items[i].id;)
 			end++;
-		if (!make_stack(grouping, items + i, end - i, &node->stacks[node->stack_count++]))
+		if (!make_group_stack(grouping, items + i, end - i,
+				      &node->stacks[node->stack_count++]))
 			return false;
 	}
 	qsort(node->stacks, node->stack_count, sizeof(*node->stacks), snap_stack_compare);
@@ -302,5 +303,5 @@ struct stacksnap_error *snap_group_threads(struct snap_interner *strings,
 				i,
 			};
 	qsort(items, count, sizeof(*items), snap_group_compare_items);
-	return make_stacks(&grouping, items, count, node) ? NULL : snap_error_no_memory();
+	return make_group_stacks(&grouping, items, count, node) ? NULL : snap_error_no_memory();
 }

@@ -64,8 +64,8 @@ static const char *command_line(struct snap_analysis *analysis, const struct sna
 	return text;
 }
 
-static const char *describe(struct snap_analysis *analysis, const struct snap_process *process,
-			    const struct snap_node *node)
+static const char *describe_node(struct snap_analysis *analysis, const struct snap_process *process,
+				 const struct snap_node *node)
 {
 	const char *command = NULL;
 
@@ -99,8 +99,8 @@ static bool copy_ancestors(struct snap_analysis *analysis, const struct snap_pro
 	return node->ancestors != NULL;
 }
 
-static bool copy_labels(struct snap_analysis *analysis, const struct snap_process *process,
-			struct snap_node *node)
+static bool copy_node_labels(struct snap_analysis *analysis, const struct snap_process *process,
+			     struct snap_node *node)
 {
 	if (!process->exe_deleted)
 		return true;
@@ -111,7 +111,7 @@ static bool copy_labels(struct snap_analysis *analysis, const struct snap_proces
 	return true;
 }
 
-static void count_threads(const struct snap_raw_process *raw, struct snap_node *node)
+static void count_node_threads(const struct snap_raw_process *raw, struct snap_node *node)
 {
 	const struct snap_process *process = raw->process;
 
@@ -164,10 +164,10 @@ struct stacksnap_error *snap_node_create(struct snap_analysis *analysis,
 		.trouble_message = snap_analysis_text(analysis, process->trouble_message),
 	};
 	if (!copy_args(analysis, process, node) || !copy_ancestors(analysis, process, node) ||
-	    !copy_labels(analysis, process, node))
+	    !copy_node_labels(analysis, process, node))
 		return snap_error_no_memory();
-	node->description = describe(analysis, process, node);
-	count_threads(raw, node);
+	node->description = describe_node(analysis, process, node);
+	count_node_threads(raw, node);
 	count_missing(raw, &analysis->snapshot->missing);
 	*ret = node;
 	return NULL;

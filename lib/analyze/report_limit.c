@@ -61,14 +61,14 @@ static uint64_t known_frame_bytes(const struct snap_frame *frame)
 	return record->report_bytes;
 }
 
-static struct snap_stack_cut cut_of(const struct snap_stack *stack, size_t most)
+static struct snap_stack_cut frames_cut_of_stack(const struct snap_stack *stack, size_t most)
 {
 	return snap_stack_cut_to(most, stack->frame_count, stack->gap_frame, stack->gap_count);
 }
 
-static uint64_t stack_bytes(const struct snap_stack *stack, size_t most)
+static uint64_t report_stack_bytes(const struct snap_stack *stack, size_t most)
 {
-	const struct snap_stack_cut cut = cut_of(stack, most);
+	const struct snap_stack_cut cut = frames_cut_of_stack(stack, most);
 	uint64_t bytes = STACK_BYTES + snap_report_text_bytes(stack->description) +
 			 stack->thread_count * (uint64_t)THREAD_BYTES;
 
@@ -87,7 +87,7 @@ static uint64_t node_bytes(const struct snap_node *node, size_t most, uint64_t l
 	uint64_t bytes = 0;
 
 	while (node && bytes <= limit && (stack = snap_node_next_stack(node, &cursor)))
-		bytes += stack_bytes(stack, most);
+		bytes += report_stack_bytes(stack, most);
 	return bytes;
 }
 
@@ -144,9 +144,9 @@ static void shorten_names(struct snap_analysis *analysis, const struct snap_raw_
 }
 
 /* The frames are copied: other stacks of the process may have the same ones. */
-static bool cut_stack(struct snap_arena *arena, struct snap_stack *stack, size_t most)
+static bool cut_report_stack(struct snap_arena *arena, struct snap_stack *stack, size_t most)
 {
-	const struct snap_stack_cut cut = cut_of(stack, most);
+	const struct snap_stack_cut cut = frames_cut_of_stack(stack, most);
 	const struct snap_frame **frames;
 
 	if (stack->frame_count <= most)
@@ -358,7 +358,7 @@ static bool cut_node(struct snap_analysis *analysis, size_t number, struct snap_
 		most = fitting_length(node, longest, share);
 	}
 	while ((stack = snap_node_next_stack(node, &cursor)))
-		if (!cut_stack(snap_analysis_arena(analysis), stack, most))
+		if (!cut_report_stack(snap_analysis_arena(analysis), stack, most))
 			return false;
 	limit->least = limit->cut == 0 || most < limit->least ? most : limit->least;
 	limit->most = most > limit->most ? most : limit->most;

@@ -23,7 +23,7 @@ struct stack_builder {
 	size_t frame_capacity;
 };
 
-static void builder_deinit(struct stack_builder *builder)
+static void stack_builder_deinit(struct stack_builder *builder)
 {
 	snap_hash_table_deinit(&builder->records);
 	snap_hash_table_deinit(&builder->stacks);
@@ -238,7 +238,7 @@ static bool collect_thread(struct stack_builder *builder, struct snap_raw_thread
  * A thread is shown if it was there at the moment of the stop: not one that had gone. Of a process
  * that could not be stopped at all, only what the kernel says (--kernel) can be shown.
  */
-static bool is_shown(const struct snap_process *process, const struct snap_thread *thread)
+static bool is_thread_shown(const struct snap_process *process, const struct snap_thread *thread)
 {
 	if (thread->result == SNAP_THREAD_VANISHED)
 		return false;
@@ -277,8 +277,8 @@ static struct stacksnap_error *enter_process(struct snap_analysis *analysis,
 struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 					    struct snap_raw_process *raw)
 {
-	_cleanup_(builder_deinit) struct stack_builder builder = { .analysis = analysis,
-								   .raw = raw };
+	_cleanup_(stack_builder_deinit) struct stack_builder builder = { .analysis = analysis,
+									 .raw = raw };
 	const struct snap_process *process = raw->process;
 	struct stacksnap_error *err;
 
@@ -297,7 +297,7 @@ struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 
 		if (snap_options_cancelled(analysis->options))
 			return snap_error_cancelled();
-		if (!is_shown(process, thread))
+		if (!is_thread_shown(process, thread))
 			continue;
 		shown->thread = thread;
 		snap_task_find_thread(raw, shown);

@@ -296,7 +296,7 @@ bool snap_image_symbols(struct snap_image *image, bool dynamic, struct snap_byte
 }
 
 /* A 32-bit word at an address of the image, 0 if it is not in the file. */
-static uint32_t word_at(const struct snap_image *image, uint64_t vaddr)
+static uint32_t dynamic_word_at(const struct snap_image *image, uint64_t vaddr)
 {
 	struct snap_bytes bytes = snap_image_at(image, vaddr);
 	uint32_t word = 0;
@@ -308,12 +308,13 @@ static uint32_t word_at(const struct snap_image *image, uint64_t vaddr)
 
 /*
  * The number of symbols by the GNU hash table: the chain of the last bucket ends at the last
- * symbol. The walk is bounded by the bytes there are: word_at() gives 0 beyond them.
+ * symbol. The walk is bounded by the bytes there are: dynamic_word_at() gives 0 beyond them.
  */
 static uint64_t count_by_gnu_hash(const struct snap_image *image, uint64_t table)
 {
-	uint32_t bucket_count = word_at(image, table), first = word_at(image, table + 4);
-	uint64_t buckets = table + 16 + 8ull * word_at(image, table + 8);
+	uint32_t bucket_count = dynamic_word_at(image, table),
+		 first = dynamic_word_at(image, table + 4);
+	uint64_t buckets = table + 16 + 8ull * dynamic_word_at(image, table + 8);
 	uint64_t chains = buckets + 4ull * bucket_count;
 	struct snap_bytes there = snap_image_at(image, buckets);
 	uint32_t last = 0;
@@ -384,7 +385,7 @@ bool snap_image_dynamic_symbols(const struct snap_image *image, struct snap_byte
 
 	if (!read_dynamic(image, &table))
 		return false;
-	count = table.hash ? word_at(image, table.hash + 4)
+	count = table.hash ? dynamic_word_at(image, table.hash + 4)
 			   : count_by_gnu_hash(image, table.gnu_hash);
 	symbols = snap_image_at(image, table.symbols);
 	strings = snap_image_at(image, table.strings);

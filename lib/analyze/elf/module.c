@@ -109,7 +109,7 @@ static const struct snap_map *map_of(const struct snap_module_file *file)
 	return &((const struct set_file *)file)->map;
 }
 
-static uint64_t hash_of(const struct snap_map *map, struct snap_bytes build_id)
+static uint64_t hash_of_module(const struct snap_map *map, struct snap_bytes build_id)
 {
 	uint64_t numbers[3] = { map->inode, map->dev_major, map->dev_minor };
 	uint64_t hash = snap_hash_bytes(numbers, sizeof(numbers), 0);
@@ -118,8 +118,8 @@ static uint64_t hash_of(const struct snap_map *map, struct snap_bytes build_id)
 	return build_id.size > 0 ? snap_hash_bytes(build_id.data, build_id.size, hash) : hash;
 }
 
-static bool is_same(const struct set_file *known, const struct snap_map *map,
-		    struct snap_bytes build_id)
+static bool is_known_module(const struct set_file *known, const struct snap_map *map,
+			    struct snap_bytes build_id)
 {
 	const struct snap_module_file *file = &known->file;
 	const struct snap_map *other = map_of(file);
@@ -228,10 +228,10 @@ static struct stacksnap_error *add_to_set(struct snap_module_set *set,
 
 	if (head)
 		build_id = snap_image_build_id_of_head(head->data, head->size);
-	hash = hash_of(map, build_id);
+	hash = hash_of_module(map, build_id);
 	probe = snap_hash_table_probe(&set->table, hash);
 	while (snap_probe_next(&probe)) {
-		if (!is_same(set->files[probe.number], map, build_id))
+		if (!is_known_module(set->files[probe.number], map, build_id))
 			continue;
 		try_again(set->files[probe.number], process, module);
 		module->file = &set->files[probe.number]->file;
@@ -424,7 +424,7 @@ static bool is_vdso(const struct snap_map *map)
 	return map->path && strcmp(map->path, "[vdso]") == 0;
 }
 
-static bool same_file(const struct snap_map *a, const struct snap_map *b)
+static bool same_module_file(const struct snap_map *a, const struct snap_map *b)
 {
 	return a->inode == b->inode && a->dev_major == b->dev_major &&
 	       a->dev_minor == b->dev_minor && strcmp(a->path, b->path) == 0;
@@ -441,7 +441,7 @@ static bool continues_module(const struct snap_process *process, const struct sn
 	const struct snap_map *last = &process->maps[module->first_map + module->map_count - 1];
 	const struct snap_map *next = &process->maps[map];
 
-	if (module->kind != SNAP_MODULE_FILE || !same_file(last, next))
+	if (module->kind != SNAP_MODULE_FILE || !same_module_file(last, next))
 		return false;
 	return next->offset > last->offset ||
 	       (next->offset == last->offset && next->start == last->end);
