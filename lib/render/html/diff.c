@@ -10,7 +10,8 @@
 #include <inttypes.h>
 
 /* "db-7, 2026-11-20 07:52:18.106: 2 processes, 65 threads, 4 stacks" */
-static void put_side(struct snap_html *html, const char *word, const struct snap_diff_side *side)
+static void put_html_side(struct snap_html *html, const char *word,
+			  const struct snap_diff_side *side)
 {
 	struct snap_buffer *text = &html->scratch;
 	char when[SNAP_WHEN_SIZE];
@@ -37,7 +38,7 @@ static void put_side(struct snap_html *html, const char *word, const struct snap
 	snap_html_put_fact(html, word, snap_buffer_text(text));
 }
 
-static void put_groups(struct snap_html *html, const struct snap_diff *diff)
+static void put_html_changes(struct snap_html *html, const struct snap_diff *diff)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -66,7 +67,7 @@ static void put_groups(struct snap_html *html, const struct snap_diff *diff)
 	snap_json_number(json, "unchanged", (int64_t)diff->same_count);
 }
 
-static void put_stuck(struct snap_html *html, const struct snap_diff *diff)
+static void put_html_stuck(struct snap_html *html, const struct snap_diff *diff)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -87,7 +88,7 @@ static void put_stuck(struct snap_html *html, const struct snap_diff *diff)
 	snap_json_end(json, ']');
 }
 
-static void put_processes(struct snap_html *html, const struct snap_diff *diff)
+static void put_html_processes(struct snap_html *html, const struct snap_diff *diff)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -102,7 +103,7 @@ static void put_processes(struct snap_html *html, const struct snap_diff *diff)
 	snap_json_end(json, ']');
 }
 
-static void put_functions(struct snap_html *html, const struct snap_diff *diff)
+static void put_html_functions(struct snap_html *html, const struct snap_diff *diff)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -131,16 +132,16 @@ static struct stacksnap_error *put_diff(const void *what, struct snap_html *html
 
 	snap_html_put_kind(html, "diff");
 	snap_html_begin_facts(html);
-	put_side(html, "Before", &diff->before);
-	put_side(html, "After", &diff->after);
+	put_html_side(html, "Before", &diff->before);
+	put_html_side(html, "After", &diff->after);
 	snap_json_end(html->json, ']');
 	snap_json_true_if(html->json, "differs", snap_diff_differs(diff));
 	snap_json_true_if(html->json, "recordings", diff->before.ticks && diff->after.ticks);
 	snap_html_put_missing(html, &nothing, diff->warnings, diff->warning_count);
-	put_groups(html, diff);
-	put_stuck(html, diff);
-	put_processes(html, diff);
-	put_functions(html, diff);
+	put_html_changes(html, diff);
+	put_html_stuck(html, diff);
+	put_html_processes(html, diff);
+	put_html_functions(html, diff);
 	return NULL;
 }
 

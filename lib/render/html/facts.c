@@ -113,7 +113,7 @@ static void put_made(struct snap_html *html, const char *key, char *text)
 	free(text);
 }
 
-static void put_link(struct snap_html *html, const struct snap_wait_link *link)
+static void put_fact_link(struct snap_html *html, const struct snap_wait_link *link)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -142,12 +142,12 @@ static void put_deadlock(struct snap_html *html, const struct snap_deadlock *dea
 	snap_json_number_if(json, "behind", (int64_t)deadlock->behind);
 	snap_json_begin(json, "threads", '[');
 	for (size_t i = 0; i < deadlock->thread_count; i++)
-		put_link(html, &deadlock->threads[i]);
+		put_fact_link(html, &deadlock->threads[i]);
 	snap_json_end(json, ']');
 	snap_json_end(json, '}');
 }
 
-static void put_contended(struct snap_html *html, const struct snap_waits *waits)
+static void put_fact_contended(struct snap_html *html, const struct snap_waits *waits)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -178,7 +178,7 @@ void snap_html_put_waits(struct snap_html *html, const struct snap_waits *waits)
 	for (size_t i = 0; i < waits->blocker_count; i++)
 		put_made(html, NULL, snap_wait_blocker_line(&waits->blockers[i]));
 	snap_json_end(json, ']');
-	put_contended(html, waits);
+	put_fact_contended(html, waits);
 	snap_json_begin(json, "waits_lack", '[');
 	for (unsigned bit = 0; 1u << bit <= SNAP_LACK_ALL; bit++)
 		if (waits->lacks >> bit & 1)

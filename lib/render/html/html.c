@@ -102,7 +102,7 @@ struct stacksnap_error *snap_render_html(const struct snap_snapshot *snapshot,
 
 /* ---- recordings ---- */
 
-static void put_figures(struct snap_html *html, const struct snap_recording *recording)
+static void put_html_figures(struct snap_html *html, const struct snap_recording *recording)
 {
 	char text[SNAP_WHEN_SIZE];
 
@@ -125,7 +125,7 @@ static struct stacksnap_error *put_recording(const void *what, struct snap_html 
 	snap_html_put_kind(html, "recording");
 	snap_html_begin_facts(html);
 	snap_html_put_host(html, &recording->host, recording->time_ns);
-	put_figures(html, recording);
+	put_html_figures(html, recording);
 	snap_json_end(html->json, ']');
 	snap_json_true_if(html->json, "cpu_only", recording->cpu_only);
 	snap_html_put_missing(html, &recording->missing, recording->warnings,

@@ -89,7 +89,7 @@ void snap_html_deinit(struct snap_html *html)
 	snap_buffer_deinit(&html->scratch);
 }
 
-static struct stacksnap_error *put_head(const char *title, FILE *out)
+static struct stacksnap_error *put_page_head(const char *title, FILE *out)
 {
 	size_t length = strlen(title);
 	_cleanup_free_ char *clean = malloc(4 * length + 1);
@@ -115,8 +115,8 @@ static struct stacksnap_error *put_head(const char *title, FILE *out)
 }
 
 /* The report as text, which is all of the page where no script runs. */
-static struct stacksnap_error *put_text(const struct snap_html_page *page,
-					const struct snap_options *options, FILE *out)
+static struct stacksnap_error *put_page_text(const struct snap_html_page *page,
+					     const struct snap_options *options, FILE *out)
 {
 	struct snap_options plain = *options;
 	_cleanup_fclose_ FILE *text = NULL;
@@ -163,10 +163,10 @@ static struct stacksnap_error *put_data(const struct snap_html_page *page,
 struct stacksnap_error *snap_html_put_page(const struct snap_html_page *page,
 					   const struct snap_options *options, FILE *out)
 {
-	struct stacksnap_error *err = put_head(page->title, out);
+	struct stacksnap_error *err = put_page_head(page->title, out);
 
 	if (!err)
-		err = put_text(page, options, out);
+		err = put_page_text(page, options, out);
 	if (!err)
 		err = put_data(page, options, out);
 	if (err)

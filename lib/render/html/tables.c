@@ -28,8 +28,8 @@ struct stack_row {
 	uint32_t caller, frame;
 };
 
-static size_t numbered(struct snap_html *html, struct snap_pool *pool, const void *bytes,
-		       size_t size)
+static size_t number_html_item(struct snap_html *html, struct snap_pool *pool, const void *bytes,
+			       size_t size)
 {
 	size_t number = snap_pool_add(pool, bytes, size);
 
@@ -41,7 +41,7 @@ static size_t numbered(struct snap_html *html, struct snap_pool *pool, const voi
 
 size_t snap_html_text(struct snap_html *html, const char *text)
 {
-	return text ? numbered(html, &html->texts, text, strlen(text)) : 0;
+	return text ? number_html_item(html, &html->texts, text, strlen(text)) : 0;
 }
 
 size_t snap_html_made(struct snap_html *html, char *text)
@@ -76,21 +76,21 @@ static size_t number_place(struct snap_html *html, const struct snap_frame *fram
 	else
 		snap_buffer_printf(text, "0x%" PRIx64, frame->address);
 	html->failed |= text->failed;
-	return numbered(html, &html->texts, text->data, text->size);
+	return number_html_item(html, &html->texts, text->data, text->size);
 }
 
 static size_t add_row(struct snap_html *html, size_t caller, const struct frame_row *frame)
 {
 	struct stack_row row = {
 		.caller = (uint32_t)caller,
-		.frame = (uint32_t)numbered(html, &html->frames, frame, sizeof(*frame)),
+		.frame = (uint32_t)number_html_item(html, &html->frames, frame, sizeof(*frame)),
 	};
 
-	return numbered(html, &html->stacks, &row, sizeof(row));
+	return number_html_item(html, &html->stacks, &row, sizeof(row));
 }
 
-static size_t add_entry(struct snap_html *html, size_t caller, const struct snap_frame *frame,
-			const struct snap_entry *entry)
+static size_t add_html_entry(struct snap_html *html, size_t caller, const struct snap_frame *frame,
+			     const struct snap_entry *entry)
 {
 	const char *name = entry->function ? entry->function : entry->symbol;
 	struct frame_row row = {
@@ -107,7 +107,7 @@ static size_t add_entry(struct snap_html *html, size_t caller, const struct snap
 	return add_row(html, caller, &row);
 }
 
-static size_t add_gap(struct snap_html *html, size_t caller, uint64_t count)
+static size_t add_html_gap(struct snap_html *html, size_t caller, uint64_t count)
 {
 	struct frame_row row = { .flags = FRAME_GAP };
 	struct snap_buffer *text = &html->scratch;
@@ -115,7 +115,7 @@ static size_t add_gap(struct snap_html *html, size_t caller, uint64_t count)
 	snap_buffer_clear(text);
 	snap_buffer_printf(text, "… %" PRIu64 " frames left out …", count);
 	html->failed |= text->failed;
-	row.name = (uint32_t)numbered(html, &html->texts, text->data, text->size);
+	row.name = (uint32_t)number_html_item(html, &html->texts, text->data, text->size);
 	return add_row(html, caller, &row);
 }
 
@@ -126,9 +126,9 @@ size_t snap_html_stack(struct snap_html *html, const struct snap_frame *const *f
 
 	for (size_t i = count; i-- > 0 && !html->failed;) {
 		if (gap_count && gap_frame == i)
-			stack = add_gap(html, stack, gap_count);
+			stack = add_html_gap(html, stack, gap_count);
 		for (size_t k = frames[i]->entry_count; k-- > 0;)
-			stack = add_entry(html, stack, frames[i], &frames[i]->entries[k]);
+			stack = add_html_entry(html, stack, frames[i], &frames[i]->entries[k]);
 	}
 	return stack;
 }
@@ -154,7 +154,7 @@ void snap_html_put_labels(struct snap_html *html, const char *key, const struct 
 }
 
 /* Rows of numbers, one behind the other. */
-static void put_rows(struct snap_html *html, const char *key, const struct snap_pool *pool)
+static void put_html_rows(struct snap_html *html, const char *key, const struct snap_pool *pool)
 {
 	snap_json_line(html->json);
 	snap_json_begin(html->json, key, '[');
@@ -171,8 +171,8 @@ static void put_rows(struct snap_html *html, const char *key, const struct snap_
 
 void snap_html_put_tables(struct snap_html *html)
 {
-	put_rows(html, "frames", &html->frames);
-	put_rows(html, "stacks", &html->stacks);
+	put_html_rows(html, "frames", &html->frames);
+	put_html_rows(html, "stacks", &html->stacks);
 	snap_json_line(html->json);
 	snap_json_begin(html->json, "texts", '[');
 	for (size_t i = 0; i < html->texts.count; i++)

@@ -31,7 +31,7 @@ static void timeline_deinit(struct timeline *timeline)
 
 /* ---- processes, stacks, ticks ---- */
 
-static void put_processes(struct snap_html *html, const struct snap_recording *recording)
+static void put_timeline_processes(struct snap_html *html, const struct snap_recording *recording)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -54,7 +54,7 @@ static void put_processes(struct snap_html *html, const struct snap_recording *r
 	snap_json_end(json, ']');
 }
 
-static void put_stacks(struct snap_html *html, const struct snap_recording *recording)
+static void put_timeline_stacks(struct snap_html *html, const struct snap_recording *recording)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -281,8 +281,8 @@ struct stacksnap_error *snap_html_put_timeline(struct snap_html *html,
 
 	if (!timeline.waits)
 		return snap_error_no_memory();
-	put_processes(html, recording);
-	put_stacks(html, recording);
+	put_timeline_processes(html, recording);
+	put_timeline_stacks(html, recording);
 	put_ticks(html, recording);
 	put_tracks(&timeline);
 	put_cells(&timeline);

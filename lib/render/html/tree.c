@@ -17,7 +17,7 @@ enum thread_flag {
 /* ---- groups ---- */
 
 /* Threads as rows of seven numbers, one behind the other: there are many. */
-static void put_threads(struct snap_html *html, const struct snap_stack *stack)
+static void put_html_threads(struct snap_html *html, const struct snap_stack *stack)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -81,7 +81,7 @@ void snap_html_put_group(struct snap_html *html, const struct snap_stack *stack)
 	snap_html_put_labels(html, "labels", stack->labels, stack->label_count);
 }
 
-static void put_groups(struct snap_html *html, const struct snap_stack *stacks, size_t count)
+static void put_html_groups(struct snap_html *html, const struct snap_stack *stacks, size_t count)
 {
 	struct snap_json_writer *json = html->json;
 
@@ -96,7 +96,7 @@ static void put_groups(struct snap_html *html, const struct snap_stack *stacks, 
 		if (stacks[i].runtime)
 			put_tasks(html, &stacks[i]);
 		else
-			put_threads(html, &stacks[i]);
+			put_html_threads(html, &stacks[i]);
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');
@@ -120,7 +120,7 @@ static void put_logical(struct snap_html *html, const struct snap_node *node)
 		snap_json_clean(json, "type", snap_logical_type_word(logical->type));
 		snap_json_number_if(json, "depth", logical->depth);
 		snap_html_put_labels(html, "labels", logical->labels, logical->label_count);
-		put_groups(html, logical->stacks, logical->stack_count);
+		put_html_groups(html, logical->stacks, logical->stack_count);
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');
@@ -227,7 +227,7 @@ void snap_html_put_tree(struct snap_html *html, const struct snap_snapshot *snap
 		snap_json_begin(json, NULL, '{');
 		put_above(html, &numbers, &step);
 		snap_html_put_process(html, step.node, snapshot->time_ns);
-		put_groups(html, step.node->stacks, step.node->stack_count);
+		put_html_groups(html, step.node->stacks, step.node->stack_count);
 		put_logical(html, step.node);
 		snap_json_end(json, '}');
 	}
