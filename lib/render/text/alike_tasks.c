@@ -23,7 +23,7 @@ static uint64_t hash_labels(const struct snap_label *labels, size_t count, uint6
 	return hash;
 }
 
-static uint64_t hash_frame(const struct snap_frame *frame, uint64_t hash)
+static uint64_t hash_alike_frame(const struct snap_frame *frame, uint64_t hash)
 {
 	hash = snap_hash_text(frame->module, snap_hash_number(frame->entry_count, hash));
 	for (size_t i = 0; i < frame->entry_count; i++) {
@@ -46,7 +46,7 @@ static uint64_t hash_stack(const struct snap_stack *stack, uint64_t hash)
 	hash = snap_hash_number(stack->gap_count, snap_hash_number(stack->gap_frame, hash));
 	hash = snap_hash_number(stack->frame_count, snap_hash_text(stack->runtime, hash));
 	for (size_t i = 0; i < stack->frame_count; i++)
-		hash = hash_frame(stack->frames[i], hash);
+		hash = hash_alike_frame(stack->frames[i], hash);
 	return hash;
 }
 
@@ -139,8 +139,8 @@ static void merge_stack(const struct snap_node *node, const size_t *next, size_t
 		qsort(stack->tasks, stack->task_count, sizeof(*stack->tasks), compare_tasks);
 }
 
-static void merge(const struct snap_node *node, const size_t *next, size_t first,
-		  struct place *place, struct snap_alike *ret)
+static void merge_alike_tasks(const struct snap_node *node, const size_t *next, size_t first,
+			      struct place *place, struct snap_alike *ret)
 {
 	*ret = (struct snap_alike){ .logical = node->logical[first], .ids = place->id };
 	ret->logical.stacks = place->stack;
@@ -157,7 +157,7 @@ static void merge(const struct snap_node *node, const size_t *next, size_t first
 }
 
 /* Room for as many as there are: no more come out. */
-static bool make_room(struct snap_alikes *alikes, const struct snap_node *node)
+static bool make_alike_room(struct snap_alikes *alikes, const struct snap_node *node)
 {
 	size_t count = node->logical_count, stacks = 0, tasks = 0;
 
@@ -182,7 +182,7 @@ bool snap_alikes_init(struct snap_alikes *alikes, const struct snap_node *node,
 	struct place place;
 
 	*alikes = (struct snap_alikes){ .count = 0 };
-	if (!firsts || !next || !make_room(alikes, node))
+	if (!firsts || !next || !make_alike_room(alikes, node))
 		return false;
 	memset(next, 0xff, count * sizeof(*next));
 	if (!find_firsts(node, options->verbose || options->no_fold, firsts, next))
@@ -197,6 +197,6 @@ bool snap_alikes_init(struct snap_alikes *alikes, const struct snap_node *node,
 		}
 	for (size_t i = 0; i < count; i++)
 		if (firsts[i] == i)
-			merge(node, next, i, &place, &alikes->items[alikes->count++]);
+			merge_alike_tasks(node, next, i, &place, &alikes->items[alikes->count++]);
 	return true;
 }

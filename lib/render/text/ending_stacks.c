@@ -13,8 +13,8 @@ SNAP_ORDER(compare_threads, struct snap_member, a, b, snap_compare(a->tid, b->ti
 SNAP_ORDER(compare_tasks, struct snap_task, a, b, snap_task_compare_ids(a->id, b->id));
 
 /* Room for the members of all. */
-static bool make_room(struct snap_stack *stack, const struct snap_call_end *from, size_t count,
-		      bool of_tasks)
+static bool make_end_room(struct snap_stack *stack, const struct snap_call_end *from, size_t count,
+			  bool of_tasks)
 {
 	size_t members = 0;
 	bool has_pids = false;
@@ -52,7 +52,7 @@ static void add_members(struct snap_stack *stack, const struct snap_stack *from)
 }
 
 /* The first one, or the next one. */
-static void add_stack(struct snap_ending_stacks *ends, const struct snap_stack *from)
+static void add_end_stack(struct snap_ending_stacks *ends, const struct snap_stack *from)
 {
 	struct snap_stack *stack = &ends->stack;
 
@@ -73,8 +73,8 @@ static void add_stack(struct snap_ending_stacks *ends, const struct snap_stack *
 }
 
 /* What all have in common of the labels that name a state. */
-static void add_labels(struct snap_ending_stacks *ends, const struct snap_call_end *from,
-		       size_t count)
+static void add_end_labels(struct snap_ending_stacks *ends, const struct snap_call_end *from,
+			   size_t count)
 {
 	static const char *const keys[SNAP_ARRAY_SIZE(ends->labels)] = { "state", "wait", "syscall",
 									 "wchan" };
@@ -121,11 +121,11 @@ bool snap_ending_stacks_init(struct snap_ending_stacks *ends, const struct snap_
 	struct snap_stack *stack = &ends->stack;
 
 	*ends = (struct snap_ending_stacks){ .stack = { .unwind = SNAP_UNWIND_COMPLETE } };
-	if (!make_room(stack, from, count, of_tasks))
+	if (!make_end_room(stack, from, count, of_tasks))
 		return false;
 	for (size_t i = 0; i < count; i++)
 		if (!from[i].stack->runtime == !of_tasks)
-			add_stack(ends, from[i].stack);
+			add_end_stack(ends, from[i].stack);
 	if (stack->thread_count)
 		qsort(stack->threads, stack->thread_count, sizeof(*stack->threads),
 		      compare_threads);
@@ -133,7 +133,7 @@ bool snap_ending_stacks_init(struct snap_ending_stacks *ends, const struct snap_
 		qsort(stack->tasks, stack->task_count, sizeof(*stack->tasks), compare_tasks);
 	if (!stack->pids)
 		drop_doubles(stack);
-	add_labels(ends, from, count);
+	add_end_labels(ends, from, count);
 	return true;
 }
 

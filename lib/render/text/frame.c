@@ -56,7 +56,7 @@ static void elide_location(const struct snap_sheet *lines, char *location)
 }
 
 /* Code that no file backs says so: made at run time, named by a perf map or not. */
-static const char *module_of(const struct snap_frame *frame, const struct snap_entry *entry)
+static const char *module_of_frame(const struct snap_frame *frame, const struct snap_entry *entry)
 {
 	if (frame->module)
 		return frame->module;
@@ -77,8 +77,9 @@ static char *make_source(struct snap_sheet *lines, const struct snap_shown_by *b
 
 	/* Of system code it says more which library it is than where that was built. */
 	if (!snap_folders_shows(by->options, entry)) {
-		const char *module =
-			by->options->show_module ? "" : snap_base_name(module_of(frame, entry));
+		const char *module = by->options->show_module
+					     ? ""
+					     : snap_base_name(module_of_frame(frame, entry));
 
 		return escape_part(lines, module, strlen(module));
 	}
@@ -95,7 +96,7 @@ char *snap_shown_location(struct snap_sheet *lines, const struct snap_shown_by *
 			  bool has_line)
 {
 	const struct snap_options *options = by->options;
-	const char *module = module_of(frame, entry);
+	const char *module = module_of_frame(frame, entry);
 	_cleanup_free_ char *source = make_source(lines, by, frame, entry, has_line),
 			    *second = NULL;
 	/* In a forged recording it can be any text. */

@@ -54,7 +54,7 @@ static void put_node(struct snap_sheet *lines, const struct snap_node *node, boo
 	snap_line_end(lines, SNAP_STYLE_PLAIN, facts);
 }
 
-static void put_tree(struct snap_sheet *lines, const struct snap_snapshot *snapshot)
+static void put_listed_tree(struct snap_sheet *lines, const struct snap_snapshot *snapshot)
 {
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_walk_step step;
@@ -81,9 +81,9 @@ struct stacksnap_error *snap_render_list(const struct snap_snapshot *snapshot,
 	snap_text_head(&lines, options, snapshot, true);
 	snap_line_blank(&lines);
 	lines.measuring = true;
-	put_tree(&lines, snapshot);
+	put_listed_tree(&lines, snapshot);
 	lines.measuring = false;
-	put_tree(&lines, snapshot);
+	put_listed_tree(&lines, snapshot);
 	if (lines.failed)
 		return snap_error_no_memory();
 	if (ferror(out))

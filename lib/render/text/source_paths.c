@@ -27,7 +27,7 @@ static uint64_t hash_key(const char *module, bool system)
 }
 
 /* What a folder is of; NULL: of nothing that has one. */
-static const char *module_of(const struct snap_frame *frame, const struct snap_entry *entry)
+static const char *module_of_path(const struct snap_frame *frame, const struct snap_entry *entry)
 {
 	return frame->module ? frame->module : entry->language;
 }
@@ -105,8 +105,8 @@ static void narrow_folder(struct snap_module_folder *folder, const char *path)
 }
 
 /* The number of the module's folder plus 1, with this path in mind; 0 without memory. */
-static size_t add_path(struct snap_folders *folders, const char *module, bool library,
-		       const char *file)
+static size_t add_folder_path(struct snap_folders *folders, const char *module, bool library,
+			      const char *file)
 {
 	size_t known = find_folder(folders, module, library), number = folders->count;
 	_cleanup_free_ char *path = strdup(file);
@@ -144,12 +144,12 @@ bool snap_folders_add(struct snap_folders *folders, const struct snap_options *o
 	}
 	for (size_t i = 0; i < frame->entry_count; i++) {
 		const struct snap_entry *entry = &frame->entries[i];
-		const char *module = module_of(frame, entry);
+		const char *module = module_of_path(frame, entry);
 		size_t number;
 
 		if (!module || !snap_folders_shows(options, entry))
 			continue;
-		number = add_path(folders, module, is_of_library(entry), entry->file);
+		number = add_folder_path(folders, module, is_of_library(entry), entry->file);
 		known = number ? snap_pointer_table_get(&folders->frames, frame) : NULL;
 		if (!known)
 			return false;
@@ -160,7 +160,7 @@ bool snap_folders_add(struct snap_folders *folders, const struct snap_options *o
 }
 
 /* The line that tells of it has to pay, too. */
-static bool is_left_out(const struct snap_module_folder *folder)
+static bool is_folder_left_out(const struct snap_module_folder *folder)
 {
 	enum { COLUMNS_OF_NOTE = 40 };
 
@@ -170,7 +170,7 @@ static bool is_left_out(const struct snap_module_folder *folder)
 char *snap_folders_path(const struct snap_folders *folders, const struct snap_options *options,
 			const struct snap_frame *frame, const struct snap_entry *entry)
 {
-	const char *module = module_of(frame, entry);
+	const char *module = module_of_path(frame, entry);
 	const struct snap_module_folder *folder;
 	char *shown = strdup(entry->file);
 	size_t number = SIZE_MAX;
@@ -183,7 +183,7 @@ char *snap_folders_path(const struct snap_folders *folders, const struct snap_op
 	if (number == SIZE_MAX)
 		return shown;
 	folder = &folders->folders[number];
-	if (is_left_out(folder) && strncmp(shown, folder->path, folder->length) == 0)
+	if (is_folder_left_out(folder) && strncmp(shown, folder->path, folder->length) == 0)
 		memmove(shown, shown + folder->length, strlen(shown + folder->length) + 1);
 	return shown;
 }
@@ -206,7 +206,7 @@ void snap_folders_note(const struct snap_folders *folders, struct snap_sheet *li
 	size_t count = 0;
 
 	for (size_t i = 0; i < folders->count; i++) {
-		if (!is_left_out(&folders->folders[i]) || count++ >= MOST_NAMED)
+		if (!is_folder_left_out(&folders->folders[i]) || count++ >= MOST_NAMED)
 			continue;
 		if (count == 1) {
 			if (first)

@@ -261,7 +261,7 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 SNAP_ORDER(compare_pids, pid_t, a, b, snap_compare(*a, *b));
 
 /* Malloc'ed: the processes that threads of all of them are of, each once. False without memory. */
-static bool list_pids(const struct snap_stack *stack, pid_t **ret, size_t *count_ret)
+static bool list_text_pids(const struct snap_stack *stack, pid_t **ret, size_t *count_ret)
 {
 	size_t count = stack->runtime ? stack->task_count : stack->thread_count, kept = 0;
 	pid_t *pids = malloc((count + 1) * sizeof(*pids));
@@ -287,7 +287,7 @@ void snap_text_stack_members(struct snap_text_stacks *stacks, const struct snap_
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t pid_count = 0;
 
-	if (stack->pids && !list_pids(stack, &pids, &pid_count))
+	if (stack->pids && !list_text_pids(stack, &pids, &pid_count))
 		lines->failed = true;
 	column = lines->columns + 2 > lines->column ? lines->columns + 2 : lines->column;
 	do {
@@ -357,8 +357,8 @@ static const char *mark_guessed(struct snap_text_stacks *stacks, bool guessed)
 	return guessed ? stacks->lines->signs->guessed : NULL;
 }
 
-static void put_entry(struct snap_text_stacks *stacks, const struct snap_shown_entry *entry,
-		      size_t times)
+static void put_text_entry(struct snap_text_stacks *stacks, const struct snap_shown_entry *entry,
+			   size_t times)
 {
 	struct snap_sheet *lines = stacks->lines;
 	enum snap_style style = entry->system || entry->kernel ? SNAP_STYLE_DIM : SNAP_STYLE_PLAIN;
@@ -372,8 +372,8 @@ static void put_entry(struct snap_text_stacks *stacks, const struct snap_shown_e
 }
 
 /* What is inlined into a function of the system, and is system code itself, is its own affair. */
-static void put_frame(struct snap_text_stacks *stacks, const struct snap_shown_frame *shown,
-		      size_t times)
+static void put_text_frame(struct snap_text_stacks *stacks, const struct snap_shown_frame *shown,
+			   size_t times)
 {
 	const struct snap_shown_entry *last = &shown->entries[shown->count - 1];
 
@@ -381,11 +381,11 @@ static void put_frame(struct snap_text_stacks *stacks, const struct snap_shown_f
 		bool hidden = entry < last && entry->system && last->system;
 
 		if (!hidden || stacks->options->verbose)
-			put_entry(stacks, entry, entry == last ? times : 1);
+			put_text_entry(stacks, entry, entry == last ? times : 1);
 	}
 }
 
-static bool is_own(const struct snap_frame *frame)
+static bool is_own_frame(const struct snap_frame *frame)
 {
 	for (size_t i = 0; i < frame->entry_count; i++)
 		if (!frame->entries[i].system && !frame->entries[i].kernel)
@@ -393,20 +393,21 @@ static bool is_own(const struct snap_frame *frame)
 	return false;
 }
 
-static bool is_system(const struct snap_frame *frame)
+static bool is_system_frame(const struct snap_frame *frame)
 {
-	return !is_own(frame) && !frame->entries[0].kernel;
+	return !is_own_frame(frame) && !frame->entries[0].kernel;
 }
 
 /* From `first` on, how many frames fold into one line; 0: none. */
-static size_t count_folded(const struct snap_text_stacks *stacks, const struct snap_stack *stack,
-			   size_t first, bool has_own, bool seen_own)
+static size_t count_text_folded(const struct snap_text_stacks *stacks,
+				const struct snap_stack *stack, size_t first, bool has_own,
+				bool seen_own)
 {
 	size_t end = first, enough = seen_own ? 2 : LONGEST_TOP + 1;
 
 	if (!has_own || stacks->options->verbose)
 		return 0;
-	while (end < stack->frame_count && is_system(stack->frames[end])) {
+	while (end < stack->frame_count && is_system_frame(stack->frames[end])) {
 		end++;
 		/* What was left out by -n stays between its neighbours. */
 		if (stack->gap_count && end - 1 == stack->gap_frame)
@@ -542,19 +543,19 @@ void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_s
 	snap_text_labels(stacks->lines, stack->labels, stack->label_count,
 			 frame_indent(stacks) - 2);
 	for (size_t i = 0; i < stack->frame_count && !has_own; i++)
-		has_own = is_own(stack->frames[i]);
+		has_own = is_own_frame(stack->frames[i]);
 	for (size_t i = 0, step; i < stack->frame_count && !is_measured(stacks->lines); i += step) {
 		const struct snap_shown_frame *shown = shown_of(stacks, stack->frames[i]);
 
-		seen_own = seen_own || is_own(stack->frames[i]);
-		step = is_system(stack->frames[i])
-			       ? count_folded(stacks, stack, i, has_own, seen_own)
+		seen_own = seen_own || is_own_frame(stack->frames[i]);
+		step = is_system_frame(stack->frames[i])
+			       ? count_text_folded(stacks, stack, i, has_own, seen_own)
 			       : 0;
 		if (step && put_folded(stacks, stack, i, step)) {
 			/* one line for all */
 		} else if (shown) {
 			step = count_equal(stacks, stack, i);
-			put_frame(stacks, shown, step);
+			put_text_frame(stacks, shown, step);
 		} else {
 			return;
 		}

@@ -106,7 +106,7 @@ static const char *id_at(const struct ids *ids, size_t number)
  * The end of the run of consecutive numbers that begins with the first one. Tasks of different
  * processes may have the same id, which is printed once.
  */
-static size_t end_of_run(const struct ids *ids, size_t first)
+static size_t end_of_id_run(const struct ids *ids, size_t first)
 {
 	uint64_t number, next;
 	size_t end = first + 1;
@@ -149,7 +149,7 @@ static void write_ids(struct snap_sheet *lines, const struct ids *ids, size_t ma
 	for (size_t i = 0; i < ids->count && n < size; i = end) {
 		const char *comma = i ? ", " : "";
 
-		end = end_of_run(ids, i);
+		end = end_of_id_run(ids, i);
 		if (runs++ == max) {
 			snprintf(out + n, size - n, "%s+%zu", comma, ids->count - i);
 			return;
@@ -172,7 +172,7 @@ void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack
 }
 
 /* What stands in the title of a stack already. */
-static bool is_reported(const char *key)
+static bool is_task_reported(const char *key)
 {
 	static const char *const reported[] = { "state",       "wait",    "task_name",
 						"thread_name", "syscall", "wchan",
@@ -190,7 +190,7 @@ void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels,
 	bool begun = false;
 
 	for (size_t i = 0; i < count; i++) {
-		if (is_reported(labels[i].key))
+		if (is_task_reported(labels[i].key))
 			continue;
 		if (!begun) {
 			snap_line_begin(lines);

@@ -32,7 +32,7 @@ struct text {
 	struct snap_text_stacks stacks;
 };
 
-static void text_deinit(struct text *text)
+static void report_text_deinit(struct text *text)
 {
 	snap_text_stacks_deinit(&text->stacks);
 	snap_folds_deinit(&text->rest);
@@ -93,7 +93,8 @@ static void put_others(struct text *text, const struct snap_node *node, size_t s
 }
 
 /* Stacks, the level of whose items has been pushed; `more`: others follow on it. */
-static void put_stacks(struct text *text, const struct snap_stack *stacks, size_t count, bool more)
+static void put_report_stacks(struct text *text, const struct snap_stack *stacks, size_t count,
+			      bool more)
 {
 	struct snap_sheet *lines = &text->lines;
 
@@ -180,7 +181,7 @@ static void put_logical(struct text *text, const struct snap_node *node)
 		}
 		snap_text_logical_title(lines, &alikes.items[i]);
 		snap_sheet_push(lines, logical->stack_count || has_below);
-		put_stacks(text, logical->stacks, logical->stack_count, has_below);
+		put_report_stacks(text, logical->stacks, logical->stack_count, has_below);
 	}
 	for (; open; open--)
 		snap_sheet_pop(lines);
@@ -213,7 +214,8 @@ static void put_items(struct text *text, const struct snap_node *node)
 		put_calls(text, node);
 		return;
 	}
-	put_stacks(text, node->stacks, count, has_rest || others || count < node->stack_count);
+	put_report_stacks(text, node->stacks, count,
+			  has_rest || others || count < node->stack_count);
 	if (count < node->stack_count)
 		put_others(text, node, count);
 	if (has_rest) {
@@ -244,7 +246,7 @@ static void enter_node(struct text *text, const struct snap_walk_step *step)
 	put_items(text, node);
 }
 
-static void put_tree(struct text *text)
+static void put_report_tree(struct text *text)
 {
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_walk_step step;
@@ -383,7 +385,7 @@ static void put_body(void *context)
 	else if (snapshot->flat && !text->options->call_tree)
 		put_flat(text);
 	else
-		put_tree(text);
+		put_report_tree(text);
 	snap_text_stacks_clear(&text->stacks);
 	if (snapshot->stack_count == 0 && snap_text_is_filtered(text->options)) {
 		snap_line_blank(&text->lines);
@@ -497,7 +499,7 @@ struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
 {
 	_cleanup_(snap_together_deinit) struct snap_together together = { .empty = NULL };
 	_cleanup_(snap_folds_deinit) struct snap_folds folds;
-	_cleanup_(text_deinit) struct text text;
+	_cleanup_(report_text_deinit) struct text text;
 	bool folded = snap_folds_init(&folds, snapshot, options);
 
 	text_init(&text, &folds.snapshot, options, out);
@@ -519,7 +521,7 @@ struct stacksnap_error *snap_render_text_recording(const struct snap_recording *
 {
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
 	_cleanup_(snap_together_deinit) struct snap_together together = { .empty = NULL };
-	_cleanup_(text_deinit) struct text text = { 0 };
+	_cleanup_(report_text_deinit) struct text text = { 0 };
 	struct stacksnap_error *err;
 
 	err = snap_recorded_groups_init(&groups, recording, options);

@@ -33,7 +33,7 @@ static void add_made(struct snap_sheet *lines, enum snap_style style, char *text
 }
 
 /* A line of its own, behind an empty one if it is the first. */
-static void begin(struct top *top, enum snap_style style, const char *word)
+static void begin_top_line(struct top *top, enum snap_style style, const char *word)
 {
 	if (!top->begun)
 		snap_line_blank(top->lines);
@@ -57,7 +57,7 @@ static size_t width_of(struct snap_sheet *lines, char *text, size_t widest)
 	return width < widest ? width : widest;
 }
 
-static void widen(size_t *column, size_t width)
+static void widen_top_column(size_t *column, size_t width)
 {
 	if (width > *column)
 		*column = width;
@@ -74,24 +74,27 @@ static struct columns measure(struct snap_sheet *lines, const struct snap_deadlo
 
 		if (asprintf(&name, "%d %s", link->tid, link->name ? link->name : "") < 0)
 			name = NULL;
-		widen(&columns.name, width_of(lines, name, WIDEST));
-		widen(&columns.waits, width_of(lines, snap_wait_link_line(link->wait), WIDEST));
-		widen(&columns.held, width_of(lines, snap_wait_owner_line(link->wait), WIDEST));
+		widen_top_column(&columns.name, width_of(lines, name, WIDEST));
+		widen_top_column(&columns.waits,
+				 width_of(lines, snap_wait_link_line(link->wait), WIDEST));
+		widen_top_column(&columns.held,
+				 width_of(lines, snap_wait_owner_line(link->wait), WIDEST));
 		if (link->function)
-			widen(&columns.function, width_of(lines, strdup(link->function), WIDEST));
+			widen_top_column(&columns.function,
+					 width_of(lines, strdup(link->function), WIDEST));
 	}
 	return columns;
 }
 
 /* Goes on at a column, at least three blanks further on. */
-static void go_on(struct snap_sheet *lines, size_t *column, size_t width)
+static void continue_top_line(struct snap_sheet *lines, size_t *column, size_t width)
 {
 	*column += width + 3;
 	snap_line_pad(lines, lines->columns + 3 > *column ? lines->columns + 3 : *column);
 }
 
-static void put_link(struct snap_sheet *lines, const struct snap_wait_link *link,
-		     const struct columns *columns)
+static void put_top_link(struct snap_sheet *lines, const struct snap_wait_link *link,
+			 const struct columns *columns)
 {
 	size_t column = 2;
 
@@ -99,19 +102,19 @@ static void put_link(struct snap_sheet *lines, const struct snap_wait_link *link
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %d ", link->tid);
 	if (link->name)
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, link->name);
-	go_on(lines, &column, columns->name);
+	continue_top_line(lines, &column, columns->name);
 	add_made(lines, SNAP_STYLE_PLAIN, snap_wait_link_line(link->wait));
 	if (columns->held) {
-		go_on(lines, &column, columns->waits);
+		continue_top_line(lines, &column, columns->waits);
 		add_made(lines, SNAP_STYLE_PLAIN, snap_wait_owner_line(link->wait));
-		go_on(lines, &column, columns->held);
+		continue_top_line(lines, &column, columns->held);
 	} else {
-		go_on(lines, &column, columns->waits);
+		continue_top_line(lines, &column, columns->waits);
 	}
 	if (link->function)
 		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, link->function);
 	if (link->file) {
-		go_on(lines, &column, columns->function);
+		continue_top_line(lines, &column, columns->function);
 		snap_line_add_escaped(lines, SNAP_STYLE_DIM, snap_base_name(link->file));
 		if (link->line)
 			snap_line_printf(lines, SNAP_STYLE_DIM, ":%u", link->line);
@@ -125,9 +128,9 @@ static void put_deadlock(struct top *top, const struct snap_deadlock *deadlock)
 	struct columns columns = measure(lines, deadlock);
 
 	if (deadlock->certain)
-		begin(top, SNAP_STYLE_RED_BOLD, "DEADLOCK");
+		begin_top_line(top, SNAP_STYLE_RED_BOLD, "DEADLOCK");
 	else
-		begin(top, SNAP_STYLE_YELLOW, "possible deadlock");
+		begin_top_line(top, SNAP_STYLE_YELLOW, "possible deadlock");
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %zu thread%s", deadlock->size,
 			 snap_plural(deadlock->size));
 	if (deadlock->behind)
@@ -140,7 +143,7 @@ static void put_deadlock(struct top *top, const struct snap_deadlock *deadlock)
 	}
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 	for (size_t i = 0; i < deadlock->thread_count; i++)
-		put_link(lines, &deadlock->threads[i], &columns);
+		put_top_link(lines, &deadlock->threads[i], &columns);
 	if (deadlock->size == deadlock->thread_count)
 		return;
 	snap_line_begin(lines);
@@ -157,7 +160,7 @@ static void put_deadlocks(struct top *top)
 		put_deadlock(top, &waits->deadlocks[i]);
 	if (waits->deadlock_total <= waits->deadlock_count)
 		return;
-	begin(top, SNAP_STYLE_PLAIN, "");
+	begin_top_line(top, SNAP_STYLE_PLAIN, "");
 	snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "and %zu more deadlock%s",
 			 waits->deadlock_total - waits->deadlock_count,
 			 snap_plural(waits->deadlock_total - waits->deadlock_count));
@@ -181,14 +184,14 @@ static void put_blockers(struct top *top)
 		if (!is_worth_telling(&top->waits->blockers[i]))
 			continue;
 		shown++;
-		begin(top, SNAP_STYLE_YELLOW, "blocked    ");
+		begin_top_line(top, SNAP_STYLE_YELLOW, "blocked    ");
 		add_made(top->lines, SNAP_STYLE_PLAIN,
 			 snap_wait_blocker_line(&top->waits->blockers[i]));
 		snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 	}
 }
 
-static void put_contended(struct top *top)
+static void put_top_contended(struct top *top)
 {
 	size_t shown = 0;
 
@@ -199,7 +202,7 @@ static void put_contended(struct top *top)
 		if (shown++)
 			snap_line_add(top->lines, SNAP_STYLE_PLAIN, ", ");
 		else
-			begin(top, SNAP_STYLE_YELLOW, "contended  ");
+			begin_top_line(top, SNAP_STYLE_YELLOW, "contended  ");
 		snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "%zu %s ", contended->waiters,
 				 top->lines->signs->times);
 		add_made(top->lines, SNAP_STYLE_PLAIN, object);
@@ -220,7 +223,7 @@ static void put_lacks(struct top *top)
 	if (!top->waits->lacks || !(top->options->verbose || top->options->deadlocks_only ||
 				    top->options->explain == SNAP_EXPLAIN_ALL))
 		return;
-	begin(top, SNAP_STYLE_DIM, "waits are not known in full: ");
+	begin_top_line(top, SNAP_STYLE_DIM, "waits are not known in full: ");
 	for (unsigned bit = 0; 1u << bit <= SNAP_LACK_ALL; bit++) {
 		if (!(top->waits->lacks >> bit & 1))
 			continue;
@@ -232,7 +235,7 @@ static void put_lacks(struct top *top)
 }
 
 /* --again: threads that have not run and are where they were. Shown below their groups, too. */
-static void put_stuck(struct top *top, const struct snap_snapshot *snapshot)
+static void put_top_stuck(struct top *top, const struct snap_snapshot *snapshot)
 {
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_walk_step step;
@@ -248,7 +251,7 @@ static void put_stuck(struct top *top, const struct snap_snapshot *snapshot)
 			count += snap_text_count_stuck(stack);
 	}
 	snap_when_length(snapshot->again_ns, length);
-	begin(top, SNAP_STYLE_YELLOW, "stuck      ");
+	begin_top_line(top, SNAP_STYLE_YELLOW, "stuck      ");
 	if (count)
 		snap_line_printf(top->lines, SNAP_STYLE_PLAIN,
 				 "%zu thread%s blocked in the same stack, not run for %s", count,
@@ -269,11 +272,11 @@ void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 			   .begun = options->deadlocks_only };
 
 	if (snapshot->again_ns && !options->deadlocks_only)
-		put_stuck(&top, snapshot);
+		put_top_stuck(&top, snapshot);
 	if (options->explain == SNAP_EXPLAIN_NO)
 		return;
 	put_deadlocks(&top);
 	put_blockers(&top);
-	put_contended(&top);
+	put_top_contended(&top);
 	put_lacks(&top);
 }

@@ -36,7 +36,7 @@ struct writing {
 
 /* ---- functions ---- */
 
-static bool is_system(const struct snap_call_node *node)
+static bool is_system_node(const struct snap_call_node *node)
 {
 	const struct snap_entry *entry = snap_call_entry(node);
 
@@ -56,7 +56,7 @@ static bool is_same_function(const struct writing *writing, const struct snap_ca
 }
 
 /* Malloc'ed; NULL without memory. */
-static char *name_of(struct writing *writing, const struct snap_call_node *node)
+static char *name_of_call(struct writing *writing, const struct snap_call_node *node)
 {
 	size_t room = writing->limit - writing->indent;
 	struct snap_shown_by by = { writing->stacks->options, &writing->stacks->folders,
@@ -103,18 +103,18 @@ static bool is_hidden(const struct writing *writing, size_t first, size_t last, 
 
 	if (writing->stacks->options->verbose || at == (reverse ? last : first))
 		return false;
-	return nodes[at].inlined && is_system(&nodes[at]) &&
-	       is_system(&nodes[reverse ? at + 1 : at - 1]);
+	return nodes[at].inlined && is_system_node(&nodes[at]) &&
+	       is_system_node(&nodes[reverse ? at + 1 : at - 1]);
 }
 
 /* How many functions from `at` on, up to `last`, share one line; at least 1. */
-static size_t count_folded(const struct writing *writing, size_t at, size_t last)
+static size_t count_call_folded(const struct writing *writing, size_t at, size_t last)
 {
 	const struct snap_call_node *nodes = writing->tree->nodes;
 	bool folds = !snap_text_tree_is_wide(writing->stacks->options);
 	size_t end = at;
 
-	while (folds && end <= last && is_system(&nodes[end]))
+	while (folds && end <= last && is_system_node(&nodes[end]))
 		end++;
 	if (end - at >= FEWEST_FOLDED)
 		return end - at;
@@ -136,7 +136,7 @@ static const char *mark_of(struct writing *writing, size_t first, size_t count)
 
 /* ---- lines ---- */
 
-static void go_on(struct writing *writing)
+static void continue_call_line(struct writing *writing)
 {
 	snap_line_end(writing->lines, SNAP_STYLE_PLAIN, NULL);
 	snap_line_begin(writing->lines);
@@ -156,19 +156,19 @@ static void put_arrow(struct writing *writing, size_t width)
 		return;
 	snap_line_printf(lines, SNAP_STYLE_DIM, " %s", arrow);
 	if (lines->width && lines->columns + 1 + width + wide > writing->limit)
-		go_on(writing);
+		continue_call_line(writing);
 	else
 		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
 }
 
 /* `count` functions that look alike, or of the system, of which the outer two are named. */
-static void put_functions(struct writing *writing, size_t first, size_t count)
+static void put_call_functions(struct writing *writing, size_t first, size_t count)
 {
 	const struct snap_call_node *from = &writing->tree->nodes[first];
 	const struct snap_call_node *to = from + count - 1;
 	bool alike = count == 1 || is_same_function(writing, from, to);
-	_cleanup_free_ char *name = name_of(writing, from);
-	_cleanup_free_ char *other = alike ? NULL : name_of(writing, to);
+	_cleanup_free_ char *name = name_of_call(writing, from);
+	_cleanup_free_ char *other = alike ? NULL : name_of_call(writing, to);
 	const char *mark = mark_of(writing, first, count);
 	struct snap_sheet *lines = writing->lines;
 	char between[64] = "";
@@ -196,7 +196,7 @@ static void put_wide(struct writing *writing, size_t first, size_t count)
 {
 	const struct snap_call_node *node = &writing->tree->nodes[first];
 	struct snap_shown_by by = { writing->stacks->options, &writing->stacks->folders, 0 };
-	_cleanup_free_ char *name = name_of(writing, node), *location = NULL;
+	_cleanup_free_ char *name = name_of_call(writing, node), *location = NULL;
 	struct snap_sheet *lines = writing->lines;
 	const char *mark = mark_of(writing, first, count),
 		   *sign = node->inlined ? lines->signs->inlined : mark;
@@ -244,7 +244,7 @@ static void put_states(struct writing *writing, const struct snap_stack *stack)
 	}
 }
 
-static double share_of(const struct writing *writing, uint64_t count)
+static double share_of_call(const struct writing *writing, uint64_t count)
 {
 	return 100.0 * (double)count / (double)writing->stacks->samples;
 }
@@ -257,7 +257,7 @@ static void add_standing(struct writing *writing, const struct snap_call_node *n
 	uint64_t own = writing->stacks->samples ? stack->samples : stack->count;
 
 	if (own != node->count && writing->stacks->samples)
-		snap_line_printf(lines, SNAP_STYLE_BOLD, "%.1f %%", share_of(writing, own));
+		snap_line_printf(lines, SNAP_STYLE_BOLD, "%.1f %%", share_of_call(writing, own));
 	else if (own != node->count)
 		snap_line_printf(lines, SNAP_STYLE_BOLD, "%" PRIu64, own);
 	if (own != node->count)
@@ -287,7 +287,7 @@ static void put_standing(struct writing *writing, const struct snap_call_node *n
 	if (writing->begun && lines->width && lines->columns > writing->limit) {
 		lines->text.size = size;
 		lines->columns = columns;
-		go_on(writing);
+		continue_call_line(writing);
 		add_standing(writing, node, stack, object);
 	}
 	snap_text_stack_members(writing->stacks, stack);
@@ -333,7 +333,7 @@ static void put_wide_ends(struct writing *writing, const struct snap_call_end *e
 /* ---- runs ---- */
 
 /* The last function from `first` on that all pass through and in which no thread stands, except the last. */
-static size_t end_of_run(const struct snap_call_tree *tree, size_t first)
+static size_t end_of_call_run(const struct snap_call_tree *tree, size_t first)
 {
 	const struct snap_call_node *nodes = tree->nodes;
 	size_t last = first;
@@ -351,7 +351,8 @@ static void put_count(struct writing *writing, uint64_t count)
 	struct snap_sheet *lines = writing->lines;
 
 	if (writing->stacks->samples) {
-		snap_line_printf(lines, SNAP_STYLE_BOLD, "%5.1f %%  ", share_of(writing, count));
+		snap_line_printf(lines, SNAP_STYLE_BOLD, "%5.1f %%  ",
+				 share_of_call(writing, count));
 		return;
 	}
 	snap_line_printf(lines, SNAP_STYLE_BOLD, "%*" PRIu64, (int)level->width, count);
@@ -373,13 +374,13 @@ static void put_run(struct writing *writing, size_t first, size_t last)
 		writing->limit = writing->indent + LEAST_ROOM;
 	writing->begun = false;
 	for (size_t i = first, step; i <= last && !lines->failed; i += step) {
-		step = count_folded(writing, i, last);
+		step = count_call_folded(writing, i, last);
 		if (step == 1 && is_hidden(writing, first, last, i))
 			continue;
 		if (wide)
 			put_wide(writing, i, step);
 		else
-			put_functions(writing, i, step);
+			put_call_functions(writing, i, step);
 	}
 	for (; writing->end_at < tree->end_count && tree->ends[writing->end_at].node <= last;
 	     count++)
@@ -444,7 +445,7 @@ static size_t put_item(struct writing *writing, size_t at, bool more)
 			writing->end_at++;
 		return end;
 	}
-	last = end_of_run(tree, at);
+	last = end_of_call_run(tree, at);
 	snap_line_begin_item(writing->lines, tree->nodes[at].end == end && !(outermost && more));
 	snap_sheet_push(writing->lines, tree->nodes[last].end > last + 1);
 	put_run(writing, at, last);

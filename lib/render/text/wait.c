@@ -56,7 +56,7 @@ static struct alike *find_alike(struct alikes *alikes, const struct snap_wait *w
 	return &alikes->items[alikes->count++];
 }
 
-static void add_thread(struct alikes *alikes, const struct snap_member *thread, bool all)
+static void add_wait_thread(struct alikes *alikes, const struct snap_member *thread, bool all)
 {
 	struct alike *alike = find_alike(alikes, thread->wait, all);
 
@@ -118,7 +118,7 @@ void snap_text_waits(struct snap_sheet *lines, const struct snap_options *option
 		return;
 	for (size_t i = 0; i < stack->thread_count; i++)
 		if (snap_wait_is_shown(stack->threads[i].wait, all))
-			add_thread(&alikes, &stack->threads[i], all);
+			add_wait_thread(&alikes, &stack->threads[i], all);
 	qsort(alikes.items, alikes.count, sizeof(alikes.items[0]), compare_alikes);
 	for (size_t i = 0; i < alikes.count; i++)
 		put_alike(lines, options, &alikes.items[i], indent,
