@@ -39,7 +39,7 @@ static int64_t fixed_point(double value, double unit)
 }
 
 /* Counts, nanoseconds, thousandths of a Hz, ten-thousandths of a percent. */
-static int64_t value_of(const struct snap_recording_stats *stats, enum snap_figure figure)
+static int64_t value_of_figure(const struct snap_recording_stats *stats, enum snap_figure figure)
 {
 	switch (figure) {
 	case SNAP_FIGURE_HZ_ASKED:
@@ -86,7 +86,7 @@ static int64_t value_of(const struct snap_recording_stats *stats, enum snap_figu
 
 bool snap_figure_is_reported(const struct snap_recording_stats *stats, enum snap_figure figure)
 {
-	return figure < SNAP_FIGURE_TICKS_LATE || value_of(stats, figure) != 0;
+	return figure < SNAP_FIGURE_TICKS_LATE || value_of_figure(stats, figure) != 0;
 }
 
 const char *snap_figure_label(enum snap_figure figure)
@@ -97,7 +97,7 @@ const char *snap_figure_label(enum snap_figure figure)
 const char *snap_figure_text(const struct snap_recording_stats *stats, enum snap_figure figure,
 			     char out[SNAP_WHEN_SIZE])
 {
-	int64_t value = value_of(stats, figure);
+	int64_t value = value_of_figure(stats, figure);
 
 	switch (figures[figure].kind) {
 	case COUNT:
@@ -129,7 +129,8 @@ void snap_figures_put(struct snap_json_writer *json, const struct snap_recording
 
 	for (unsigned i = 0; i < SNAP_FIGURE_COUNT; i++) {
 		if (snap_figure_is_reported(&recording->stats, i))
-			snap_json_decimal(json, figures[i].key, value_of(&recording->stats, i),
+			snap_json_decimal(json, figures[i].key,
+					  value_of_figure(&recording->stats, i),
 					  decimals[figures[i].kind]);
 	}
 	snap_json_text(json, "mode", recording->cpu_only ? "cpu" : "wall");

@@ -115,8 +115,8 @@ const char *snap_profile_why_empty(enum snap_unwind_end end)
 	return end == SNAP_UNWIND_NOT_STOPPED ? "(not stopped)" : "(no frames)";
 }
 
-static bool add_gap(struct snap_profile *profile, const struct snap_recorded_stack *stack,
-		    struct snap_line *line)
+static bool add_profile_gap(struct snap_profile *profile, const struct snap_recorded_stack *stack,
+			    struct snap_line *line)
 {
 	const char *text = snap_arena_printf(&profile->arena, "(%" PRIu64 " frames left out)",
 					     stack->gap_count);
@@ -139,8 +139,9 @@ static const struct snap_label *find_label(const struct snap_recorded_stack *sta
 }
 
 /* "KEY=VALUE" for each label that is asked for. */
-static bool add_labels(struct snap_profile *profile, const struct snap_recorded_stack *stack,
-		       struct snap_line *lines, size_t *count)
+static bool add_profile_labels(struct snap_profile *profile,
+			       const struct snap_recorded_stack *stack, struct snap_line *lines,
+			       size_t *count)
 {
 	const struct snap_options *options = profile->options;
 
@@ -166,14 +167,14 @@ static bool make_lines(struct snap_profile *profile, const struct snap_recorded_
 {
 	size_t count = 0, labels;
 
-	if (!add_labels(profile, stack, lines, &count))
+	if (!add_profile_labels(profile, stack, lines, &count))
 		return false;
 	labels = count;
 	for (size_t i = stack->frame_count; i > 0; i--) {
 		const struct snap_frame *frame = stack->frames[i - 1];
 
 		if (stack->gap_count && stack->gap_frame == i - 1 &&
-		    !add_gap(profile, stack, &lines[count++]))
+		    !add_profile_gap(profile, stack, &lines[count++]))
 			return false;
 		for (size_t k = frame->entry_count; k > 0; k--) {
 			lines[count] = (struct snap_line){

@@ -65,8 +65,8 @@ static bool unify(struct snap_tally *tally, struct snap_pointer_table *seen, con
 enum { MOST_OBJECT_BYTES = 16 << 20 };
 
 /* "mutex ledger_lock"; false without memory. */
-static bool find_object(struct snap_tally *tally, const struct snap_wait *wait, unsigned by,
-			const char **ret)
+static bool find_tally_object(struct snap_tally *tally, const struct snap_wait *wait, unsigned by,
+			      const char **ret)
 {
 	_cleanup_free_ char *object = NULL;
 	const char *text;
@@ -116,7 +116,7 @@ static bool find_object_of_run(struct adder *adder, const struct snap_run *run, 
 		return false;
 	/* The wait's own address means no object. */
 	if (!found->pointer) {
-		if (!find_object(adder->tally, wait, adder->by, &object))
+		if (!find_tally_object(adder->tally, wait, adder->by, &object))
 			return false;
 		found->pointer = (void *)(uintptr_t)(object ? object : (const char *)wait);
 	}
@@ -143,7 +143,8 @@ static bool add_pieces(struct adder *adder, const struct snap_run *run, struct s
 	return !pieces.failed;
 }
 
-static bool add_run(struct adder *adder, const struct snap_run *run, struct snap_tally_row row)
+static bool add_tally_run(struct adder *adder, const struct snap_run *run,
+			  struct snap_tally_row row)
 {
 	row.stack = run->stack;
 	row.count = snap_run_samples(run);
@@ -161,7 +162,7 @@ static bool add_run(struct adder *adder, const struct snap_run *run, struct snap
 	return add_row(adder->tally, &row);
 }
 
-static bool add_track(struct adder *adder, const struct snap_track *track)
+static bool add_tally_track(struct adder *adder, const struct snap_track *track)
 {
 	unsigned by = adder->by;
 	struct snap_tally_row row = {
@@ -171,10 +172,10 @@ static bool add_track(struct adder *adder, const struct snap_track *track)
 	};
 
 	if (!unify(adder->tally, &adder->seen, track->name, &row.name) ||
-	    (track->wait && !find_object(adder->tally, track->wait, by, &row.object)))
+	    (track->wait && !find_tally_object(adder->tally, track->wait, by, &row.object)))
 		return false;
 	for (size_t i = 0; i < track->run_count; i++)
-		if (!add_run(adder, &track->runs[i], row))
+		if (!add_tally_run(adder, &track->runs[i], row))
 			return false;
 	return true;
 }
@@ -194,7 +195,7 @@ struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
 	if (err)
 		return err;
 	for (size_t i = 0; i < recording->track_count; i++)
-		if (!add_track(&adder, &recording->tracks[i]))
+		if (!add_tally_track(&adder, &recording->tracks[i]))
 			return snap_error_no_memory();
 	return NULL;
 }

@@ -44,7 +44,7 @@ static void joining_deinit(struct joining *joining)
 	free(joining->parts);
 }
 
-static bool has_name(const struct snap_frame *frame)
+static bool has_joined_name(const struct snap_frame *frame)
 {
 	for (size_t i = 0; i < frame->entry_count; i++)
 		if (frame->entries[i].symbol || frame->entries[i].function)
@@ -56,7 +56,7 @@ static bool has_name(const struct snap_frame *frame)
 static bool is_private(const struct snap_stack *stack)
 {
 	for (size_t i = 0; i < stack->frame_count; i++)
-		if (!stack->frames[i]->module && !has_name(stack->frames[i]))
+		if (!stack->frames[i]->module && !has_joined_name(stack->frames[i]))
 			return true;
 	return false;
 }
@@ -120,9 +120,10 @@ static int compare_places(const void *left, const void *right)
 
 static bool same_frame(const struct snap_frame *a, const struct snap_frame *b)
 {
-	if (!has_name(a) || !has_name(b))
-		return !has_name(a) && !has_name(b) && snap_same_text(a->module, b->module) &&
-		       a->offset == b->offset && (a->has_offset || a->address == b->address);
+	if (!has_joined_name(a) || !has_joined_name(b))
+		return !has_joined_name(a) && !has_joined_name(b) &&
+		       snap_same_text(a->module, b->module) && a->offset == b->offset &&
+		       (a->has_offset || a->address == b->address);
 	if (a->entry_count != b->entry_count)
 		return false;
 	for (size_t i = 0; i < a->entry_count; i++) {

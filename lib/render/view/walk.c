@@ -32,7 +32,8 @@ static bool push(struct snap_walk *walk, const struct snap_node *parent,
 	return true;
 }
 
-static void describe(const struct snap_walk_level *level, bool leave, struct snap_walk_step *step)
+static void describe_level(const struct snap_walk_level *level, bool leave,
+			   struct snap_walk_step *step)
 {
 	*step = (struct snap_walk_step){
 		.node = level->nodes[level->next - 1],
@@ -59,10 +60,10 @@ bool snap_walk_next(struct snap_walk *walk, struct snap_walk_step *step)
 	if (level->next == level->count) {
 		if (--walk->depth == 0)
 			return false;
-		describe(&walk->levels[walk->depth - 1], true, step);
+		describe_level(&walk->levels[walk->depth - 1], true, step);
 		return true;
 	}
 	level->next++;
-	describe(level, false, step);
+	describe_level(level, false, step);
 	return push(walk, step->node, step->node->children, step->node->child_count);
 }

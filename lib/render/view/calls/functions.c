@@ -47,7 +47,7 @@ static uint64_t hash(const struct snap_call_function *function)
 	return snap_hash_text(function->name, snap_hash_text(function->place, sum));
 }
 
-static int compare_texts(const char *a, const char *b)
+static int compare_called_texts(const char *a, const char *b)
 {
 	if (!a || !b)
 		return snap_compare(!a, !b);
@@ -57,14 +57,14 @@ static int compare_texts(const char *a, const char *b)
 int snap_call_function_compare(const struct snap_call_function *a,
 			       const struct snap_call_function *b)
 {
-	return compare_texts(a->name, b->name) ?:
-	       compare_texts(a->place, b->place) ?: snap_compare(a->kind, b->kind) ?:
+	return compare_called_texts(a->name, b->name) ?:
+	       compare_called_texts(a->place, b->place) ?: snap_compare(a->kind, b->kind) ?:
 	       snap_compare(a->number, b->number) ?:
 	       snap_compare(a->has_offset, b->has_offset) ?: snap_compare(a->kernel, b->kernel);
 }
 
-static bool find(struct snap_call_functions *functions, const struct snap_call_function *wanted,
-		 uint32_t *ret)
+static bool find_call_function(struct snap_call_functions *functions,
+			       const struct snap_call_function *wanted, uint32_t *ret)
 {
 	uint64_t key = hash(wanted);
 	struct snap_probe probe = snap_hash_table_probe(&functions->table, key);
@@ -100,7 +100,7 @@ const uint32_t *snap_call_functions_of(struct snap_call_functions *functions,
 		struct snap_call_function function =
 			function_of(functions->options, frame, &frame->entries[i]);
 
-		if (!find(functions, &function, &functions->numbers[begin + i]))
+		if (!find_call_function(functions, &function, &functions->numbers[begin + i]))
 			return NULL;
 	}
 	functions->number_count = begin + frame->entry_count;
@@ -113,5 +113,5 @@ bool snap_call_functions_of_kind(struct snap_call_functions *functions, enum sna
 {
 	struct snap_call_function function = { .kind = kind, .number = number };
 
-	return find(functions, &function, ret);
+	return find_call_function(functions, &function, ret);
 }

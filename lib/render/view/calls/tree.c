@@ -38,7 +38,7 @@ static void building_deinit(struct building *building)
 
 /* ---- nodes ---- */
 
-static bool make_node(struct building *building, uint64_t key, struct link link, uint32_t *ret)
+static bool make_call_node(struct building *building, uint64_t key, struct link link, uint32_t *ret)
 {
 	size_t number = building->count;
 
@@ -70,7 +70,7 @@ static bool go_down(struct building *building, uint32_t function, uint32_t *at, 
 		}
 	}
 	*is_new_ret = true;
-	return make_node(building, key, link, at);
+	return make_call_node(building, key, link, at);
 }
 
 static bool enter_entry(struct building *building, const struct snap_frame *frame, uint32_t entry,
@@ -169,7 +169,7 @@ static bool end_stack(struct building *building, const struct snap_stack *stack,
 	return true;
 }
 
-static bool add_stack(struct building *building, const struct snap_stack *stack)
+static bool add_call_stack(struct building *building, const struct snap_stack *stack)
 {
 	bool reverse = building->tree->options->reverse;
 	uint64_t weight = stack->state_samples ? stack->samples : stack->count;
@@ -279,7 +279,8 @@ static bool put_in_order(struct building *building)
 
 /* ---- the tree ---- */
 
-static struct building begin(struct snap_call_tree *tree, const struct snap_options *options)
+static struct building begin_call_tree(struct snap_call_tree *tree,
+				       const struct snap_options *options)
 {
 	*tree = (struct snap_call_tree){ .options = options };
 	return (struct building){ .tree = tree, .functions = { .options = options } };
@@ -288,12 +289,12 @@ static struct building begin(struct snap_call_tree *tree, const struct snap_opti
 bool snap_call_tree_init(struct snap_call_tree *tree, const struct snap_node *node,
 			 const struct snap_options *options)
 {
-	_cleanup_(building_deinit) struct building building = begin(tree, options);
+	_cleanup_(building_deinit) struct building building = begin_call_tree(tree, options);
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
 
 	while ((stack = snap_node_next_stack(node, &cursor)))
-		if (!add_stack(&building, stack))
+		if (!add_call_stack(&building, stack))
 			return false;
 	return put_in_order(&building);
 }
@@ -301,10 +302,10 @@ bool snap_call_tree_init(struct snap_call_tree *tree, const struct snap_node *no
 bool snap_call_tree_init_of(struct snap_call_tree *tree, const struct snap_stack *stacks,
 			    size_t count, const struct snap_options *options)
 {
-	_cleanup_(building_deinit) struct building building = begin(tree, options);
+	_cleanup_(building_deinit) struct building building = begin_call_tree(tree, options);
 
 	for (size_t i = 0; i < count; i++)
-		if (!add_stack(&building, &stacks[i]))
+		if (!add_call_stack(&building, &stacks[i]))
 			return false;
 	return put_in_order(&building);
 }

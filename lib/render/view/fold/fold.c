@@ -50,7 +50,8 @@ static size_t count_nodes(const struct snap_snapshot *snapshot)
 	return walk.failed ? SIZE_MAX : count;
 }
 
-static void list_items(struct folding *folding, const struct snap_snapshot *snapshot, size_t count)
+static void list_folded_items(struct folding *folding, const struct snap_snapshot *snapshot,
+			      size_t count)
 {
 	struct item *items = folding->items;
 	size_t listed = 0;
@@ -114,8 +115,8 @@ static bool find_classes(const struct folding *folding, struct siblings *sibling
 	return true;
 }
 
-static bool make_node(struct folding *folding, const size_t *items, size_t count,
-		      struct snap_node **ret)
+static bool make_folded_node(struct folding *folding, const size_t *items, size_t count,
+			     struct snap_node **ret)
 {
 	struct snap_arena *arena = &folding->folds->arena;
 	_cleanup_free_ const struct snap_node **members = malloc(count * sizeof(*members));
@@ -131,8 +132,8 @@ static bool make_node(struct folding *folding, const size_t *items, size_t count
 }
 
 /* Nodes of the view for siblings, in the order of their first ones. */
-static bool make_nodes(struct folding *folding, struct siblings *siblings,
-		       struct snap_node ***nodes_ret, size_t *count_ret)
+static bool make_folded_nodes(struct folding *folding, struct siblings *siblings,
+			      struct snap_node ***nodes_ret, size_t *count_ret)
 {
 	struct snap_arena *arena = &folding->folds->arena;
 	size_t *sorted = snap_arena_new_array(arena, siblings->count, size_t);
@@ -152,7 +153,7 @@ static bool make_nodes(struct folding *folding, struct siblings *siblings,
 	for (size_t i = 0; i < siblings->class_count; i++) {
 		size_t begin = i ? ends[i - 1] : 0;
 
-		if (!make_node(folding, sorted + begin, ends[i] - begin, &nodes[i]))
+		if (!make_folded_node(folding, sorted + begin, ends[i] - begin, &nodes[i]))
 			return false;
 	}
 	*nodes_ret = nodes;
@@ -168,7 +169,7 @@ static bool fold_siblings(struct folding *folding, const size_t *items, size_t c
 	struct siblings siblings = { items, count, classes, firsts, 0 };
 
 	return classes && firsts && find_classes(folding, &siblings) &&
-	       make_nodes(folding, &siblings, nodes_ret, count_ret);
+	       make_folded_nodes(folding, &siblings, nodes_ret, count_ret);
 }
 
 static int compare_pids(const void *left, const void *right, void *context)
@@ -218,7 +219,7 @@ static bool fold(struct folding *folding, const struct snap_snapshot *snapshot)
 	folding->tasks = calloc(count + 1, sizeof(*folding->tasks));
 	if (!folding->items || !folding->tasks)
 		return false;
-	list_items(folding, snapshot, count);
+	list_folded_items(folding, snapshot, count);
 	for (size_t i = 0; i < snapshot->root_count; i++)
 		roots[i] = i;
 	if (!fold_siblings(folding, roots, snapshot->root_count, &view->processes,

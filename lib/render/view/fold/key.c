@@ -25,7 +25,7 @@ static uint64_t hash_label(const struct snap_label *label, uint64_t hash)
 	return is_name ? snap_hash_pattern(label->value, hash) : snap_hash_text(label->value, hash);
 }
 
-static uint64_t hash_frame(const struct snap_frame *frame, uint64_t hash)
+static uint64_t hash_fold_frame(const struct snap_frame *frame, uint64_t hash)
 {
 	hash = snap_hash_number(frame->trust, snap_hash_number(frame->entry_count, hash));
 	for (size_t i = 0; i < frame->entry_count; i++) {
@@ -76,7 +76,7 @@ static uint64_t hash_stack(const struct snap_stack *stack, const struct snap_opt
 		if (!is_silent(stack->labels[i].key))
 			hash = hash_label(&stack->labels[i], hash);
 	for (size_t i = 0; i < stack->frame_count; i++)
-		hash = hash_frame(stack->frames[i], hash);
+		hash = hash_fold_frame(stack->frames[i], hash);
 	return snap_hash_number(hash_members(stack, options), hash);
 }
 

@@ -263,7 +263,7 @@ static bool keep_common_labels(struct merge *merge, struct snap_node *node)
 	return node->labels;
 }
 
-static bool list_pids(struct merge *merge, struct snap_node *node)
+static bool list_folded_pids(struct merge *merge, struct snap_node *node)
 {
 	node->folded = snap_arena_new_array(merge->arena, merge->count, pid_t);
 	node->folded_count = merge->count;
@@ -294,7 +294,7 @@ bool snap_fold_merge(struct snap_arena *arena, const struct snap_node *const *me
 		ret->threads_missed += members[i]->threads_missed;
 		ret->task_count += members[i]->task_count;
 	}
-	return list_pids(&merge, ret) && merge_names(&merge, ret) &&
+	return list_folded_pids(&merge, ret) && merge_names(&merge, ret) &&
 	       keep_common_labels(&merge, ret) && merge_runtimes(&merge, ret) &&
 	       merge_stacks(&merge, ret) && merge_logical(&merge, ret);
 }

@@ -56,7 +56,7 @@ static bool is_json(enum snap_frame_use use)
 }
 
 /* As it is printed; without memory the scratch buffer has failed. */
-static uint64_t text_bytes(struct snap_limit *limit, const char *text)
+static uint64_t shown_text_bytes(struct snap_limit *limit, const char *text)
 {
 	bool ascii = limit->use == SNAP_FRAMES_IN_TEXT && !limit->options->utf8;
 	unsigned flags = ascii ? SNAP_ESCAPE_ASCII : 0;
@@ -92,9 +92,9 @@ static uint64_t name_bytes(struct snap_limit *limit, const struct snap_frame *fr
 	if (limit->use == SNAP_FRAMES_IN_TEXT && limit->options->raw_names && entry->symbol)
 		name = entry->symbol;
 	if (name && name[0])
-		return text_bytes(limit, name);
+		return shown_text_bytes(limit, name);
 	return OFFSET_BYTES +
-	       (frame->module ? text_bytes(limit, snap_base_name(frame->module)) : 0);
+	       (frame->module ? shown_text_bytes(limit, snap_base_name(frame->module)) : 0);
 }
 
 static uint64_t line_bytes(struct snap_limit *limit, const struct snap_frame *frame,
@@ -103,12 +103,12 @@ static uint64_t line_bytes(struct snap_limit *limit, const struct snap_frame *fr
 	uint64_t bytes = LINE_BYTES + name_bytes(limit, frame, entry);
 
 	if (frame->module)
-		bytes += text_bytes(limit, limit->options->show_module
-						   ? frame->module
-						   : snap_base_name(frame->module));
+		bytes += shown_text_bytes(limit, limit->options->show_module
+							 ? frame->module
+							 : snap_base_name(frame->module));
 	if (limit->options->show_build_id)
-		bytes += text_bytes(limit, frame->build_id) + OFFSET_BYTES;
-	return bytes + text_bytes(limit, entry->file);
+		bytes += shown_text_bytes(limit, frame->build_id) + OFFSET_BYTES;
+	return bytes + shown_text_bytes(limit, entry->file);
 }
 
 /* Of the node that it may have in the tree of a process. */
@@ -118,7 +118,7 @@ static uint64_t call_bytes(struct snap_limit *limit, const struct snap_frame *fr
 	if (!limit->options->call_tree)
 		return 0;
 	return CALL_BYTES + name_bytes(limit, frame, entry) +
-	       text_bytes(limit, frame->module ? frame->module : entry->file);
+	       shown_text_bytes(limit, frame->module ? frame->module : entry->file);
 }
 
 static uint64_t entry_bytes(struct snap_limit *limit, const struct snap_frame *frame,
@@ -138,10 +138,11 @@ static uint64_t entry_bytes(struct snap_limit *limit, const struct snap_frame *f
 		return line_bytes(limit, frame, entry);
 	case SNAP_FRAMES_IN_GROUPS:
 	case SNAP_FRAMES_IN_TICKS:
-		return ENTRY_BYTES + text_bytes(limit, entry->function) +
-		       text_bytes(limit, entry->symbol) + text_bytes(limit, entry->file) +
-		       text_bytes(limit, frame->module) + text_bytes(limit, frame->build_id) +
-		       call_bytes(limit, frame, entry);
+		return ENTRY_BYTES + shown_text_bytes(limit, entry->function) +
+		       shown_text_bytes(limit, entry->symbol) +
+		       shown_text_bytes(limit, entry->file) +
+		       shown_text_bytes(limit, frame->module) +
+		       shown_text_bytes(limit, frame->build_id) + call_bytes(limit, frame, entry);
 	case SNAP_FRAMES_IN_CHANGES:
 		return EVENT_BYTES + name_bytes(limit, frame, entry);
 	}
@@ -164,7 +165,7 @@ static bool add_text_once(struct snap_limit *limit, const char *text)
 	if (!text || !found)
 		return !text;
 	if (!found->number)
-		limit->once += (double)text_bytes(limit, text);
+		limit->once += (double)shown_text_bytes(limit, text);
 	found->number = 1;
 	return true;
 }
@@ -249,18 +250,18 @@ static uint64_t label_bytes(struct snap_limit *limit, const struct snap_label *l
 	case SNAP_FRAMES_IN_LINES:
 		if (!is_line(limit->options, label->key))
 			break;
-		return SUFFIX_BYTES + text_bytes(limit, label->key) +
-		       text_bytes(limit, label->value);
+		return SUFFIX_BYTES + shown_text_bytes(limit, label->key) +
+		       shown_text_bytes(limit, label->value);
 	case SNAP_FRAMES_IN_TEXT:
 		if (limit->options->summary)
 			break;
-		return LABEL_BYTES + text_bytes(limit, label->key) +
-		       text_bytes(limit, label->value);
+		return LABEL_BYTES + shown_text_bytes(limit, label->key) +
+		       shown_text_bytes(limit, label->value);
 	case SNAP_FRAMES_IN_GROUPS:
 	case SNAP_FRAMES_IN_TICKS:
 	case SNAP_FRAMES_IN_CHANGES:
-		return LABEL_BYTES + text_bytes(limit, label->key) +
-		       text_bytes(limit, label->value);
+		return LABEL_BYTES + shown_text_bytes(limit, label->key) +
+		       shown_text_bytes(limit, label->value);
 	}
 	return 0;
 }
@@ -281,8 +282,8 @@ static bool measure_labels(struct snap_limit *limit, const struct snap_recorded_
 }
 
 /* What is printed with each stack. */
-static uint64_t stack_bytes(struct snap_limit *limit, const struct snap_recorded_stack *stack,
-			    const struct snap_limit_stack *of)
+static uint64_t shown_stack_bytes(struct snap_limit *limit, const struct snap_recorded_stack *stack,
+				  const struct snap_limit_stack *of)
 {
 	switch (limit->use) {
 	case SNAP_FRAMES_AS_NUMBERS:
@@ -296,12 +297,12 @@ static uint64_t stack_bytes(struct snap_limit *limit, const struct snap_recorded
 	case SNAP_FRAMES_IN_TEXT:
 		return TITLE_BYTES + 4 * rails_of(limit, stack->process) +
 		       of->waits * (WAIT_BYTES + rails_of(limit, stack->process)) +
-		       text_bytes(limit, stack->unwind_detail) +
-		       text_bytes(limit, limit->options->summary ? stack->description : NULL);
+		       shown_text_bytes(limit, stack->unwind_detail) +
+		       shown_text_bytes(limit, limit->options->summary ? stack->description : NULL);
 	case SNAP_FRAMES_IN_GROUPS:
 	case SNAP_FRAMES_IN_TICKS:
-		return GROUP_BYTES + text_bytes(limit, stack->description) +
-		       text_bytes(limit, stack->unwind_detail);
+		return GROUP_BYTES + shown_text_bytes(limit, stack->description) +
+		       shown_text_bytes(limit, stack->unwind_detail);
 	case SNAP_FRAMES_IN_CHANGES:
 		return EVENT_BYTES + GAP_BYTES;
 	}
@@ -319,7 +320,7 @@ static bool measure_stack(struct snap_limit *limit, const struct snap_recorded_s
 	*of = (struct snap_limit_stack){
 		.times = of->times,
 		.samples = of->samples,
-		.fixed = (double)(stack_bytes(limit, stack, of) + labels),
+		.fixed = (double)(shown_stack_bytes(limit, stack, of) + labels),
 		.waits = of->waits,
 	};
 	for (size_t i = 0; i < stack->frame_count; i++) {

@@ -173,7 +173,7 @@ static bool shorten_names(struct snap_limit *limit, struct snap_recorded_stack *
 	       snap_limit_shorten_text(limit, &stack->unwind_detail);
 }
 
-static bool cut_stack(struct snap_limit *limit, size_t number, double most)
+static bool cut_limited_stack(struct snap_limit *limit, size_t number, double most)
 {
 	struct snap_recorded_stack *stack = &limit->limited->recording.stacks[number];
 	struct snap_limit_stack *of = &limit->stacks[number];
@@ -217,7 +217,7 @@ static bool cut_stacks(struct snap_limit *limit, double most)
 		memcpy(limited->recording.stacks, limit->from->stacks,
 		       count * sizeof(*limited->recording.stacks));
 	for (size_t i = 0; i < count; i++)
-		if (!cut_stack(limit, i, most))
+		if (!cut_limited_stack(limit, i, most))
 			return false;
 	return true;
 }

@@ -183,7 +183,7 @@ static void count_runs(struct snap_limit *limit)
 			limit->stacks[recording->tracks[i].runs[k].stack].times++;
 }
 
-static void count_samples(struct snap_limit *limit)
+static void count_used_samples(struct snap_limit *limit)
 {
 	const struct snap_recording *recording = limit->from;
 
@@ -197,7 +197,7 @@ static void count_samples(struct snap_limit *limit)
 
 bool snap_limit_count(struct snap_limit *limit)
 {
-	count_samples(limit);
+	count_used_samples(limit);
 	switch (limit->use) {
 	case SNAP_FRAMES_AS_NUMBERS:
 		break;

@@ -49,7 +49,7 @@ struct group_builder {
 	struct snap_hash_table table; /* of groups */
 };
 
-static void builder_deinit(struct group_builder *builder)
+static void recorded_builder_deinit(struct group_builder *builder)
 {
 	snap_interner_deinit(&builder->strings);
 	free(builder->ids);
@@ -144,7 +144,7 @@ static bool add_visit(struct group_builder *builder, struct group *group, uint32
 	return true;
 }
 
-static bool add_track(struct group_builder *builder, uint32_t number)
+static bool add_recorded_track(struct group_builder *builder, uint32_t number)
 {
 	const struct snap_track *track = &builder->recording->tracks[number];
 
@@ -185,8 +185,8 @@ static void drop_state(struct snap_stack *stack, const struct group *group)
 	stack->label_count = kept;
 }
 
-static bool fill_stack(struct group_builder *builder, const struct group *group,
-		       struct snap_stack *stack)
+static bool fill_recorded_stack(struct group_builder *builder, const struct group *group,
+				struct snap_stack *stack)
 {
 	struct snap_arena *arena = &builder->result->arena;
 	uint64_t *samples = snap_arena_new_array(arena, group->listed, uint64_t);
@@ -234,7 +234,8 @@ static bool fill_stacks(struct group_builder *builder, struct snap_node *const *
 	for (size_t i = 0; i < builder->group_count; i++) {
 		struct snap_node *node = nodes[builder->groups[i].process];
 
-		if (!fill_stack(builder, &builder->groups[i], &node->stacks[node->stack_count++]))
+		if (!fill_recorded_stack(builder, &builder->groups[i],
+					 &node->stacks[node->stack_count++]))
 			return false;
 	}
 	for (size_t i = 0; i < builder->recording->process_count; i++)
@@ -246,7 +247,7 @@ static bool fill_stacks(struct group_builder *builder, struct snap_node *const *
 
 /* ---- as a snapshot ---- */
 
-static int64_t time_of(const struct snap_recording *recording, uint32_t tick)
+static int64_t time_of_tick(const struct snap_recording *recording, uint32_t tick)
 {
 	return tick < recording->tick_count ? recording->ticks[tick].time_ns : 0;
 }
@@ -268,8 +269,8 @@ static struct snap_node **copy_all_nodes(struct group_builder *builder)
 		node->late = process->first > 0;
 		node->ended = process->ended;
 		node->execed = process->execed;
-		node->first_ns = time_of(recording, process->first);
-		node->last_ns = time_of(recording, process->last);
+		node->first_ns = time_of_tick(recording, process->first);
+		node->last_ns = time_of_tick(recording, process->last);
 		nodes[i] = node;
 	}
 	for (size_t i = 0; nodes && i < recording->track_count; i++)
@@ -312,7 +313,7 @@ struct stacksnap_error *snap_recorded_groups_init(struct snap_recorded_groups *g
 						  const struct snap_recording *recording,
 						  const struct snap_options *options)
 {
-	_cleanup_(builder_deinit) struct group_builder builder = {
+	_cleanup_(recorded_builder_deinit) struct group_builder builder = {
 		.recording = recording,
 		.result = groups,
 		.options = options,
@@ -327,7 +328,7 @@ struct stacksnap_error *snap_recorded_groups_init(struct snap_recorded_groups *g
 	if (!builder.ids)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < recording->track_count; i++)
-		if (!add_track(&builder, (uint32_t)i))
+		if (!add_recorded_track(&builder, (uint32_t)i))
 			return snap_error_no_memory();
 	return make_snapshot(&builder, options) ? NULL : snap_error_no_memory();
 }

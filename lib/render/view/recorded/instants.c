@@ -54,8 +54,8 @@ static const struct snap_run *run_at(struct snap_instants *instants, size_t trac
 }
 
 /* The threads of a process from a track on, as items; where the next process's tracks begin. */
-static size_t list_items(struct snap_instants *instants, size_t process, size_t track,
-			 uint32_t tick, struct item *items, size_t *count_ret)
+static size_t list_instant_items(struct snap_instants *instants, size_t process, size_t track,
+				 uint32_t tick, struct item *items, size_t *count_ret)
 {
 	const struct snap_recording *recording = instants->recording;
 	size_t count = 0;
@@ -172,8 +172,9 @@ static bool group_all_items(struct snap_instants *instants, struct snap_interner
 }
 
 /* The process as it was: its threads are those that were seen. NULL without memory. */
-static struct snap_node *make_node(struct snap_instants *instants, struct snap_interner *strings,
-				   struct item *items, size_t count, const struct snap_node *from)
+static struct snap_node *make_instant_node(struct snap_instants *instants,
+					   struct snap_interner *strings, struct item *items,
+					   size_t count, const struct snap_node *from)
 {
 	const struct snap_recording *recording = instants->recording;
 	struct snap_node *node = snap_recorded_copy_node(&instants->arena, from);
@@ -196,8 +197,8 @@ static struct snap_node *make_node(struct snap_instants *instants, struct snap_i
 }
 
 /* Nodes of the processes that were there, NULL for the others. */
-static bool make_nodes(struct snap_instants *instants, struct snap_interner *strings, uint32_t tick,
-		       struct snap_node **nodes)
+static bool make_instant_nodes(struct snap_instants *instants, struct snap_interner *strings,
+			       uint32_t tick, struct snap_node **nodes)
 {
 	const struct snap_recording *recording = instants->recording;
 	_cleanup_free_ struct item *items = calloc(recording->track_count + 1, sizeof(*items));
@@ -209,10 +210,10 @@ static bool make_nodes(struct snap_instants *instants, struct snap_interner *str
 	for (size_t i = 0; i < recording->process_count; i++) {
 		const struct snap_recorded_process *process = &recording->processes[i];
 
-		track = list_items(instants, i, track, tick, items, &count);
+		track = list_instant_items(instants, i, track, tick, items, &count);
 		if (tick < process->first || tick > process->last)
 			continue;
-		nodes[i] = make_node(instants, strings, items, count, process->node);
+		nodes[i] = make_instant_node(instants, strings, items, count, process->node);
 		if (!nodes[i])
 			return false;
 		snapshot->process_count++;
@@ -243,7 +244,7 @@ struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t ti
 	instants->wait_bytes += TICK_WAIT_BYTES;
 	instants->tick = (uint32_t)tick;
 	snap_interner_init(&strings, &instants->arena);
-	made = make_nodes(instants, &strings, (uint32_t)tick, nodes) &&
+	made = make_instant_nodes(instants, &strings, (uint32_t)tick, nodes) &&
 	       snap_recorded_make_tree(&instants->arena, recording, nodes, instants->options->flat,
 				       &instants->snapshot);
 	if (instants->left_out && !instants->reported) {
