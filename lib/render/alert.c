@@ -73,8 +73,8 @@ static void add_threads(struct snap_buffer *text, const struct snap_options *opt
 	}
 }
 
-static void add_wait(struct snap_buffer *text, const struct snap_options *options,
-		     const struct snap_wait *wait)
+static void add_alert_wait(struct snap_buffer *text, const struct snap_options *options,
+			   const struct snap_wait *wait)
 {
 	char *line = wait ? snap_wait_line(wait, false) : NULL;
 
@@ -148,7 +148,7 @@ static void add_what(struct snap_buffer *text, const struct snap_options *option
 	case SNAP_ALERT_KINDS:
 		break;
 	}
-	add_wait(text, options, alert->wait);
+	add_alert_wait(text, options, alert->wait);
 	add_place(text, options, alert);
 	if (alert->since_ns >= SNAP_NS_PER_S) {
 		snap_buffer_add_text(text, ", for ");
@@ -185,8 +185,8 @@ struct stacksnap_error *snap_render_alert_text(const struct snap_alert *alert,
 
 /* ---- JSON ---- */
 
-static void put_stack(struct snap_json_writer *json, struct snap_json_entries *entries,
-		      const struct snap_stack *stack)
+static void put_alert_stack(struct snap_json_writer *json, struct snap_json_entries *entries,
+			    const struct snap_stack *stack)
 {
 	if (!stack)
 		return;
@@ -224,7 +224,7 @@ struct stacksnap_error *snap_render_alert_json(const struct snap_alert *alert, F
 		snap_json_wait_put(json, alert->wait);
 		snap_json_wait_put_as(json, "held", alert->held);
 		snap_json_text_if(json, "function", alert->function);
-		put_stack(json, &document.entries, alert->stack);
+		put_alert_stack(json, &document.entries, alert->stack);
 		if (alert->deadlock)
 			snap_json_deadlock_put(json, "deadlock", alert->deadlock);
 		snap_json_end(json, '}');

@@ -174,8 +174,8 @@ static bool add_frame(struct converter *converter, const struct snap_frame *fram
  * The log's number of a frame, which is identified by its address, and by its space;
  * what is `exact` is no return address. False without memory.
  */
-static bool find_frame(struct converter *converter, const struct snap_frame *frame, uint32_t space,
-		       bool exact, uint32_t *ret)
+static bool find_snaprec_frame(struct converter *converter, const struct snap_frame *frame,
+			       uint32_t space, bool exact, uint32_t *ret)
 {
 	struct snap_log *log = converter->log;
 	uint64_t hash = snap_hash_add(snap_hash_pointer(frame), space);
@@ -195,7 +195,7 @@ static bool find_frame(struct converter *converter, const struct snap_frame *fra
 }
 
 /* Ends are identified by their texts, which are complete. */
-static bool find_reason(struct snap_log *log, const char *detail, uint32_t *ret)
+static bool find_snaprec_reason(struct snap_log *log, const char *detail, uint32_t *ret)
 {
 	const char *reason;
 
@@ -213,8 +213,8 @@ static bool find_reason(struct snap_log *log, const char *detail, uint32_t *ret)
 	return true;
 }
 
-static bool add_labels(struct converter *converter, const struct snap_recorded_stack *from,
-		       struct snap_log_stack *stack)
+static bool add_snaprec_labels(struct converter *converter, const struct snap_recorded_stack *from,
+			       struct snap_log_stack *stack)
 {
 	return !snap_error_ignore(snap_log_find_labels(converter->log, stack->space, from->labels,
 						       from->label_count, true, &stack->labels));
@@ -240,8 +240,8 @@ static bool convert_stack(struct converter *converter, const struct snap_recorde
 	};
 	bool exact = true;
 
-	if (!find_reason(log, from->unwind_detail, &stack.reason) ||
-	    !add_labels(converter, from, &stack) ||
+	if (!find_snaprec_reason(log, from->unwind_detail, &stack.reason) ||
+	    !add_snaprec_labels(converter, from, &stack) ||
 	    !snap_reserve_array(log->stacks, log->stack_capacity, log->stack_count + 1))
 		return false;
 	for (size_t i = 0; i < from->frame_count; i++) {
@@ -250,8 +250,8 @@ static bool convert_stack(struct converter *converter, const struct snap_recorde
 
 		if (!snap_reserve_array(log->frame_ids, log->frame_id_capacity,
 					log->frame_id_count + 1) ||
-		    !find_frame(converter, frame, stack.space, exact && !kernel,
-				&log->frame_ids[log->frame_id_count]))
+		    !find_snaprec_frame(converter, frame, stack.space, exact && !kernel,
+					&log->frame_ids[log->frame_id_count]))
 			return false;
 		log->frame_id_count++;
 		exact = exact && kernel;

@@ -30,7 +30,7 @@ void snap_snaprec_waits_deinit(struct snap_snaprec_waits *waits)
 	free(waits->wakes);
 }
 
-static bool keeps_owner(const struct snap_recorded_wait *wait)
+static bool keeps_snaprec_owner(const struct snap_recorded_wait *wait)
 {
 	return wait->wait->owner_word.form != SNAP_OWNER_FORM_NONE &&
 	       wait->wait->owner_word.address;
@@ -44,7 +44,7 @@ static bool names_end(const struct snap_recorded_wait *wait)
 	case SNAP_WAIT_UNIX:
 	case SNAP_WAIT_TCP:
 	case SNAP_WAIT_FILE_LOCK:
-		return !keeps_owner(wait);
+		return !keeps_snaprec_owner(wait);
 	default:
 		return false;
 	}
@@ -66,7 +66,7 @@ static bool list_holds(struct snap_snaprec_waits *waits, const struct snap_recor
 	for (size_t i = 0; i < recording->wait_count; i++) {
 		const struct snap_recorded_wait *wait = &recording->waits[i];
 
-		if (!keeps_owner(wait) && !names_end(wait))
+		if (!keeps_snaprec_owner(wait) && !names_end(wait))
 			continue;
 		for (size_t k = 0; k < wait->owner_count; k++) {
 			const struct snap_owner_span *hold = &wait->owners[k];
@@ -123,7 +123,7 @@ static struct stacksnap_error *add_object(const struct snap_recorded_wait *wait,
 	struct stacksnap_error *err;
 	uint32_t number;
 
-	if (keeps_owner(wait)) {
+	if (keeps_snaprec_owner(wait)) {
 		object.is_futex = true;
 		object.call.arguments[0] = wait->wait->owner_word.address;
 	}
@@ -147,7 +147,8 @@ struct stacksnap_error *snap_snaprec_add_waits(struct snap_snaprec_waits *waits,
 }
 
 /* What stands in the word, by which the same will be said again. */
-static uint32_t word_of(const struct snap_recording *recording, const struct snap_owner_span *hold)
+static uint32_t word_of_hold(const struct snap_recording *recording,
+			     const struct snap_owner_span *hold)
 {
 	const struct snap_track *track = NULL;
 
@@ -160,8 +161,9 @@ static uint32_t word_of(const struct snap_recording *recording, const struct sna
 	return hold->tid > 0 ? (uint32_t)hold->tid : 0;
 }
 
-static struct stacksnap_error *add_end(const struct snap_recording *recording, struct snap_log *log,
-				       const struct snap_snaprec_owner *from)
+static struct stacksnap_error *add_snaprec_end(const struct snap_recording *recording,
+					       struct snap_log *log,
+					       const struct snap_snaprec_owner *from)
 {
 	const struct snap_owner_span *hold = from->hold;
 	uint32_t pid;
@@ -181,10 +183,10 @@ static struct stacksnap_error *add_hold(const struct snap_recording *recording,
 	uint32_t word;
 
 	if (names_end(&recording->waits[from->wait]))
-		return add_end(recording, log, from);
+		return add_snaprec_end(recording, log, from);
 	if (!from->hold || from->hold->lack == SNAP_OWNER_UNREADABLE)
 		return snap_log_set_owner(log, from->wait, NULL);
-	word = word_of(recording, from->hold);
+	word = word_of_hold(recording, from->hold);
 	if (word == OWNER_DIED && wait->owner_word.form == SNAP_OWNER_FORM_TID)
 		word = NOT_RECOVERABLE;
 	piece.bytes = (const uint8_t *)&word;

@@ -77,7 +77,7 @@ static size_t own_line(const struct snap_recorded_stack *stack, const struct sna
 }
 
 /* False without memory. */
-static bool find_function(struct summary *summary, size_t number, struct row *row)
+static bool find_summary_function(struct summary *summary, size_t number, struct row *row)
 {
 	const struct snap_lines_of *lines = snap_profile_stack(&summary->profile, number);
 	size_t at;
@@ -133,7 +133,8 @@ static void merge_rows(struct summary *summary)
 }
 
 /* Samples by stack and state. */
-static uint64_t *count_samples(struct summary *summary, const struct snap_recording *recording)
+static uint64_t *count_summary_samples(struct summary *summary,
+				       const struct snap_recording *recording)
 {
 	uint64_t *counts = calloc(recording->stack_count + 1, SNAP_STATE_COUNT * sizeof(*counts));
 
@@ -155,7 +156,7 @@ static uint64_t *count_samples(struct summary *summary, const struct snap_record
 static struct stacksnap_error *rank_functions(struct summary *summary,
 					      const struct snap_recording *recording)
 {
-	_cleanup_free_ uint64_t *counts = count_samples(summary, recording);
+	_cleanup_free_ uint64_t *counts = count_summary_samples(summary, recording);
 	size_t capacity = 0;
 
 	if (!counts)
@@ -167,7 +168,7 @@ static struct stacksnap_error *rank_functions(struct summary *summary,
 		for (int state = 0; state < SNAP_STATE_COUNT; state++) {
 			if (!of[state])
 				continue;
-			if ((!row.name && !find_function(summary, i, &row)) ||
+			if ((!row.name && !find_summary_function(summary, i, &row)) ||
 			    !snap_reserve_array(summary->rows, capacity, summary->row_count + 1))
 				return snap_error_no_memory();
 			row.state = (enum snap_state)state;

@@ -65,7 +65,8 @@ static const struct snap_line *line_at(const struct snap_chrome *chrome, const s
 }
 
 /* Equal names are equal pointers. */
-static const char *name_at(const struct snap_chrome *chrome, const struct step *step, size_t depth)
+static const char *chrome_name_at(const struct snap_chrome *chrome, const struct step *step,
+				  size_t depth)
 {
 	const struct snap_line *line = line_at(chrome, step, depth);
 
@@ -81,7 +82,8 @@ static size_t common_frames(const struct snap_chrome *chrome, const struct step 
 		return 0;
 	if (depth_of(chrome, before) < depth)
 		depth = depth_of(chrome, before);
-	while (common < depth && name_at(chrome, before, common) == name_at(chrome, step, common))
+	while (common < depth &&
+	       chrome_name_at(chrome, before, common) == chrome_name_at(chrome, step, common))
 		common++;
 	return common;
 }
@@ -127,7 +129,7 @@ static void put_slice(struct snap_chrome *chrome, const struct slice_head *head,
 	snap_json_begin(json, NULL, '{');
 	snap_json_bytes(json, NULL, head->text, head->length);
 	snap_json_number(json, "dur", snap_chrome_us(end_ns) - head->begin_us);
-	snap_json_clean(json, "name", name_at(chrome, step, depth));
+	snap_json_clean(json, "name", chrome_name_at(chrome, step, depth));
 	if (!line)
 		snap_json_clean(json, "cname", colors[step->span.run->state]);
 	else if (line->entry)
@@ -151,7 +153,7 @@ static void slices_deinit(struct slices *slices)
 	free(slices->ends);
 }
 
-static struct stacksnap_error *add_step(struct slices *slices, const struct snap_span *span)
+static struct stacksnap_error *add_chrome_step(struct slices *slices, const struct snap_span *span)
 {
 	struct step step = { .span = *span };
 
@@ -181,7 +183,7 @@ static bool same_labels(struct snap_labels_of a, struct snap_labels_of b)
 }
 
 /* Those from a step on, where they are others than before; none: they ended. */
-static void put_labels(struct slices *slices, size_t number)
+static void put_chrome_labels(struct slices *slices, size_t number)
 {
 	const struct snap_recording *recording = slices->chrome->recording;
 	const struct snap_span *span = &slices->steps[number].span;
@@ -238,13 +240,13 @@ static struct stacksnap_error *put_slices(struct snap_chrome *chrome,
 
 	snap_spans_init(&spans, &chrome->timeline, track);
 	while (snap_spans_next(&spans, &span)) {
-		struct stacksnap_error *err = add_step(&slices, &span);
+		struct stacksnap_error *err = add_chrome_step(&slices, &span);
 
 		if (err)
 			return err;
 	}
 	for (size_t i = 0; i < slices.step_count; i++) {
-		put_labels(&slices, i);
+		put_chrome_labels(&slices, i);
 		put_slices_of_step(&slices, i);
 	}
 	return snap_chrome_put_waits(chrome, track);
@@ -403,8 +405,8 @@ static struct stacksnap_error *put_programs(struct snap_chrome *chrome,
 	return NULL;
 }
 
-static struct stacksnap_error *put_processes(struct snap_chrome *chrome,
-					     const struct program *programs)
+static struct stacksnap_error *put_chrome_processes(struct snap_chrome *chrome,
+						    const struct program *programs)
 {
 	size_t count = chrome->recording->process_count;
 
@@ -423,7 +425,7 @@ static struct stacksnap_error *put_processes(struct snap_chrome *chrome,
 
 /* ---- the document ---- */
 
-static void put_head(struct snap_chrome *chrome)
+static void put_chrome_head(struct snap_chrome *chrome)
 {
 	const struct snap_recording *recording = chrome->recording;
 	struct snap_json_writer *json = chrome->json;
@@ -442,7 +444,7 @@ static void put_head(struct snap_chrome *chrome)
 	snap_json_end(json, '}');
 }
 
-static struct stacksnap_error *put_document(struct snap_chrome *chrome)
+static struct stacksnap_error *put_chrome_document(struct snap_chrome *chrome)
 {
 	_cleanup_free_ struct program *programs = list_programs(chrome->recording);
 	struct snap_json_writer *json = chrome->json;
@@ -451,10 +453,10 @@ static struct stacksnap_error *put_document(struct snap_chrome *chrome)
 	if (!programs)
 		return snap_error_no_memory();
 	snap_json_begin(json, NULL, '{');
-	put_head(chrome);
+	put_chrome_head(chrome);
 	snap_json_line(json);
 	snap_json_begin(json, "traceEvents", '[');
-	err = put_processes(chrome, programs);
+	err = put_chrome_processes(chrome, programs);
 	if (err)
 		return err;
 	snap_chrome_put_stops(chrome);
@@ -494,5 +496,5 @@ struct stacksnap_error *snap_render_chrome(const struct snap_recording *recordin
 	err = snap_wait_marks_init(&chrome.marks, recording, options);
 	if (err)
 		return err;
-	return chrome.json ? put_document(&chrome) : snap_error_no_memory();
+	return chrome.json ? put_chrome_document(&chrome) : snap_error_no_memory();
 }

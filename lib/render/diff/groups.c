@@ -44,7 +44,8 @@ static void add_function(struct snap_diff_text *text, const struct snap_stack *s
 }
 
 /* "orderd[1234]", "orderd in 3 processes" */
-static char *owner_of(struct snap_sheet *lines, const struct snap_node *node, size_t processes)
+static char *owner_of_group(struct snap_sheet *lines, const struct snap_node *node,
+			    size_t processes)
 {
 	const char *name = snap_sheet_escape(lines, node->name ? node->name : "?");
 	char *owner;
@@ -68,9 +69,10 @@ static void end_title(struct snap_diff_text *text, const struct snap_stack *stac
 	snap_text_stacks_clear(&text->stacks);
 }
 
-static void put_group(struct snap_diff_text *text, const struct snap_diff_group *group)
+static void put_diff_group(struct snap_diff_text *text, const struct snap_diff_group *group)
 {
-	_cleanup_free_ char *owner = owner_of(&text->lines, group->node, group->process_count);
+	_cleanup_free_ char *owner =
+		owner_of_group(&text->lines, group->node, group->process_count);
 
 	snap_line_begin(&text->lines);
 	add_counts(text, group);
@@ -95,7 +97,7 @@ void snap_diff_text_groups(struct snap_diff_text *text)
 					       snap_change_word(group->change));
 		else if (!text->options->summary)
 			snap_line_blank(&text->lines);
-		put_group(text, group);
+		put_diff_group(text, group);
 	}
 }
 
@@ -112,7 +114,7 @@ static size_t count_alike(const struct snap_diff *diff, size_t first)
 /* "orderd[1234]  tids 1240-1243"; NULL without memory. */
 static char *whose(struct snap_diff_text *text, const struct snap_diff_stuck *first, size_t count)
 {
-	_cleanup_free_ char *owner = owner_of(&text->lines, first->node, 1);
+	_cleanup_free_ char *owner = owner_of_group(&text->lines, first->node, 1);
 	_cleanup_free_ pid_t *tids = calloc(count, sizeof(*tids));
 	char ranges[256], *out;
 
@@ -125,8 +127,8 @@ static char *whose(struct snap_diff_text *text, const struct snap_diff_stuck *fi
 	return asprintf(&out, "%s  %s", owner, ranges) < 0 ? NULL : out;
 }
 
-static void put_stuck(struct snap_diff_text *text, const struct snap_diff_stuck *first,
-		      size_t count)
+static void put_stuck_threads(struct snap_diff_text *text, const struct snap_diff_stuck *first,
+			      size_t count)
 {
 	_cleanup_free_ char *right = whose(text, first, count);
 	struct snap_sheet *lines = &text->lines;
@@ -152,7 +154,7 @@ void snap_diff_text_stuck(struct snap_diff_text *text)
 
 		if (i && !text->options->summary)
 			snap_line_blank(&text->lines);
-		put_stuck(text, &diff->stuck[i], count);
+		put_stuck_threads(text, &diff->stuck[i], count);
 		i += count;
 	}
 }

@@ -9,8 +9,8 @@ enum {
 	SHARE_DECIMALS = 5,  /* SNAP_DIFF_WHOLE */
 };
 
-static void put_side(struct snap_json_writer *json, const char *key,
-		     const struct snap_diff_side *side)
+static void put_json_side(struct snap_json_writer *json, const char *key,
+			  const struct snap_diff_side *side)
 {
 	snap_json_line(json);
 	snap_json_begin(json, key, '{');
@@ -27,7 +27,7 @@ static void put_side(struct snap_json_writer *json, const char *key,
 	snap_json_end(json, '}');
 }
 
-static void put_group(struct snap_json_document *document, const struct snap_diff_group *group)
+static void put_json_group(struct snap_json_document *document, const struct snap_diff_group *group)
 {
 	struct snap_json_writer *json = document->json;
 
@@ -54,17 +54,17 @@ static void put_group(struct snap_json_document *document, const struct snap_dif
 	snap_json_entries_forget(&document->entries);
 }
 
-static void put_groups(struct snap_json_document *document, const struct snap_diff *diff)
+static void put_json_groups(struct snap_json_document *document, const struct snap_diff *diff)
 {
 	snap_json_line(document->json);
 	snap_json_begin(document->json, "groups", '[');
 	for (size_t i = 0; i < diff->group_count && !document->entries.failed; i++)
-		put_group(document, &diff->groups[i]);
+		put_json_group(document, &diff->groups[i]);
 	snap_json_end(document->json, ']');
 	snap_json_number(document->json, "unchanged", (int64_t)diff->same_count);
 }
 
-static void put_stuck(struct snap_json_writer *json, const struct snap_diff *diff)
+static void put_json_stuck(struct snap_json_writer *json, const struct snap_diff *diff)
 {
 	snap_json_line(json);
 	snap_json_begin(json, "stuck", '[');
@@ -82,7 +82,7 @@ static void put_stuck(struct snap_json_writer *json, const struct snap_diff *dif
 	snap_json_end(json, ']');
 }
 
-static void put_processes(struct snap_json_writer *json, const struct snap_diff *diff)
+static void put_json_processes(struct snap_json_writer *json, const struct snap_diff *diff)
 {
 	snap_json_line(json);
 	snap_json_begin(json, "processes", '[');
@@ -103,7 +103,7 @@ static void put_processes(struct snap_json_writer *json, const struct snap_diff 
 }
 
 /* Of two recordings alone. */
-static void put_functions(struct snap_json_writer *json, const struct snap_diff *diff)
+static void put_json_functions(struct snap_json_writer *json, const struct snap_diff *diff)
 {
 	if (!diff->before.ticks || !diff->after.ticks)
 		return;
@@ -126,7 +126,7 @@ static void put_functions(struct snap_json_writer *json, const struct snap_diff 
 	snap_json_end(json, ']');
 }
 
-static void put_head(struct snap_json_writer *json, const struct snap_diff *diff)
+static void put_json_head(struct snap_json_writer *json, const struct snap_diff *diff)
 {
 	snap_json_begin(json, NULL, '{');
 	snap_json_text(json, "schema", "stacksnap.diff");
@@ -135,8 +135,8 @@ static void put_head(struct snap_json_writer *json, const struct snap_diff *diff
 	snap_json_text(json, "name", "stacksnap");
 	snap_json_text(json, "version", SNAP_VERSION);
 	snap_json_end(json, '}');
-	put_side(json, "before", &diff->before);
-	put_side(json, "after", &diff->after);
+	put_json_side(json, "before", &diff->before);
+	put_json_side(json, "after", &diff->after);
 	snap_json_line(json);
 	snap_json_bool(json, "differs", snap_diff_differs(diff));
 }
@@ -151,11 +151,11 @@ struct stacksnap_error *snap_render_diff_json(const struct snap_diff *diff,
 
 	if (err)
 		return err;
-	put_head(document.json, diff);
-	put_groups(&document, diff);
-	put_stuck(document.json, diff);
-	put_processes(document.json, diff);
-	put_functions(document.json, diff);
+	put_json_head(document.json, diff);
+	put_json_groups(&document, diff);
+	put_json_stuck(document.json, diff);
+	put_json_processes(document.json, diff);
+	put_json_functions(document.json, diff);
 	snap_json_warnings_put(document.json, diff->warnings, diff->warning_count);
 	snap_json_end(document.json, '}');
 	snap_json_end_document(document.json);

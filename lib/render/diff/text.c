@@ -54,8 +54,8 @@ static void add_kind(struct snap_sheet *lines, const struct snap_diff_side *side
 			 side->samples, side->samples == 1 ? "" : "s");
 }
 
-static void put_side(struct snap_diff_text *text, const char *word,
-		     const struct snap_diff_side *side)
+static void put_side_line(struct snap_diff_text *text, const char *word,
+			  const struct snap_diff_side *side)
 {
 	struct snap_sheet *lines = &text->lines;
 
@@ -114,7 +114,7 @@ static void put_warnings(struct snap_diff_text *text)
 
 /* ---- processes ---- */
 
-static void put_processes(struct snap_diff_text *text)
+static void put_process_lines(struct snap_diff_text *text)
 {
 	const struct snap_diff *diff = text->diff;
 	struct snap_sheet *lines = &text->lines;
@@ -166,7 +166,7 @@ static void put_function(struct snap_diff_text *text, const struct snap_diff_fun
 	snap_line_end(lines, SNAP_STYLE_DIM, module);
 }
 
-static void put_functions(struct snap_diff_text *text)
+static void put_function_lines(struct snap_diff_text *text)
 {
 	const struct snap_diff *diff = text->diff;
 	size_t shown = 0, left = 0;
@@ -199,13 +199,13 @@ static void put_body(void *context)
 {
 	struct snap_diff_text *text = context;
 
-	put_processes(text);
+	put_process_lines(text);
 	snap_diff_text_groups(text);
 	snap_diff_text_stuck(text);
-	put_functions(text);
+	put_function_lines(text);
 }
 
-static void text_deinit(struct snap_diff_text *text)
+static void diff_text_deinit(struct snap_diff_text *text)
 {
 	snap_text_stacks_deinit(&text->stacks);
 	snap_sheet_deinit(&text->lines);
@@ -221,7 +221,8 @@ static void put_measured(struct snap_diff_text *text)
 struct stacksnap_error *snap_render_diff_text(const struct snap_diff *diff,
 					      const struct snap_options *options, FILE *out)
 {
-	_cleanup_(text_deinit) struct snap_diff_text text = { .diff = diff, .options = options };
+	_cleanup_(diff_text_deinit) struct snap_diff_text text = { .diff = diff,
+								   .options = options };
 
 	snap_sheet_init(&text.lines, options, out);
 	text.stacks.lines = &text.lines;
@@ -229,8 +230,8 @@ struct stacksnap_error *snap_render_diff_text(const struct snap_diff *diff,
 	text.stacks.count_width = 1;
 	if (text.lines.width)
 		text.stacks.name_width = text.lines.widest_column - 8;
-	put_side(&text, "before ", &diff->before);
-	put_side(&text, "after  ", &diff->after);
+	put_side_line(&text, "before ", &diff->before);
+	put_side_line(&text, "after  ", &diff->after);
 	put_verdict(&text);
 	put_warnings(&text);
 	put_measured(&text);

@@ -115,7 +115,8 @@ static bool put_visible(struct snap_json_writer *json, const struct snap_recordi
 	return true;
 }
 
-static void put_figures(struct snap_json_writer *json, const struct snap_recording *recording)
+static void put_firefox_figures(struct snap_json_writer *json,
+				const struct snap_recording *recording)
 {
 	static const enum snap_figure shown[] = {
 		SNAP_FIGURE_HZ_ASKED,     SNAP_FIGURE_HZ_REACHED, SNAP_FIGURE_TICKS,
@@ -163,7 +164,7 @@ static bool put_meta(struct snap_json_writer *json, const struct snap_recording 
 	snap_json_raw(json, "markerSchema", marker_schema);
 	if (!put_visible(json, recording))
 		return false;
-	put_figures(json, recording);
+	put_firefox_figures(json, recording);
 	snap_json_end(json, '}');
 	return true;
 }
@@ -198,7 +199,7 @@ static void put_counters(struct snap_json_writer *json, const struct snap_record
 	snap_json_end(json, ']');
 }
 
-static bool put_threads(struct snap_json_writer *json, struct snap_firefox_threads *threads)
+static bool put_firefox_threads(struct snap_json_writer *json, struct snap_firefox_threads *threads)
 {
 	snap_json_line(json);
 	snap_json_begin(json, "threads", '[');
@@ -211,9 +212,10 @@ static bool put_threads(struct snap_json_writer *json, struct snap_firefox_threa
 	return true;
 }
 
-static bool put_document(struct snap_json_writer *json, const struct snap_recording *recording,
-			 const struct snap_firefox_tables *tables,
-			 struct snap_firefox_threads *threads)
+static bool put_firefox_document(struct snap_json_writer *json,
+				 const struct snap_recording *recording,
+				 const struct snap_firefox_tables *tables,
+				 struct snap_firefox_threads *threads)
 {
 	snap_json_begin(json, NULL, '{');
 	if (!put_meta(json, recording))
@@ -224,7 +226,7 @@ static bool put_document(struct snap_json_writer *json, const struct snap_record
 	snap_json_raw(json, "profilerOverhead", "[]");
 	put_counters(json, recording);
 	snap_firefox_put_tables(json, tables);
-	if (!put_threads(json, threads))
+	if (!put_firefox_threads(json, threads))
 		return false;
 	snap_json_end(json, '}');
 	snap_json_end_document(json);
@@ -251,7 +253,8 @@ static struct stacksnap_error *render_profile(const struct snap_recording *recor
 	err = snap_firefox_threads_init(&threads, recording, options, &tables);
 	if (err)
 		return err;
-	return put_document(json, recording, &tables, &threads) ? NULL : snap_error_no_memory();
+	return put_firefox_document(json, recording, &tables, &threads) ? NULL
+									: snap_error_no_memory();
 }
 
 struct stacksnap_error *snap_render_firefox(const struct snap_recording *recording,

@@ -58,7 +58,8 @@ enum snap_firefox_category snap_firefox_category_of(enum snap_state state)
 }
 
 /* The number of a row; without memory *ok becomes false. */
-static uint32_t numbered(struct snap_pool *pool, const void *bytes, size_t size, bool *ok)
+static uint32_t number_firefox_item(struct snap_pool *pool, const void *bytes, size_t size,
+				    bool *ok)
 {
 	size_t number = snap_pool_add(pool, bytes, size);
 
@@ -68,7 +69,7 @@ static uint32_t numbered(struct snap_pool *pool, const void *bytes, size_t size,
 
 static uint32_t number_text(struct snap_firefox_tables *tables, const char *text, bool *ok)
 {
-	return numbered(&tables->strings, text, strlen(text), ok);
+	return number_firefox_item(&tables->strings, text, strlen(text), ok);
 }
 
 static uint32_t number_lib(struct snap_firefox_tables *tables, const struct snap_frame *frame,
@@ -89,7 +90,7 @@ static uint32_t number_lib(struct snap_firefox_tables *tables, const struct snap
 		*ok = false;
 		return NONE;
 	}
-	return numbered(&tables->libs, key, (size_t)length, ok);
+	return number_firefox_item(&tables->libs, key, (size_t)length, ok);
 }
 
 static uint32_t number_source(struct snap_firefox_tables *tables, const struct snap_entry *entry,
@@ -105,7 +106,7 @@ static uint32_t number_source(struct snap_firefox_tables *tables, const struct s
 	if (!*ok)
 		return NONE;
 	row = number_text(tables, name, ok);
-	return numbered(&tables->sources, &row, sizeof(row), ok);
+	return number_firefox_item(&tables->sources, &row, sizeof(row), ok);
 }
 
 static enum snap_firefox_category category_of_language(const char *language)
@@ -147,7 +148,7 @@ static uint32_t number_frame(struct snap_firefox_tables *tables, const struct sn
 		.source = number_source(tables, line->entry, ok),
 	};
 	struct frame_row frame = {
-		.func = numbered(&tables->funcs, &func, sizeof(func), ok),
+		.func = number_firefox_item(&tables->funcs, &func, sizeof(func), ok),
 		.address = NONE,
 		.line = NONE,
 		.column = NONE,
@@ -163,7 +164,7 @@ static uint32_t number_frame(struct snap_firefox_tables *tables, const struct sn
 		if (func.lib != NONE && line->frame->has_offset && line->frame->offset < NONE)
 			frame.address = (uint32_t)line->frame->offset;
 	}
-	return numbered(&tables->frames, &frame, sizeof(frame), ok);
+	return number_firefox_item(&tables->frames, &frame, sizeof(frame), ok);
 }
 
 size_t snap_firefox_stack(struct snap_firefox_tables *tables, size_t stack, enum snap_state state)
@@ -185,7 +186,7 @@ size_t snap_firefox_stack(struct snap_firefox_tables *tables, size_t stack, enum
 		if (i + 1 == lines->count && state != SNAP_STATE_RUNNING)
 			category = leaf;
 		next.frame = number_frame(tables, &lines->lines[i], category, &ok);
-		prefix = numbered(&tables->stacks, &next, sizeof(next), &ok);
+		prefix = number_firefox_item(&tables->stacks, &next, sizeof(next), &ok);
 	}
 	if (!ok)
 		return SIZE_MAX;
@@ -260,7 +261,8 @@ static void put_table(struct snap_json_writer *json, const char *key, const stru
 	end_table(json, rows->count);
 }
 
-static void put_frames(struct snap_json_writer *json, const struct snap_firefox_tables *tables)
+static void put_firefox_frames(struct snap_json_writer *json,
+			       const struct snap_firefox_tables *tables)
 {
 	static const struct column columns[] = {
 		{ "address", offsetof(struct frame_row, address), "-1", NULL },
@@ -294,7 +296,8 @@ static void put_funcs(struct snap_json_writer *json, const struct snap_firefox_t
 	put_table(json, "funcTable", &tables->funcs, columns, SNAP_ARRAY_SIZE(columns));
 }
 
-static void put_stacks(struct snap_json_writer *json, const struct snap_firefox_tables *tables)
+static void put_firefox_stacks(struct snap_json_writer *json,
+			       const struct snap_firefox_tables *tables)
 {
 	static const struct column frame = { "frame", offsetof(struct stack_row, frame), NULL,
 					     NULL };
@@ -344,9 +347,9 @@ void snap_firefox_put_tables(struct snap_json_writer *json,
 {
 	snap_json_line(json);
 	snap_json_begin(json, "shared", '{');
-	put_frames(json, tables);
+	put_firefox_frames(json, tables);
 	put_funcs(json, tables);
-	put_stacks(json, tables);
+	put_firefox_stacks(json, tables);
 	put_resources(json, tables);
 	snap_json_line(json);
 	snap_json_raw(

@@ -150,7 +150,7 @@ static bool add_stretch(struct snap_firefox_threads *threads, const struct snap_
 	return true;
 }
 
-static bool add_end(struct snap_firefox_threads *threads, uint32_t tick)
+static bool add_firefox_end(struct snap_firefox_threads *threads, uint32_t tick)
 {
 	return add_sample(threads, (struct snap_firefox_sample){
 					   .time_us = snap_firefox_us(snap_recording_tick_end(
@@ -158,13 +158,14 @@ static bool add_end(struct snap_firefox_threads *threads, uint32_t tick)
 				   });
 }
 
-static bool add_run(struct snap_firefox_threads *threads, const struct snap_run *run)
+static bool add_firefox_run(struct snap_firefox_threads *threads, const struct snap_run *run)
 {
 	uint32_t first = run->first;
 
 	for (uint32_t tick = run->first; tick < run->last; tick++)
 		if (gap_after(threads->recording, tick)) {
-			if (!add_stretch(threads, run, first, tick) || !add_end(threads, tick))
+			if (!add_stretch(threads, run, first, tick) ||
+			    !add_firefox_end(threads, tick))
 				return false;
 			first = tick + 1;
 		}
@@ -181,16 +182,18 @@ static bool collect_samples(struct snap_firefox_threads *threads, const struct s
 		bool follows =
 			i + 1 < track->run_count && track->runs[i + 1].first == run->last + 1;
 
-		if (!add_run(threads, run))
+		if (!add_firefox_run(threads, run))
 			return false;
 		if (run->last + 1 < recording->tick_count &&
-		    (!follows || gap_after(recording, run->last)) && !add_end(threads, run->last))
+		    (!follows || gap_after(recording, run->last)) &&
+		    !add_firefox_end(threads, run->last))
 			return false;
 	}
 	return true;
 }
 
-static void put_samples(const struct snap_firefox_threads *threads, struct snap_json_writer *json)
+static void put_firefox_samples(const struct snap_firefox_threads *threads,
+				struct snap_json_writer *json)
 {
 	const struct snap_firefox_sample *samples = threads->samples;
 	size_t count = threads->sample_count;
@@ -240,8 +243,8 @@ static size_t find_open(const struct snap_firefox_threads *threads, const struct
 	return SIZE_MAX;
 }
 
-static bool add_label(struct snap_firefox_threads *threads, const struct snap_label *label,
-		      const struct snap_run *run)
+static bool add_firefox_label(struct snap_firefox_threads *threads, const struct snap_label *label,
+			      const struct snap_run *run)
 {
 	size_t at = find_open(threads, label, run), name;
 
@@ -261,15 +264,15 @@ static bool add_label(struct snap_firefox_threads *threads, const struct snap_la
 }
 
 /* Of a stretch of a run without a gap. */
-static bool add_labels(struct snap_firefox_threads *threads, const struct snap_track *track,
-		       const struct snap_run *run)
+static bool add_firefox_labels(struct snap_firefox_threads *threads, const struct snap_track *track,
+			       const struct snap_run *run)
 {
 	struct snap_labels_of labels = snap_profile_labels(threads->recording, track, run);
 	size_t *before = threads->open, capacity = threads->open_capacity;
 
 	threads->still_count = 0;
 	for (size_t i = 0; i < labels.count; i++)
-		if (!add_label(threads, &labels.labels[i], run))
+		if (!add_firefox_label(threads, &labels.labels[i], run))
 			return false;
 	for (size_t i = 0; i < threads->still_count; i++)
 		threads->labels[threads->still[i]].run.last = run->last;
@@ -291,7 +294,7 @@ static bool continues_span(const struct snap_recording *recording, const struct 
 	       snap_same_text(span->wchan, run->wchan) && !gap_after(recording, span->last);
 }
 
-static bool add_span(struct snap_firefox_threads *threads, const struct snap_run *run)
+static bool add_firefox_span(struct snap_firefox_threads *threads, const struct snap_run *run)
 {
 	struct snap_run *last =
 		threads->span_count ? &threads->spans[threads->span_count - 1] : NULL;
@@ -317,12 +320,13 @@ static bool collect_spans(struct snap_firefox_threads *threads, const struct sna
 			if (!gap_after(threads->recording, tick))
 				continue;
 			rest.last = tick;
-			if (!add_span(threads, &rest) || !add_labels(threads, track, &rest))
+			if (!add_firefox_span(threads, &rest) ||
+			    !add_firefox_labels(threads, track, &rest))
 				return false;
 			rest.first = tick + 1;
 			rest.last = track->runs[i].last;
 		}
-		if (!add_span(threads, &rest) || !add_labels(threads, track, &rest))
+		if (!add_firefox_span(threads, &rest) || !add_firefox_labels(threads, track, &rest))
 			return false;
 	}
 	return true;
@@ -574,7 +578,7 @@ bool snap_firefox_put_thread(struct snap_firefox_threads *threads, struct snap_j
 	snap_json_raw(json, "pausedRanges", "[]");
 	snap_json_bool(json, "showMarkersInTimeline", true);
 	snap_json_line(json);
-	put_samples(threads, json);
+	put_firefox_samples(threads, json);
 	put_markers(threads, json, number == 0 && recording->period_ns > 0);
 	snap_json_end(json, '}');
 	return true;

@@ -36,8 +36,8 @@ static void put_function(struct snap_json_writer *json, const struct snap_call_t
 		snap_json_text(json, "trust", snap_trust_word(node->trust));
 }
 
-static void begin_node(struct snap_json_writer *json, const struct snap_call_tree *tree,
-		       const struct snap_call_node *node, size_t below)
+static void begin_call_node(struct snap_json_writer *json, const struct snap_call_tree *tree,
+			    const struct snap_call_node *node, size_t below)
 {
 	snap_json_line(json);
 	snap_json_begin(json, NULL, '{');
@@ -61,7 +61,7 @@ static void begin_node(struct snap_json_writer *json, const struct snap_call_tre
 	snap_json_begin(json, "children", '[');
 }
 
-static void end_node(struct snap_json_writer *json)
+static void end_call_node(struct snap_json_writer *json)
 {
 	snap_json_end(json, ']');
 	snap_json_end(json, '}');
@@ -78,11 +78,11 @@ void snap_json_calls_put(struct snap_json_writer *json, const struct snap_call_t
 		if (node->depth >= DEEPEST)
 			continue;
 		for (; open > node->depth; open--)
-			end_node(json);
-		begin_node(json, tree, node, node->end - i - 1);
+			end_call_node(json);
+		begin_call_node(json, tree, node, node->end - i - 1);
 		open++;
 	}
 	for (; open; open--)
-		end_node(json);
+		end_call_node(json);
 	snap_json_end(json, ']');
 }

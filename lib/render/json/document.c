@@ -36,7 +36,7 @@ void snap_json_document_deinit(struct snap_json_document *document)
 
 /* ---- stacks ---- */
 
-static void put_wait(struct snap_json_document *document, const struct snap_wait *wait)
+static void put_json_wait(struct snap_json_document *document, const struct snap_wait *wait)
 {
 	const struct snap_pointer_entry *found = NULL;
 
@@ -50,7 +50,7 @@ static void put_wait(struct snap_json_document *document, const struct snap_wait
 		snap_json_number(document->json, "wait_number", (int64_t)found->number);
 }
 
-static void put_threads(struct snap_json_document *document, const struct snap_stack *stack)
+static void put_json_threads(struct snap_json_document *document, const struct snap_stack *stack)
 {
 	struct snap_json_writer *json = document->json;
 
@@ -77,7 +77,7 @@ static void put_threads(struct snap_json_document *document, const struct snap_s
 		snap_json_true_if(json, "stuck", thread->stuck);
 		if (stack->thread_samples)
 			snap_json_number(json, "samples", (int64_t)stack->thread_samples[i]);
-		put_wait(document, thread->wait);
+		put_json_wait(document, thread->wait);
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');
@@ -106,7 +106,7 @@ static void put_unwind_end(struct snap_json_writer *json, const struct snap_stac
 }
 
 /* How often a group was seen, and in which states: of a recording alone. */
-static void put_samples(struct snap_json_document *document, const struct snap_stack *stack)
+static void put_json_samples(struct snap_json_document *document, const struct snap_stack *stack)
 {
 	struct snap_json_writer *json = document->json;
 	int64_t length;
@@ -135,7 +135,7 @@ void snap_json_stack_put(struct snap_json_document *document, const struct snap_
 	snap_json_entries_put(&document->entries, json, stack->frames, stack->frame_count);
 }
 
-static void put_stack(struct snap_json_document *document, const struct snap_stack *stack)
+static void put_json_stack(struct snap_json_document *document, const struct snap_stack *stack)
 {
 	struct snap_json_writer *json = document->json;
 
@@ -143,7 +143,7 @@ static void put_stack(struct snap_json_document *document, const struct snap_sta
 	snap_json_begin(json, NULL, '{');
 	snap_json_text(json, "id", stack->id);
 	snap_json_number(json, "count", (int64_t)stack->count);
-	put_samples(document, stack);
+	put_json_samples(document, stack);
 	if (stack->runtime) {
 		snap_json_text(json, "kind", "task");
 		snap_json_text(json, "runtime", stack->runtime);
@@ -151,23 +151,23 @@ static void put_stack(struct snap_json_document *document, const struct snap_sta
 	snap_json_text_if(json, "description", stack->description);
 	snap_json_labels_put(json, stack->labels, stack->label_count);
 	put_unwind_end(json, stack);
-	put_wait(document, stack->wait);
+	put_json_wait(document, stack->wait);
 	if (stack->runtime)
 		snap_json_tasks_put(json, stack);
 	else
-		put_threads(document, stack);
+		put_json_threads(document, stack);
 	snap_json_line(json);
 	snap_json_entries_put(&document->entries, json, stack->frames, stack->frame_count);
 	snap_json_end(json, '}');
 }
 
-static void put_stacks(void *context, const struct snap_stack *stacks, size_t count)
+static void put_json_stacks(void *context, const struct snap_stack *stacks, size_t count)
 {
 	struct snap_json_document *document = context;
 
 	snap_json_begin(document->json, "stacks", '[');
 	for (size_t i = 0; i < count && !document->entries.failed; i++)
-		put_stack(document, &stacks[i]);
+		put_json_stack(document, &stacks[i]);
 	snap_json_end(document->json, ']');
 }
 
@@ -234,7 +234,7 @@ static void put_signal(struct snap_json_writer *json, const struct snap_signal *
 	snap_json_end(json, '}');
 }
 
-static void put_facts(struct snap_json_writer *json, const struct snap_node *node)
+static void put_json_facts(struct snap_json_writer *json, const struct snap_node *node)
 {
 	snap_json_number(json, "pid", node->pid);
 	snap_json_number_if(json, "ppid", node->ppid);
@@ -270,16 +270,17 @@ static void put_facts(struct snap_json_writer *json, const struct snap_node *nod
 }
 
 /* A process up to and with its stacks; its object, and the array of its children, stay open. */
-static void begin_node(struct snap_json_document *document, const struct snap_node *node, bool flat)
+static void begin_json_node(struct snap_json_document *document, const struct snap_node *node,
+			    bool flat)
 {
 	struct snap_json_writer *json = document->json;
 
 	snap_json_line(json);
 	snap_json_begin(json, NULL, '{');
-	put_facts(json, node);
+	put_json_facts(json, node);
 	snap_json_line(json);
-	put_stacks(document, node->stacks, node->stack_count);
-	snap_json_logical_put(json, node, flat, put_stacks, document);
+	put_json_stacks(document, node->stacks, node->stack_count);
+	snap_json_logical_put(json, node, flat, put_json_stacks, document);
 	put_calls(document, node, NULL);
 	if (!flat)
 		snap_json_begin(json, "children", '[');
@@ -288,7 +289,7 @@ static void begin_node(struct snap_json_document *document, const struct snap_no
 		snap_json_entries_forget(&document->entries);
 }
 
-static void end_node(struct snap_json_writer *json, const struct snap_node *node, bool flat)
+static void end_json_node(struct snap_json_writer *json, const struct snap_node *node, bool flat)
 {
 	if (!flat)
 		snap_json_end(json, ']');
@@ -356,7 +357,7 @@ void snap_json_document_end(struct snap_json_document *document,
 
 	if (together->stacks) {
 		snap_json_line(json);
-		put_stacks(document, together->stacks, together->stack_count);
+		put_json_stacks(document, together->stacks, together->stack_count);
 		put_calls(document, NULL, together);
 		if (!document->entries.many)
 			snap_json_entries_forget(&document->entries);
@@ -368,9 +369,9 @@ void snap_json_document_end(struct snap_json_document *document,
 	snap_walk_init(&walk, snapshot);
 	while (!document->entries.failed && snap_walk_next(&walk, &step)) {
 		if (step.leave)
-			end_node(json, step.node, snapshot->flat);
+			end_json_node(json, step.node, snapshot->flat);
 		else
-			begin_node(document, step.node, snapshot->flat);
+			begin_json_node(document, step.node, snapshot->flat);
 	}
 	snap_json_end(json, ']');
 	snap_json_waits_put(json, &snapshot->waits);

@@ -36,8 +36,8 @@ void snap_json_entries_deinit(struct snap_json_entries *entries)
 	snap_json_entries_forget(entries);
 }
 
-static void put_entry(struct snap_json_writer *json, const struct snap_frame *frame,
-		      const struct snap_entry *entry)
+static void put_json_entry(struct snap_json_writer *json, const struct snap_frame *frame,
+			   const struct snap_entry *entry)
 {
 	snap_json_begin(json, NULL, '{');
 	snap_json_text_if(json, "function", entry->function);
@@ -62,7 +62,7 @@ static void put_entry(struct snap_json_writer *json, const struct snap_frame *fr
 }
 
 /* What was written aside; NULL without memory. */
-static struct made *take_text(struct snap_json_entries *entries)
+static struct made *take_entry_text(struct snap_json_entries *entries)
 {
 	struct made *made = NULL;
 
@@ -79,8 +79,8 @@ static struct made *take_text(struct snap_json_entries *entries)
 }
 
 /* NULL without memory. */
-static const struct made *make_frame(struct snap_json_entries *entries,
-				     const struct snap_frame *frame)
+static const struct made *make_json_frame(struct snap_json_entries *entries,
+					  const struct snap_frame *frame)
 {
 	struct snap_pointer_entry *found = snap_pointer_table_get(&entries->frames, frame);
 
@@ -88,9 +88,9 @@ static const struct made *make_frame(struct snap_json_entries *entries,
 		for (size_t i = 0; i < frame->entry_count; i++) {
 			if (i)
 				snap_json_line(entries->aside);
-			put_entry(entries->aside, frame, &frame->entries[i]);
+			put_json_entry(entries->aside, frame, &frame->entries[i]);
 		}
-		found->pointer = take_text(entries);
+		found->pointer = take_entry_text(entries);
 	}
 	if (found && found->pointer)
 		return found->pointer;
@@ -99,13 +99,13 @@ static const struct made *make_frame(struct snap_json_entries *entries,
 }
 
 /* All entries of a stack as one text; NULL: they are too long for that, or there is no memory. */
-static struct made *make_stack(struct snap_json_entries *entries,
-			       const struct snap_frame *const *frames, size_t count)
+static struct made *make_json_stack(struct snap_json_entries *entries,
+				    const struct snap_frame *const *frames, size_t count)
 {
 	size_t length = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const struct made *frame = make_frame(entries, frames[i]);
+		const struct made *frame = make_json_frame(entries, frames[i]);
 
 		if (!frame)
 			return NULL;
@@ -114,11 +114,11 @@ static struct made *make_stack(struct snap_json_entries *entries,
 			return NULL;
 	}
 	for (size_t i = 0; i < count; i++) {
-		const struct made *frame = make_frame(entries, frames[i]);
+		const struct made *frame = make_json_frame(entries, frames[i]);
 
 		snap_json_bytes(entries->aside, NULL, frame->bytes, frame->length);
 	}
-	return take_text(entries);
+	return take_entry_text(entries);
 }
 
 /* True: it was written as a whole. */
@@ -132,7 +132,7 @@ static bool put_kept_stack(struct snap_json_entries *entries, struct snap_json_w
 		snap_json_entries_forget(entries);
 	found = snap_pointer_table_get(&entries->stacks, frames);
 	if (found && !found->pointer)
-		found->pointer = make_stack(entries, frames, count);
+		found->pointer = make_json_stack(entries, frames, count);
 	made = found ? found->pointer : NULL;
 	if (made)
 		snap_json_bytes(json, NULL, made->bytes, made->length);
@@ -145,7 +145,7 @@ void snap_json_entries_put(struct snap_json_entries *entries, struct snap_json_w
 	snap_json_begin(json, "entries", '[');
 	if (!(entries->many && count && put_kept_stack(entries, json, frames, count)))
 		for (size_t i = 0; i < count && !entries->failed; i++) {
-			const struct made *made = make_frame(entries, frames[i]);
+			const struct made *made = make_json_frame(entries, frames[i]);
 
 			snap_json_line(json);
 			if (made)

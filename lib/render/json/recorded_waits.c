@@ -67,8 +67,9 @@ static void put_row(struct snap_json_writer *json, const struct snap_recording *
 	snap_json_end(json, '}');
 }
 
-static void put_rows(struct snap_json_writer *json, const struct snap_recording *recording,
-		     const struct snap_waited *waited, const struct snap_pointer_table *numbers)
+static void put_recorded_rows(struct snap_json_writer *json, const struct snap_recording *recording,
+			      const struct snap_waited *waited,
+			      const struct snap_pointer_table *numbers)
 {
 	size_t listed = waited->owed.row_count + waited->idle.row_count,
 	       total = waited->owed.row_total + waited->idle.row_total;
@@ -186,7 +187,7 @@ struct stacksnap_error *snap_json_recorded_waits_put(struct snap_json_writer *js
 	waits = choose_waits(recording, &count);
 	if (!waits || !number_waits(recording, waits, count, numbers))
 		return snap_error_no_memory();
-	put_rows(json, recording, &waited, numbers);
+	put_recorded_rows(json, recording, &waited, numbers);
 	put_waits(json, recording, waits, count);
 	return NULL;
 }

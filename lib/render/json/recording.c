@@ -9,9 +9,10 @@
 #include "render/view/figures.h"
 #include "render/view/recorded/groups.h"
 
-static void put_head(struct snap_json_document *document, const struct snap_recording *recording,
-		     const struct snap_recorded_groups *groups,
-		     const struct snap_snapshot *snapshot)
+static void put_recording_head(struct snap_json_document *document,
+			       const struct snap_recording *recording,
+			       const struct snap_recorded_groups *groups,
+			       const struct snap_snapshot *snapshot)
 {
 	struct snap_json_writer *json = document->json;
 
@@ -53,7 +54,7 @@ struct stacksnap_error *snap_render_json_recording(const struct snap_recording *
 		return err;
 	document.sample_ns = snap_recording_weight(recording);
 	document.wait_numbers = &numbers;
-	put_head(&document, recording, &groups, &together.snapshot);
+	put_recording_head(&document, recording, &groups, &together.snapshot);
 	err = snap_json_recorded_waits_put(document.json, recording, options, &numbers);
 	if (err)
 		return err;

@@ -219,7 +219,7 @@ static void put_owners(struct snap_json_writer *json, const struct snap_wait *wa
 }
 
 /* All keys of a wait, into an object that has been begun. */
-static void put_wait(struct snap_json_writer *json, const struct snap_wait *wait)
+static void put_deadlock_wait(struct snap_json_writer *json, const struct snap_wait *wait)
 {
 	put_place(json, wait);
 	put_owners(json, wait);
@@ -232,7 +232,7 @@ void snap_json_wait_put_as(struct snap_json_writer *json, const char *key,
 	if (!wait)
 		return;
 	snap_json_begin(json, key, '{');
-	put_wait(json, wait);
+	put_deadlock_wait(json, wait);
 	snap_json_end(json, '}');
 }
 
@@ -243,7 +243,7 @@ void snap_json_wait_put(struct snap_json_writer *json, const struct snap_wait *w
 
 /* ---- of all ---- */
 
-static void put_link(struct snap_json_writer *json, const struct snap_wait_link *link)
+static void put_wait_link(struct snap_json_writer *json, const struct snap_wait_link *link)
 {
 	snap_json_begin(json, NULL, '{');
 	snap_json_number(json, "pid", link->pid);
@@ -268,7 +268,7 @@ void snap_json_deadlock_put(struct snap_json_writer *json, const char *key,
 		snap_json_number(json, "size", (int64_t)deadlock->size);
 	snap_json_begin(json, "threads", '[');
 	for (size_t k = 0; k < deadlock->thread_count; k++)
-		put_link(json, &deadlock->threads[k]);
+		put_wait_link(json, &deadlock->threads[k]);
 	snap_json_end(json, ']');
 	snap_json_end(json, '}');
 }
@@ -314,7 +314,7 @@ static void put_blockers(struct snap_json_writer *json, const struct snap_waits 
 	snap_json_end(json, ']');
 }
 
-static void put_contended(struct snap_json_writer *json, const struct snap_waits *waits)
+static void put_wait_contended(struct snap_json_writer *json, const struct snap_waits *waits)
 {
 	if (waits->contended_count == 0)
 		return;
@@ -325,7 +325,7 @@ static void put_contended(struct snap_json_writer *json, const struct snap_waits
 
 		snap_json_line(json);
 		snap_json_begin(json, NULL, '{');
-		put_wait(json, contended->wait);
+		put_deadlock_wait(json, contended->wait);
 		snap_json_number(json, "pid", contended->pid);
 		snap_json_number(json, "waiters", (int64_t)contended->waiters);
 		snap_json_end(json, '}');
@@ -337,7 +337,7 @@ void snap_json_waits_put(struct snap_json_writer *json, const struct snap_waits 
 {
 	put_deadlocks(json, waits);
 	put_blockers(json, waits);
-	put_contended(json, waits);
+	put_wait_contended(json, waits);
 	if (!waits->lacks)
 		return;
 	snap_json_line(json);

@@ -105,7 +105,7 @@ static void put_odd(struct document *document, const struct snap_merged_group *g
 	snap_json_end(json, ']');
 }
 
-static void put_labels(struct snap_json_writer *json, const struct snap_merged_group *group)
+static void put_merged_labels(struct snap_json_writer *json, const struct snap_merged_group *group)
 {
 	const char *at = group->labels, *end = at + group->labels_size;
 
@@ -143,7 +143,7 @@ static void put_examples(struct document *document, const struct snap_merged_gro
 	snap_json_end(json, ']');
 }
 
-static void put_group(struct document *document, const struct snap_merged_group *group)
+static void put_merged_group(struct document *document, const struct snap_merged_group *group)
 {
 	struct snap_json_writer *json = document->json;
 
@@ -159,14 +159,14 @@ static void put_group(struct document *document, const struct snap_merged_group 
 	if (group->body_size > group->entries_size)
 		snap_json_bytes(json, NULL, group->body + group->entries_size,
 				group->body_size - group->entries_size);
-	put_labels(json, group);
+	put_merged_labels(json, group);
 	put_examples(document, group);
 	snap_json_line(json);
 	snap_json_bytes(json, "entries", group->body, group->entries_size);
 	snap_json_end(json, '}');
 }
 
-static void put_document(struct document *document)
+static void put_merged_document(struct document *document)
 {
 	const struct snap_merged *merged = document->merged;
 	struct snap_json_writer *json = document->json;
@@ -187,7 +187,7 @@ static void put_document(struct document *document)
 	snap_json_line(json);
 	snap_json_begin(json, "groups", '[');
 	for (size_t i = 0; i < merged->group_count; i++)
-		put_group(document, &merged->groups[i]);
+		put_merged_group(document, &merged->groups[i]);
 	snap_json_end(json, ']');
 	snap_json_end(json, '}');
 	snap_json_end_document(json);
@@ -205,7 +205,7 @@ struct stacksnap_error *snap_render_merged_json(const struct snap_merged *merged
 
 	if (!document.json)
 		return snap_error_no_memory();
-	put_document(&document);
+	put_merged_document(&document);
 	if (document.json->failed || document.set.failed)
 		return snap_error_no_memory();
 	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;

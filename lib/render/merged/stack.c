@@ -27,7 +27,7 @@ static void unfold_deinit(struct unfold *unfold)
 	free(unfold->labels);
 }
 
-static const char *keep(struct unfold *unfold, const struct snap_json_span *span)
+static const char *keep_merged_span(struct unfold *unfold, const struct snap_json_span *span)
 {
 	_cleanup_free_ char *decoded = malloc(span->length + 1), *raw = malloc(span->length + 1);
 	const char *kept = NULL;
@@ -62,22 +62,23 @@ static bool key_is(const struct unfold *unfold, const char *key)
 	return snap_json_span_is(&unfold->scan.key, key, strlen(key));
 }
 
-static void take_text(struct unfold *unfold, struct snap_frame *frame, struct snap_entry *entry)
+static void take_merged_text(struct unfold *unfold, struct snap_frame *frame,
+			     struct snap_entry *entry)
 {
 	const struct snap_json_span *text = &unfold->scan.text;
 
 	if (key_is(unfold, "function"))
-		entry->function = keep(unfold, text);
+		entry->function = keep_merged_span(unfold, text);
 	else if (key_is(unfold, "symbol"))
-		entry->symbol = keep(unfold, text);
+		entry->symbol = keep_merged_span(unfold, text);
 	else if (key_is(unfold, "file"))
-		entry->file = keep(unfold, text);
+		entry->file = keep_merged_span(unfold, text);
 	else if (key_is(unfold, "language"))
-		entry->language = keep(unfold, text);
+		entry->language = keep_merged_span(unfold, text);
 	else if (key_is(unfold, "module"))
-		frame->module = keep(unfold, text);
+		frame->module = keep_merged_span(unfold, text);
 	else if (key_is(unfold, "build_id"))
-		frame->build_id = keep(unfold, text);
+		frame->build_id = keep_merged_span(unfold, text);
 	else if (key_is(unfold, "address"))
 		frame->address = hex_of(text);
 	else if (key_is(unfold, "trust"))
@@ -92,7 +93,7 @@ static void take_member(struct unfold *unfold, enum snap_json_token token, struc
 			struct snap_entry *entry)
 {
 	if (token == SNAP_JSON_STRING)
-		take_text(unfold, frame, entry);
+		take_merged_text(unfold, frame, entry);
 	else if (token == SNAP_JSON_INTEGER && key_is(unfold, "line"))
 		entry->line = (uint32_t)unfold->scan.integer;
 	else if (token == SNAP_JSON_INTEGER && key_is(unfold, "column"))
@@ -106,7 +107,7 @@ static void take_member(struct unfold *unfold, enum snap_json_token token, struc
 }
 
 /* Each entry as a frame of its own: text tells them apart by what they say of themselves. */
-static void take_entry(struct unfold *unfold)
+static void take_merged_entry(struct unfold *unfold)
 {
 	struct snap_arena *arena = unfold->strings->arena;
 	struct snap_frame *frame = snap_arena_new(arena, struct snap_frame);
@@ -136,7 +137,7 @@ static void take_entries(struct unfold *unfold, const char *bytes)
 	while (token != SNAP_JSON_BROKEN && token != SNAP_JSON_DONE && !unfold->failed) {
 		token = snap_json_scan_next(&unfold->scan);
 		if (token == SNAP_JSON_OBJECT)
-			take_entry(unfold);
+			take_merged_entry(unfold);
 	}
 	unfold->failed = unfold->failed || token == SNAP_JSON_BROKEN;
 }
@@ -147,11 +148,11 @@ static void take_head(struct unfold *unfold)
 	struct snap_json_span *text = &unfold->scan.text;
 
 	if (key_is(unfold, "runtime"))
-		stack->runtime = keep(unfold, text);
+		stack->runtime = keep_merged_span(unfold, text);
 	else if (key_is(unfold, "description"))
-		stack->description = keep(unfold, text);
+		stack->description = keep_merged_span(unfold, text);
 	else if (key_is(unfold, "unwind_detail"))
-		stack->unwind_detail = keep(unfold, text);
+		stack->unwind_detail = keep_merged_span(unfold, text);
 	else if (key_is(unfold, "unwind"))
 		for (unsigned i = 0; i < SNAP_UNWIND_COUNT; i++) {
 			const char *word = snap_unwind_word(i);
@@ -170,8 +171,8 @@ static void take_label(struct unfold *unfold)
 		return;
 	}
 	unfold->labels[stack->label_count++] = (struct snap_label){
-		keep(unfold, &unfold->scan.key),
-		keep(unfold, &unfold->scan.text),
+		keep_merged_span(unfold, &unfold->scan.key),
+		keep_merged_span(unfold, &unfold->scan.text),
 	};
 }
 

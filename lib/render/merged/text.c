@@ -24,7 +24,7 @@ struct text {
 	struct snap_stack *stacks; /* one a group */
 };
 
-static void text_deinit(struct text *text)
+static void merged_text_deinit(struct text *text)
 {
 	snap_text_stacks_deinit(&text->shown);
 	snap_sheet_deinit(&text->lines);
@@ -54,7 +54,7 @@ static void add_hosts(struct text *text, const struct snap_host_set *set, bool i
 /* ---- the head ---- */
 
 /* From when to when, by the hosts' own clocks. */
-static void add_times(struct text *text)
+static void put_merged_times(struct text *text)
 {
 	const struct snap_merged *merged = text->merged;
 	int64_t first = INT64_MAX, last = INT64_MIN;
@@ -78,7 +78,7 @@ static void add_times(struct text *text)
 	snap_line_printf(&text->lines, SNAP_STYLE_PLAIN, " to %s", when);
 }
 
-static void put_head(struct text *text)
+static void put_merged_head(struct text *text)
 {
 	const struct snap_merged *merged = text->merged;
 	struct snap_sheet *lines = &text->lines;
@@ -93,7 +93,7 @@ static void put_head(struct text *text)
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, ": %zu host%s, %zu document%s",
 			 merged->host_count, snap_plural(merged->host_count),
 			 merged->document_count, snap_plural(merged->document_count));
-	add_times(text);
+	put_merged_times(text);
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, "   %llu thread%s", (unsigned long long)threads,
 			 snap_plural(threads));
 	if (tasks)
@@ -216,7 +216,7 @@ static void put_example(struct text *text, const struct snap_merged_group *group
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
-static void put_group(struct text *text, size_t number)
+static void put_merged_group_text(struct text *text, size_t number)
 {
 	const struct snap_merged_group *group = &text->merged->groups[number];
 	const struct snap_stack *stack = &text->stacks[number];
@@ -235,14 +235,14 @@ static void put_group(struct text *text, size_t number)
 	snap_text_stack_frames(&text->shown, stack);
 }
 
-static void put_groups(struct text *text)
+static void put_merged_groups(struct text *text)
 {
 	for (size_t i = 0; i < text->merged->group_count && !text->lines.failed; i++)
-		put_group(text, i);
+		put_merged_group_text(text, i);
 }
 
 /* The stacks of all groups, and what they have in common. */
-static bool make_stacks(struct text *text)
+static bool make_merged_stacks(struct text *text)
 {
 	const struct snap_merged *merged = text->merged;
 
@@ -260,7 +260,7 @@ struct stacksnap_error *snap_render_merged_text(const struct snap_merged *merged
 						const struct snap_options *options, FILE *out)
 {
 	enum { INDENT = 8 };
-	_cleanup_(text_deinit) struct text text = { .merged = merged, .options = options };
+	_cleanup_(merged_text_deinit) struct text text = { .merged = merged, .options = options };
 
 	snap_arena_init(&text.arena);
 	snap_interner_init(&text.strings, &text.arena);
@@ -270,14 +270,14 @@ struct stacksnap_error *snap_render_merged_text(const struct snap_merged *merged
 	text.shown.count_width = 1;
 	if (text.lines.width)
 		text.shown.name_width = text.lines.widest_column - INDENT;
-	if (!make_stacks(&text))
+	if (!make_merged_stacks(&text))
 		return snap_error_no_memory();
-	put_head(&text);
+	put_merged_head(&text);
 	put_all_builds(&text);
 	text.lines.measuring = true;
-	put_groups(&text);
+	put_merged_groups(&text);
 	text.lines.measuring = false;
-	put_groups(&text);
+	put_merged_groups(&text);
 	snap_text_stacks_note(&text.shown);
 	snap_folders_note(&text.shown.folders, &text.lines, !text.shown.has_guessed);
 	if (text.lines.failed)

@@ -124,7 +124,7 @@ static void put_task_label(struct writer *writer, const struct snap_label *label
 	put_text_label(writer, key, label->value);
 }
 
-static void put_task(struct writer *writer, const struct snap_track *track)
+static void put_pprof_task(struct writer *writer, const struct snap_track *track)
 {
 	const struct snap_task *task = track->task;
 
@@ -138,7 +138,7 @@ static void put_task(struct writer *writer, const struct snap_track *track)
 		put_task_label(writer, &task->labels[i]);
 }
 
-static void put_labels(struct writer *writer, const struct snap_tally_row *row)
+static void put_pprof_labels(struct writer *writer, const struct snap_tally_row *row)
 {
 	const struct snap_recording *recording = writer->pprof.recording;
 	const struct snap_node *node = recording->processes[row->process].node;
@@ -147,7 +147,7 @@ static void put_labels(struct writer *writer, const struct snap_tally_row *row)
 	put_text_label(writer, "process", node->name);
 	put_number_label(writer, "pid", node->pid);
 	if (row->task) {
-		put_task(writer, row->task);
+		put_pprof_task(writer, row->task);
 		put_text_label(writer, "unit", node->unit);
 		return;
 	}
@@ -175,7 +175,7 @@ static void put_values(struct writer *writer, uint64_t count)
 	snap_protobuf_packed(&writer->sample, SAMPLE_VALUE, values, weight ? 2 : 1);
 }
 
-static bool put_samples(struct writer *writer)
+static bool put_pprof_samples(struct writer *writer)
 {
 	const struct snap_tally *tally = &writer->tally;
 
@@ -192,7 +192,7 @@ static bool put_samples(struct writer *writer)
 		snap_protobuf_packed(&writer->sample, SAMPLE_LOCATION, stack->locations,
 				     stack->count);
 		put_values(writer, row->count);
-		put_labels(writer, row);
+		put_pprof_labels(writer, row);
 		snap_protobuf_message(&writer->out, PROFILE_SAMPLE, &writer->sample);
 		if (writer->out.size > PIECE)
 			flush_output(writer);
@@ -276,7 +276,7 @@ static void put_types(struct writer *writer)
 		       snapshot ? "count" : "nanoseconds");
 }
 
-static bool put_facts(struct writer *writer)
+static bool put_pprof_facts(struct writer *writer)
 {
 	const struct snap_recording *recording = writer->pprof.recording;
 	struct snap_buffer *out = &writer->out;
@@ -319,7 +319,7 @@ struct stacksnap_error *snap_render_pprof(const struct snap_recording *recording
 	if (err)
 		return err;
 	put_types(&writer);
-	if (!put_samples(&writer) || !put_facts(&writer) ||
+	if (!put_pprof_samples(&writer) || !put_pprof_facts(&writer) ||
 	    !snap_pprof_put_tables(&writer.pprof, &writer.out))
 		return snap_error_no_memory();
 	flush_output(&writer);

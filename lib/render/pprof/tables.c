@@ -153,7 +153,7 @@ static size_t find_mapping(struct snap_pprof *pprof, const struct snap_frame *fr
 	return number;
 }
 
-static bool is_named(const struct snap_entry *entry)
+static bool is_entry_named(const struct snap_entry *entry)
 {
 	return (entry->function && entry->function[0]) || (entry->symbol && entry->symbol[0]);
 }
@@ -168,7 +168,7 @@ static void widen_mapping(struct snap_pprof_mapping *mapping, const struct snap_
 	}
 	mapping->inlines |= frame->entry_count > 1;
 	for (size_t i = 0; i < frame->entry_count; i++) {
-		mapping->functions |= is_named(&frame->entries[i]);
+		mapping->functions |= is_entry_named(&frame->entries[i]);
 		mapping->filenames |= frame->entries[i].file != NULL;
 		mapping->lines |= frame->entries[i].line != 0;
 	}
@@ -205,7 +205,7 @@ bool snap_pprof_look_through(struct snap_pprof *pprof, size_t number)
 /* ---- functions and locations ---- */
 
 /* Id of a function; 0 without memory. */
-static size_t find_function(struct snap_pprof *pprof, const struct snap_line *line)
+static size_t find_pprof_function(struct snap_pprof *pprof, const struct snap_line *line)
 {
 	const struct snap_entry *entry = line->entry;
 	struct snap_buffer *message = &pprof->inner;
@@ -229,7 +229,7 @@ static size_t find_function(struct snap_pprof *pprof, const struct snap_line *li
 
 static bool add_line(struct snap_pprof *pprof, const struct snap_line *line)
 {
-	size_t function = find_function(pprof, line);
+	size_t function = find_pprof_function(pprof, line);
 
 	if (!function)
 		return false;

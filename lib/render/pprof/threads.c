@@ -36,7 +36,7 @@ static const char *clean(struct writer *writer, const char *text)
 	return place;
 }
 
-static void put_text(struct writer *writer, const char *before, const char *text)
+static void put_goroutine_text(struct writer *writer, const char *before, const char *text)
 {
 	fputs(before, writer->out);
 	fputs(clean(writer, text ? text : "?"), writer->out);
@@ -47,18 +47,18 @@ static void put_place(struct writer *writer, const struct snap_frame *frame,
 		      const struct snap_entry *entry)
 {
 	if (entry->file) {
-		put_text(writer, "", entry->file);
+		put_goroutine_text(writer, "", entry->file);
 		fprintf(writer->out, ":%u", entry->line);
 		return;
 	}
-	put_text(writer, "", frame->module);
+	put_goroutine_text(writer, "", frame->module);
 	if (frame->has_offset)
 		fprintf(writer->out, "+0x%" PRIx64, frame->offset);
 }
 
 /* ---- counts ---- */
 
-static size_t count_members(const struct snap_snapshot *snapshot)
+static size_t count_goroutine_members(const struct snap_snapshot *snapshot)
 {
 	return snapshot->thread_count + snapshot->task_count;
 }
@@ -75,8 +75,8 @@ static void put_label(struct writer *writer, const char *key, const char *value)
 	fputs("\"", writer->out);
 }
 
-static void put_labels(struct writer *writer, const struct snap_node *node,
-		       const struct snap_stack *stack)
+static void put_goroutine_labels(struct writer *writer, const struct snap_node *node,
+				 const struct snap_stack *stack)
 {
 	fprintf(writer->out, "# labels: {\"pid\":\"%d\"", (int)node->pid);
 	put_label(writer, "process", node->name ? node->name : "?");
@@ -104,13 +104,13 @@ static void put_counted_stack(struct writer *writer, const struct snap_node *nod
 {
 	fprintf(writer->out, "%zu @", stack->count);
 	put_addresses(writer, stack);
-	put_labels(writer, node, stack);
+	put_goroutine_labels(writer, node, stack);
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		const struct snap_frame *frame = stack->frames[i];
 
 		for (size_t j = 0; j < frame->entry_count; j++) {
 			fprintf(writer->out, "#\t0x%" PRIx64, frame->address);
-			put_text(writer, "\t", frame->entries[j].function);
+			put_goroutine_text(writer, "\t", frame->entries[j].function);
 			fputs("\t", writer->out);
 			put_place(writer, frame, &frame->entries[j]);
 			fputs("\n", writer->out);
@@ -121,10 +121,10 @@ static void put_counted_stack(struct writer *writer, const struct snap_node *nod
 
 /* ---- dump ---- */
 
-static void put_frame(struct writer *writer, const struct snap_frame *frame)
+static void put_goroutine_frame(struct writer *writer, const struct snap_frame *frame)
 {
 	for (size_t i = 0; i < frame->entry_count; i++) {
-		put_text(writer, "", frame->entries[i].function);
+		put_goroutine_text(writer, "", frame->entries[i].function);
 		fputs("(...)\n\t", writer->out);
 		put_place(writer, frame, &frame->entries[i]);
 		if (frame->address)
@@ -133,10 +133,10 @@ static void put_frame(struct writer *writer, const struct snap_frame *frame)
 	}
 }
 
-static void put_frames(struct writer *writer, const struct snap_stack *stack)
+static void put_goroutine_frames(struct writer *writer, const struct snap_stack *stack)
 {
 	for (size_t i = 0; i < stack->frame_count; i++) {
-		put_frame(writer, stack->frames[i]);
+		put_goroutine_frame(writer, stack->frames[i]);
 		if (stack->gap_count && i == stack->gap_frame)
 			fprintf(writer->out, "...%" PRIu64 " additional frames elided...\n",
 				stack->gap_count);
@@ -148,28 +148,29 @@ static void put_frames(struct writer *writer, const struct snap_stack *stack)
 }
 
 /* "thread 1242 [sleeping, futex, worker-3 of orderd 1234]:" */
-static void put_thread(struct writer *writer, const struct snap_node *node,
-		       const struct snap_member *member)
+static void put_goroutine_thread(struct writer *writer, const struct snap_node *node,
+				 const struct snap_member *member)
 {
 	fprintf(writer->out, "thread %d [%s", (int)member->tid, snap_state_word(member->state));
 	if (member->syscall)
-		put_text(writer, ", ", member->syscall);
-	put_text(writer, ", ", member->name);
-	put_text(writer, " of ", node->name);
+		put_goroutine_text(writer, ", ", member->syscall);
+	put_goroutine_text(writer, ", ", member->name);
+	put_goroutine_text(writer, " of ", node->name);
 	fprintf(writer->out, " %d]:\n", (int)node->pid);
 }
 
 /* "goroutine 18 [chan receive, process orderd 1234]:"; others than Go's are called tasks. */
-static void put_task(struct writer *writer, const struct snap_node *node,
-		     const struct snap_stack *stack, const struct snap_task *task)
+static void put_goroutine_task(struct writer *writer, const struct snap_node *node,
+			       const struct snap_stack *stack, const struct snap_task *task)
 {
 	bool is_go = stack->runtime && strcmp(stack->runtime, "go") == 0;
 
-	put_text(writer, is_go ? "goroutine " : "task ", task->id);
-	put_text(writer, " [", task->wait ? task->wait : snap_task_state_word(task->state));
+	put_goroutine_text(writer, is_go ? "goroutine " : "task ", task->id);
+	put_goroutine_text(writer, " [",
+			   task->wait ? task->wait : snap_task_state_word(task->state));
 	if (task->locked)
 		fputs(", locked to thread", writer->out);
-	put_text(writer, ", process ", node->name);
+	put_goroutine_text(writer, ", process ", node->name);
 	fprintf(writer->out, " %d]:\n", (int)node->pid);
 }
 
@@ -177,12 +178,12 @@ static void put_dumped_stack(struct writer *writer, const struct snap_node *node
 			     const struct snap_stack *stack)
 {
 	for (size_t i = 0; i < stack->thread_count; i++) {
-		put_thread(writer, node, &stack->threads[i]);
-		put_frames(writer, stack);
+		put_goroutine_thread(writer, node, &stack->threads[i]);
+		put_goroutine_frames(writer, stack);
 	}
 	for (size_t i = 0; i < stack->task_count; i++) {
-		put_task(writer, node, stack, &stack->tasks[i]);
-		put_frames(writer, stack);
+		put_goroutine_task(writer, node, stack, &stack->tasks[i]);
+		put_goroutine_frames(writer, stack);
 	}
 }
 
@@ -191,8 +192,8 @@ static void put_dumped_stack(struct writer *writer, const struct snap_node *node
 typedef void put_stack_fn(struct writer *writer, const struct snap_node *node,
 			  const struct snap_stack *stack);
 
-static struct stacksnap_error *put_stacks(const struct snap_snapshot *snapshot,
-					  struct writer *writer, put_stack_fn *put)
+static struct stacksnap_error *put_goroutine_stacks(const struct snap_snapshot *snapshot,
+						    struct writer *writer, put_stack_fn *put)
 {
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_walk_step step;
@@ -216,8 +217,8 @@ struct stacksnap_error *snap_render_thread_counts(const struct snap_snapshot *sn
 {
 	struct writer writer = { .options = options, .out = out };
 
-	fprintf(out, "threads profile: total %zu\n", count_members(snapshot));
-	return put_stacks(snapshot, &writer, put_counted_stack);
+	fprintf(out, "threads profile: total %zu\n", count_goroutine_members(snapshot));
+	return put_goroutine_stacks(snapshot, &writer, put_counted_stack);
 }
 
 struct stacksnap_error *snap_render_thread_dump(const struct snap_snapshot *snapshot,
@@ -225,5 +226,5 @@ struct stacksnap_error *snap_render_thread_dump(const struct snap_snapshot *snap
 {
 	struct writer writer = { .options = options, .out = out };
 
-	return put_stacks(snapshot, &writer, put_dumped_stack);
+	return put_goroutine_stacks(snapshot, &writer, put_dumped_stack);
 }

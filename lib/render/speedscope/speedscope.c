@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-static void put_frames(struct snap_scope *scope)
+static void put_speedscope_frames(struct snap_scope *scope)
 {
 	struct snap_json_writer *json = scope->json;
 
@@ -29,7 +29,7 @@ static void put_frames(struct snap_scope *scope)
 	snap_json_end(json, ']');
 }
 
-static struct stacksnap_error *put_head(struct snap_scope *scope)
+static struct stacksnap_error *put_speedscope_head(struct snap_scope *scope)
 {
 	const struct snap_recording *recording = scope->recording;
 	struct snap_json_writer *json = scope->json;
@@ -54,13 +54,13 @@ static struct stacksnap_error *put_head(struct snap_scope *scope)
 	return NULL;
 }
 
-static struct stacksnap_error *put_document(struct snap_scope *scope)
+static struct stacksnap_error *put_speedscope_document(struct snap_scope *scope)
 {
 	struct snap_json_writer *json = scope->json;
 	struct stacksnap_error *err;
 
 	snap_json_begin(json, NULL, '{');
-	err = put_head(scope);
+	err = put_speedscope_head(scope);
 	if (err)
 		return err;
 	snap_json_begin(json, "profiles", '[');
@@ -73,7 +73,7 @@ static struct stacksnap_error *put_document(struct snap_scope *scope)
 	snap_json_end(json, ']');
 	snap_json_line(json);
 	snap_json_begin(json, "shared", '{');
-	put_frames(scope);
+	put_speedscope_frames(scope);
 	snap_json_end(json, '}');
 	snap_json_end(json, '}');
 	snap_json_end_document(json);
@@ -113,5 +113,6 @@ struct stacksnap_error *snap_render_speedscope(const struct snap_recording *reco
 	err = snap_timeline_init(&scope.timeline, recording);
 	if (err)
 		return err;
-	return scope.json && scope.stacks ? put_document(&scope) : snap_error_no_memory();
+	return scope.json && scope.stacks ? put_speedscope_document(&scope)
+					  : snap_error_no_memory();
 }

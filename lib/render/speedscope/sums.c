@@ -18,7 +18,7 @@ struct sum {
 	int64_t weight;
 };
 
-static void count_samples(const struct snap_recording *recording, uint64_t *samples)
+static void count_weighted_samples(const struct snap_recording *recording, uint64_t *samples)
 {
 	for (size_t i = 0; i < recording->track_count; i++) {
 		const struct snap_track *track = &recording->tracks[i];
@@ -198,7 +198,7 @@ struct stacksnap_error *snap_scope_put_sums(struct snap_scope *scope)
 
 	if (!samples)
 		return snap_error_no_memory();
-	count_samples(scope->recording, samples);
+	count_weighted_samples(scope->recording, samples);
 	if (!(scope->options->group_by & SNAP_GROUP_WAIT
 		      ? list_waits(scope, &sums, &count)
 		      : list_sums(scope, samples, &sums, &count)))

@@ -88,7 +88,7 @@ static bool add_weight(struct thread_line *line, int64_t end_ns)
 }
 
 /* Nothing was seen until then. */
-static struct stacksnap_error *add_gap(struct thread_line *line, int64_t end_ns)
+static struct stacksnap_error *add_timeline_gap(struct thread_line *line, int64_t end_ns)
 {
 	if (end_ns <= line->at_ns)
 		return NULL;
@@ -99,13 +99,14 @@ static struct stacksnap_error *add_gap(struct thread_line *line, int64_t end_ns)
 	return add_weight(line, end_ns) ? NULL : snap_error_no_memory();
 }
 
-static struct stacksnap_error *add_span(struct thread_line *line, const struct snap_span *span)
+static struct stacksnap_error *add_timeline_span(struct thread_line *line,
+						 const struct snap_span *span)
 {
 	const struct snap_run *run = span->run;
 	size_t wait = snap_scope_frame_of_run(&line->scope->waits, run);
 	struct stacksnap_error *err;
 
-	err = add_gap(line, span->begin_ns);
+	err = add_timeline_gap(line, span->begin_ns);
 	if (err)
 		return err;
 	if (wait == SIZE_MAX)
@@ -134,13 +135,15 @@ static struct stacksnap_error *put_spans(struct snap_scope *scope, const struct 
 
 	snap_spans_init(&spans, &scope->timeline, track);
 	while (!err && snap_spans_next(&spans, &span))
-		err = add_span(line, &span);
+		err = add_timeline_span(line, &span);
 	if (err)
 		return err;
-	return add_gap(line, snap_timeline_tick_end(&scope->timeline, recording->tick_count - 1));
+	return add_timeline_gap(
+		line, snap_timeline_tick_end(&scope->timeline, recording->tick_count - 1));
 }
 
-static struct stacksnap_error *put_thread(struct snap_scope *scope, const struct snap_track *track)
+static struct stacksnap_error *put_timeline_thread(struct snap_scope *scope,
+						   const struct snap_track *track)
 {
 	const struct snap_recording *recording = scope->recording;
 	const char *thread = snap_profile_thread(&scope->profile, track);
@@ -176,7 +179,7 @@ struct stacksnap_error *snap_scope_put_threads(struct snap_scope *scope)
 	for (size_t i = 0; i < count; i++) {
 		struct stacksnap_error *err;
 
-		err = put_thread(scope, &scope->recording->tracks[list[i].track]);
+		err = put_timeline_thread(scope, &scope->recording->tracks[list[i].track]);
 		if (err)
 			return err;
 	}

@@ -63,7 +63,7 @@ static const char *own_function(const struct snap_recorded_stack *stack)
 }
 
 /* False without memory. */
-static bool find_function(struct snap_holders *holders, uint32_t stack, const char **ret)
+static bool find_holder_function(struct snap_holders *holders, uint32_t stack, const char **ret)
 {
 	if (!holders->looked_at[stack]) {
 		const char *function = own_function(&holders->recording->stacks[stack]);
@@ -115,8 +115,8 @@ static size_t first_run(const struct snap_track *track, uint32_t tick)
 }
 
 /* What the thread did from tick `first` to tick `last`, in which it had it. */
-static bool add_track(struct snap_holders *holders, struct list *list, size_t number,
-		      uint32_t first, uint32_t last, bool is_process)
+static bool add_holder_track(struct snap_holders *holders, struct list *list, size_t number,
+			     uint32_t first, uint32_t last, bool is_process)
 {
 	const struct snap_track *track = &holders->recording->tracks[number];
 	struct snap_holder_span held = {
@@ -139,7 +139,8 @@ static bool add_track(struct snap_holders *holders, struct list *list, size_t nu
 			return false;
 		held.first = run->first > held.first ? run->first : held.first;
 		held.last = run->last < last ? run->last : last;
-		if (!find_function(holders, run->stack, &held.function) || !add_held(list, &held))
+		if (!find_holder_function(holders, run->stack, &held.function) ||
+		    !add_held(list, &held))
 			return false;
 		if (held.last == last)
 			return true;
@@ -169,8 +170,8 @@ static bool make_list(struct snap_holders *holders, const struct snap_recorded_w
 			continue;
 		next = hold->last + 1;
 		if (hold->lack == SNAP_OWNER_KNOWN && hold->track < holders->recording->track_count)
-			fine = add_track(holders, list, hold->track, hold->first, hold->last,
-					 hold->is_process);
+			fine = add_holder_track(holders, list, hold->track, hold->first, hold->last,
+						hold->is_process);
 		else if (hold->tid && (hold->lack == SNAP_OWNER_KNOWN || is_lost(hold->lack)))
 			fine = add_held(list, &(struct snap_holder_span){ .first = hold->first,
 									  .last = hold->last,

@@ -52,7 +52,8 @@ static bool gap_after(const struct snap_timeline *timeline, uint32_t tick)
 }
 
 /* NULL in *ret: what a run waits for has no name, or is not to be shown. False without memory. */
-static bool find_object(struct snap_wait_marks *marks, const struct snap_run *run, const char **ret)
+static bool find_mark_object(struct snap_wait_marks *marks, const struct snap_run *run,
+			     const char **ret)
 {
 	const struct snap_recording *recording = marks->recording;
 	const struct snap_wait *wait;
@@ -141,13 +142,13 @@ static bool add_parts(struct snap_wait_marks *marks, struct snap_wait_mark mark)
 	return add_mark(marks, mark);
 }
 
-static bool add_run(struct snap_wait_marks *marks, const struct snap_run *run)
+static bool add_mark_run(struct snap_wait_marks *marks, const struct snap_run *run)
 {
 	struct snap_wait_pieces pieces;
 	struct snap_wait_piece piece;
 	const char *object;
 
-	if (!find_object(marks, run, &object))
+	if (!find_mark_object(marks, run, &object))
 		return false;
 	if (!object)
 		return true;
@@ -168,7 +169,7 @@ bool snap_wait_marks_make(struct snap_wait_marks *marks, const struct snap_track
 {
 	marks->count = 0;
 	for (size_t i = 0; i < track->run_count; i++)
-		if (!add_run(marks, &track->runs[i]))
+		if (!add_mark_run(marks, &track->runs[i]))
 			return false;
 	return true;
 }

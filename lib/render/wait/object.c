@@ -117,7 +117,7 @@ bool snap_waited_is_owed(const struct snap_recorded_wait *recorded)
 	}
 }
 
-static size_t text_bytes(const char *text)
+static size_t object_text_bytes(const char *text)
 {
 	return text ? ESCAPED * strlen(text) : 0;
 }
@@ -132,19 +132,20 @@ static size_t own_bytes(const struct snap_wait *wait)
 	size_t bytes = WAIT_BYTES;
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(texts); i++)
-		bytes += text_bytes(texts[i]);
+		bytes += object_text_bytes(texts[i]);
 	return bytes;
 }
 
 size_t snap_waited_bytes(const struct snap_wait *wait)
 {
-	size_t bytes =
-		own_bytes(wait) + text_bytes(wait->owner.name) + text_bytes(wait->owner.function);
+	size_t bytes = own_bytes(wait) + object_text_bytes(wait->owner.name) +
+		       object_text_bytes(wait->owner.function);
 
 	for (size_t i = 0; i < wait->peer_count; i++) {
 		const struct snap_wait_party *peer = &wait->peers[i];
 
-		bytes += WAIT_BYTES / 4 + text_bytes(peer->name) + text_bytes(peer->function);
+		bytes += WAIT_BYTES / 4 + object_text_bytes(peer->name) +
+			 object_text_bytes(peer->function);
 		bytes += peer->wait ? own_bytes(peer->wait) : 0;
 	}
 	return bytes;

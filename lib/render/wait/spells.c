@@ -77,7 +77,7 @@ static uint32_t next_gap(const struct snap_spells *spells, uint32_t tick)
 
 /* ---- a track ---- */
 
-static bool is_reported(const struct snap_spells *spells, const struct snap_run *run)
+static bool is_spell_reported(const struct snap_spells *spells, const struct snap_run *run)
 {
 	return run->wait && run->wait <= spells->recording->wait_count &&
 	       spells->is_reported[run->wait - 1];
@@ -110,7 +110,7 @@ static bool waited_before(const struct snap_spell_walk *walk)
 {
 	const struct snap_run *before = neighbour(walk, false);
 
-	return before && is_reported(walk->spells, before);
+	return before && is_spell_reported(walk->spells, before);
 }
 
 void snap_spell_walk_init(struct snap_spell_walk *walk, const struct snap_spells *spells,
@@ -146,7 +146,7 @@ static uint64_t begin_run(struct snap_spell_walk *walk, const struct snap_run *r
 	walk->is_begun = true;
 	walk->tick = run->first;
 	wake = wake_at(walk);
-	if (!missed || (!is_reported(spells, before) && !is_reported(spells, run)))
+	if (!missed || (!is_spell_reported(spells, before) && !is_spell_reported(spells, run)))
 		return 0;
 	if (before->wait == run->wait && knows(walk, run->first) &&
 	    (!wake || wake->first > run->first))
@@ -155,15 +155,16 @@ static uint64_t begin_run(struct snap_spell_walk *walk, const struct snap_run *r
 	return 0;
 }
 
-static void end_run(struct snap_spell_walk *walk, const struct snap_run *run)
+static void end_spell_run(struct snap_spell_walk *walk, const struct snap_run *run)
 {
 	const struct snap_spells *spells = walk->spells;
 	const struct snap_run *before = neighbour(walk, false), *next = neighbour(walk, true);
 
-	if (is_unseen(spells, run) &&
-	    ((before && is_reported(spells, before)) || (next && is_reported(spells, next))))
+	if (is_unseen(spells, run) && ((before && is_spell_reported(spells, before)) ||
+				       (next && is_spell_reported(spells, next))))
 		walk->lost += snap_run_samples(run);
-	if (is_reported(spells, run) && (size_t)run->last + 1 == spells->recording->tick_count)
+	if (is_spell_reported(spells, run) &&
+	    (size_t)run->last + 1 == spells->recording->tick_count)
 		walk->lost += spells->last_slots;
 	walk->is_begun = false;
 	walk->run++;
@@ -205,10 +206,10 @@ bool snap_spell_walk_next(struct snap_spell_walk *walk, struct snap_spell *spell
 
 		if (!walk->is_begun)
 			filled = begin_run(walk, run);
-		else if (is_reported(spells, run) && walk->tick <= run->last)
+		else if (is_spell_reported(spells, run) && walk->tick <= run->last)
 			walk->lost += missed_before(spells, walk->tick);
-		if (!is_reported(spells, run) || walk->tick > run->last) {
-			end_run(walk, run);
+		if (!is_spell_reported(spells, run) || walk->tick > run->last) {
+			end_spell_run(walk, run);
 			continue;
 		}
 		*spell = (struct snap_spell){ .wait = run->wait - 1, .first = walk->tick };

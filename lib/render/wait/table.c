@@ -53,7 +53,7 @@ static void end_line(struct snap_sheet *lines, enum snap_style style, char *text
 }
 
 /* malloc'ed; NULL without memory. */
-static char *row_text(const struct table *table, const struct snap_waited_row *row)
+static char *table_row_text(const struct table *table, const struct snap_waited_row *row)
 {
 	const struct snap_node *node = table->recording->processes[row->process].node;
 	char *text;
@@ -66,8 +66,8 @@ static char *row_text(const struct table *table, const struct snap_waited_row *r
 		       : text;
 }
 
-static void put_figures(struct snap_sheet *lines, const char *share,
-			const struct snap_waited_row *row)
+static void put_waited_figures(struct snap_sheet *lines, const char *share,
+			       const struct snap_waited_row *row)
 {
 	char all[SNAP_WHEN_SIZE], longest[SNAP_WHEN_SIZE];
 
@@ -155,7 +155,7 @@ static void put_others(struct snap_sheet *lines, const struct snap_waited_part *
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
-static void put_rows(struct table *table, const struct snap_waited_part *part)
+static void put_waited_rows(struct table *table, const struct snap_waited_part *part)
 {
 	for (size_t i = 0; i < part->row_count && !table->lines->failed; i++) {
 		const struct snap_waited_row *row = &part->rows[i];
@@ -164,8 +164,8 @@ static void put_rows(struct table *table, const struct snap_waited_part *part)
 		if (row->owed && part->ns)
 			snprintf(share, sizeof(share), "%.1f %%",
 				 100.0 * (double)row->ns / (double)part->ns);
-		put_figures(table->lines, share, row);
-		end_line(table->lines, SNAP_STYLE_CYAN, row_text(table, row));
+		put_waited_figures(table->lines, share, row);
+		end_line(table->lines, SNAP_STYLE_CYAN, table_row_text(table, row));
 		put_holders(table->lines, row);
 	}
 	put_others(table->lines, part);
@@ -218,8 +218,8 @@ struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,
 			 LENGTH, "longest", "threads");
 	snap_line_add(lines, SNAP_STYLE_PLAIN, "time by wait");
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
-	put_rows(&table, &table.waited.owed);
-	put_rows(&table, &table.waited.idle);
+	put_waited_rows(&table, &table.waited.owed);
+	put_waited_rows(&table, &table.waited.idle);
 	put_missed(lines, table.waited.missed_ns);
 	return lines->failed ? snap_error_no_memory() : NULL;
 }

@@ -63,7 +63,7 @@ struct local {
 	bool has_many;
 };
 
-static void builder_deinit(struct builder *builder)
+static void waited_builder_deinit(struct builder *builder)
 {
 	snap_holders_deinit(&builder->holders);
 	snap_spells_deinit(&builder->spells);
@@ -82,7 +82,7 @@ static void builder_deinit(struct builder *builder)
 	snap_arena_deinit(&builder->arena);
 }
 
-static void count_samples(struct builder *builder)
+static void count_waited_samples(struct builder *builder)
 {
 	const struct snap_recording *recording = builder->recording;
 	uint64_t lost = 0;
@@ -162,7 +162,7 @@ static bool survey_connections(struct builder *builder)
 }
 
 /* What objects of one row have in common; NULL without memory. */
-static const char *key_of(struct builder *builder, const struct snap_recorded_wait *recorded)
+static const char *key_of_wait(struct builder *builder, const struct snap_recorded_wait *recorded)
 {
 	const struct snap_wait *wait = recorded->wait;
 	struct local *local;
@@ -204,10 +204,10 @@ static struct bundle *find_bundle(struct builder *builder, size_t process, const
 }
 
 /* False without memory. */
-static bool add_wait(struct builder *builder, uint32_t number)
+static bool add_waited_object(struct builder *builder, uint32_t number)
 {
 	const struct snap_recorded_wait *wait = &builder->recording->waits[number];
-	const char *key = key_of(builder, wait);
+	const char *key = key_of_wait(builder, wait);
 	struct bundle *bundle =
 		key ? find_bundle(builder, wait->process, key, wait->wait->address) : NULL;
 
@@ -231,14 +231,14 @@ static bool bundle_waits(struct builder *builder)
 {
 	for (size_t i = 0; i < builder->recording->wait_count; i++) {
 		builder->bundle_of[i] = NO_ROW;
-		if (builder->samples[i] && !add_wait(builder, (uint32_t)i))
+		if (builder->samples[i] && !add_waited_object(builder, (uint32_t)i))
 			return false;
 	}
 	return true;
 }
 
 /* How many threads waited, and the longest wait of one: spells of a track are in order. */
-static void count_threads(struct builder *builder)
+static void count_waited_threads(struct builder *builder)
 {
 	const struct snap_recording *recording = builder->recording;
 
@@ -278,7 +278,7 @@ SNAP_ORDER(by_rank, const struct bundle *, a, b, snap_compare((*a)->rank, (*b)->
  * The first `most` of bundles that are sorted by time: half of the room is for the first ones of
  * each process, the rest for those with the most time. `seen`: of each process, zeroed.
  */
-static size_t choose(struct bundle **bundles, size_t count, size_t most, size_t *seen)
+static size_t choose_bundles(struct bundle **bundles, size_t count, size_t most, size_t *seen)
 {
 	if (count <= most)
 		return count;
@@ -317,7 +317,7 @@ static bool find_holders(struct builder *builder, const struct bundle *bundle,
 /* ---- rows ---- */
 
 /* NULL without memory. */
-static const char *row_text(struct builder *builder, const struct bundle *bundle)
+static const char *bundle_text(struct builder *builder, const struct bundle *bundle)
 {
 	struct snap_arena *arena = &builder->result->arena;
 	_cleanup_free_ char *own = NULL;
@@ -338,7 +338,7 @@ static bool make_row(struct builder *builder, const struct bundle *bundle,
 	*row = (struct snap_waited_row){
 		.process = bundle->process,
 		.wait = recording->waits[bundle->first].wait,
-		.text = row_text(builder, bundle),
+		.text = bundle_text(builder, bundle),
 		.owed = bundle->owed,
 		.objects = bundle->objects,
 		.samples = bundle->samples,
@@ -422,7 +422,7 @@ static bool make_part(struct builder *builder, bool owed, size_t most,
 		}
 	qsort(bundles, count, sizeof(*bundles), by_time);
 	part->row_total = count;
-	part->row_count = choose(bundles, count, most, seen);
+	part->row_count = choose_bundles(bundles, count, most, seen);
 	part->rows = snap_arena_new_array(&builder->result->arena, part->row_count + 1,
 					  struct snap_waited_row);
 	if (!part->rows || !list_stretches(builder, bundles, part->row_count))
@@ -454,10 +454,10 @@ static bool make_parts(struct builder *builder)
 			snap_wait_is_shown(builder->recording->waits[i].wait, builder->guesses);
 	if (!snap_spells_init(&builder->spells, builder->recording, builder->is_reported))
 		return false;
-	count_samples(builder);
+	count_waited_samples(builder);
 	if (!survey_connections(builder) || !bundle_waits(builder))
 		return false;
-	count_threads(builder);
+	count_waited_threads(builder);
 	return make_part(builder, true, builder->most.owed, &builder->result->owed) &&
 	       make_part(builder, false, builder->most.idle, &builder->result->idle);
 }
@@ -467,7 +467,7 @@ struct stacksnap_error *snap_waited_init(struct snap_waited *waited,
 					 const struct snap_options *options,
 					 struct snap_waited_most most)
 {
-	_cleanup_(builder_deinit) struct builder builder = {
+	_cleanup_(waited_builder_deinit) struct builder builder = {
 		.recording = recording,
 		.result = waited,
 		.most = most,
