@@ -153,7 +153,7 @@ static struct stacksnap_error *map_process(struct snap_log_sink *sink,
 	return NULL;
 }
 
-static struct snap_log_sink_process *add_process(struct snap_log_sink *sink)
+static struct snap_log_sink_process *add_log_process(struct snap_log_sink *sink)
 {
 	struct snap_log_sink_process *entry = calloc(1, sizeof(*entry));
 
@@ -205,8 +205,8 @@ static struct stacksnap_error *plan_process(struct snap_log_sink *sink,
 				 parent ? &parent->planned : NULL, exec);
 }
 
-static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
-					  bool exec)
+static struct stacksnap_error *on_log_program(void *context, struct snap_sampled_process *process,
+					      bool exec)
 {
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_process *entry = process->user;
@@ -216,7 +216,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 	struct stacksnap_error *err;
 
 	if (!entry) {
-		process->user = entry = add_process(sink);
+		process->user = entry = add_log_process(sink);
 		if (!entry)
 			return snap_error_no_memory();
 	}
@@ -245,7 +245,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 	return err ? err : plan_process(sink, entry, process, exec);
 }
 
-static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_process *process)
+static struct stacksnap_error *on_log_mapped(void *context, struct snap_sampled_process *process)
 {
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_process *entry = process->user;
@@ -263,7 +263,7 @@ static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_proc
 	return err ? err : plan_process(sink, entry, process, false);
 }
 
-static void on_ended(void *context, struct snap_sampled_process *process)
+static void on_log_ended(void *context, struct snap_sampled_process *process)
 {
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_process *entry = process->user;
@@ -286,9 +286,10 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 /* ---- threads ---- */
 
 /* *ret UINT32_MAX: there is no room for it. */
-static struct stacksnap_error *add_thread(struct snap_log_sink *sink,
-					  const struct snap_log_sink_process *process,
-					  const struct snap_sampled_thread *thread, uint32_t *ret)
+static struct stacksnap_error *add_log_thread(struct snap_log_sink *sink,
+					      const struct snap_log_sink_process *process,
+					      const struct snap_sampled_thread *thread,
+					      uint32_t *ret)
 {
 	*ret = UINT32_MAX;
 	if (process->number == UINT32_MAX)
@@ -301,7 +302,7 @@ static struct stacksnap_error *add_thread(struct snap_log_sink *sink,
 				   thread->name, thread->kernel, ret);
 }
 
-static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_log_born(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
 	const struct snap_log_sink_process *process = thread->process->user;
@@ -321,7 +322,7 @@ static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread
 	entry = &sink->threads[index];
 	*entry = (struct snap_log_sink_thread){ .state = SNAP_STATE_UNKNOWN };
 	thread->user = index;
-	err = add_thread(sink, process, thread, &entry->number);
+	err = add_log_thread(sink, process, thread, &entry->number);
 	if (err)
 		return err;
 	entry->live = true;
@@ -330,7 +331,7 @@ static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread
 	return NULL;
 }
 
-static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_log_renamed(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
 	uint32_t number = sink->threads[thread->user].number;
@@ -389,11 +390,11 @@ static struct stacksnap_error *stand_with(struct snap_log_sink *sink,
 }
 
 /* It stands otherwise from this tick on. `words` are those of its object; NULL: none are there. */
-static struct stacksnap_error *stand(struct snap_log_sink *sink,
-				     struct snap_log_sink_process *process,
-				     struct snap_log_sink_thread *entry,
-				     const struct snap_log_change *change,
-				     const struct snap_memory_image *words)
+static struct stacksnap_error *keep_last_sample(struct snap_log_sink *sink,
+						struct snap_log_sink_process *process,
+						struct snap_log_sink_thread *entry,
+						const struct snap_log_change *change,
+						const struct snap_memory_image *words)
 {
 	bool sampled = change->stack != SNAP_LOG_GONE;
 	uint32_t before = object_before(sink, entry);
@@ -412,7 +413,7 @@ static struct stacksnap_error *stand(struct snap_log_sink *sink,
 	return err ? err : snap_log_change(sink->log, change);
 }
 
-static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_log_died(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_process *process = thread->process->user;
@@ -453,8 +454,9 @@ static bool may_ask(struct snap_log_sink *sink, struct snap_log_sink_thread *ent
 	return true;
 }
 
-static enum snap_verdict judge(struct snap_log_sink *sink, struct snap_log_sink_thread *entry,
-			       const struct snap_thread *copy, const struct snap_pcs *pcs)
+static enum snap_verdict judge_sample(struct snap_log_sink *sink,
+				      struct snap_log_sink_thread *entry,
+				      const struct snap_thread *copy, const struct snap_pcs *pcs)
 {
 	if (pcs->stale_mappings && may_ask(sink, entry, SNAP_VERDICT_STALE_MAPPINGS))
 		return SNAP_VERDICT_STALE_MAPPINGS;
@@ -465,11 +467,11 @@ static enum snap_verdict judge(struct snap_log_sink *sink, struct snap_log_sink_
 }
 
 /* The number of the copy's stack, unless the verdict is that it will not do. */
-static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
-					struct snap_log_sink_thread *thread,
-					const struct snap_sampled_thread *seen, uint32_t space,
-					const struct snap_thread *copy,
-					enum snap_verdict *verdict_ret, uint32_t *ret)
+static struct stacksnap_error *stack_of_thread(struct snap_log_sink *sink,
+					       struct snap_log_sink_thread *thread,
+					       const struct snap_sampled_thread *seen,
+					       uint32_t space, const struct snap_thread *copy,
+					       enum snap_verdict *verdict_ret, uint32_t *ret)
 {
 	struct snap_thread known = *copy;
 	const struct snap_remote_managed *managed;
@@ -484,7 +486,7 @@ static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
 	if (err)
 		return err;
 	managed = snap_log_unwinder_managed(sink->unwinder);
-	*verdict_ret = judge(sink, thread, copy, &pcs);
+	*verdict_ret = judge_sample(sink, thread, copy, &pcs);
 	if (*verdict_ret != SNAP_VERDICT_TAKEN)
 		return NULL;
 	stack = (struct snap_log_pcs){
@@ -507,11 +509,11 @@ static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
 }
 
 /* What it waits with, in `change`; its futex bytes. */
-static struct stacksnap_error *find_object(struct snap_log_sink *sink,
-					   const struct snap_sampled_thread *thread,
-					   const struct snap_thread *copy,
-					   struct snap_log_change *change,
-					   const struct snap_memory_image **words_ret)
+static struct stacksnap_error *find_log_object(struct snap_log_sink *sink,
+					       const struct snap_sampled_thread *thread,
+					       const struct snap_thread *copy,
+					       struct snap_log_change *change,
+					       const struct snap_memory_image **words_ret)
 {
 	struct snap_log_sink_process *process = thread->process->user;
 	struct snap_taken_object *taken = &sink->taken;
@@ -531,9 +533,9 @@ static struct stacksnap_error *find_object(struct snap_log_sink *sink,
 		   : snap_log_find_object(sink->log, &taken->object, *words_ret, &change->object);
 }
 
-static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
-					 const struct snap_thread *copy,
-					 enum snap_verdict *verdict_ret)
+static struct stacksnap_error *on_log_sample(void *context, struct snap_sampled_thread *thread,
+					     const struct snap_thread *copy,
+					     enum snap_verdict *verdict_ret)
 {
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_process *process = thread->process->user;
@@ -551,8 +553,8 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	} else if (wanted && process->space != UINT32_MAX) {
 		err = process->unmapped
 			      ? snap_log_other_stack(sink->log, process->space, &change.stack)
-			      : stack_of(sink, entry, thread, process->space, copy, &verdict,
-					 &change.stack);
+			      : stack_of_thread(sink, entry, thread, process->space, copy, &verdict,
+						&change.stack);
 		change.syscall = syscall_of(thread->process->facts, copy);
 	}
 	if (err)
@@ -563,9 +565,9 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	change.thread = entry->number; /* not looked at where there is none */
 	change.state = (uint8_t)state;
 	change.taken = (uint8_t)copy->taken;
-	err = find_object(sink, thread, copy, &change, &words);
+	err = find_log_object(sink, thread, copy, &change, &words);
 	if (!err)
-		err = stand(sink, process, entry, &change, words);
+		err = keep_last_sample(sink, process, entry, &change, words);
 	if (err)
 		return err;
 	tell_run(sink, process, entry, thread);
@@ -639,13 +641,13 @@ struct snap_sampler_sink snap_log_sink_callbacks(struct snap_log_sink *sink)
 {
 	return (struct snap_sampler_sink){
 		.context = sink,
-		.program = on_program,
-		.mapped = on_mapped,
-		.ended = on_ended,
-		.born = on_born,
-		.renamed = on_renamed,
-		.died = on_died,
-		.sample = on_sample,
+		.program = on_log_program,
+		.mapped = on_log_mapped,
+		.ended = on_log_ended,
+		.born = on_log_born,
+		.renamed = on_log_renamed,
+		.died = on_log_died,
+		.sample = on_log_sample,
 		.stayed = on_stayed,
 	};
 }

@@ -122,8 +122,8 @@ static void ask_for_tasks(struct snap_plans *plans, struct snap_planned *planned
 }
 
 /* Takes an answer; afterwards no process is being asked about, or the next one is. */
-static void take_answer(struct snap_plans *plans, struct snap_planned *planned,
-			const struct snap_memory_plan *plan)
+static void take_plan_answer(struct snap_plans *plans, struct snap_planned *planned,
+			     const struct snap_memory_plan *plan)
 {
 	plans->asked = NULL;
 	if (plans->asked_for_tasks) {
@@ -153,7 +153,7 @@ static struct stacksnap_error *await_answer(struct snap_plans *plans, int64_t un
 		if (err)
 			plans->asked = NULL;
 		else if (answered)
-			take_answer(plans, plans->asked, found ? &plan : NULL);
+			take_plan_answer(plans, plans->asked, found ? &plan : NULL);
 	}
 	*done_ret = !plans->asked;
 	return err;

@@ -147,7 +147,7 @@ void snap_recorder_stop(struct snap_recorder *recorder)
 }
 
 /* What was lost by now. */
-static void warn_of_losses(struct snap_recorder *recorder)
+static void warn_of_recorder_losses(struct snap_recorder *recorder)
 {
 	recorder->losses.cut_looks = recorder->log_sink.looks.cut;
 	snap_losses_warn(&recorder->losses, recorder->options, recorder->log, recorder->unwinder);
@@ -260,7 +260,7 @@ struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
 	enum snap_recording_end end = log->end;
 	struct stacksnap_error *err = forget_old_ticks(recorder);
 
-	warn_of_losses(recorder);
+	warn_of_recorder_losses(recorder);
 	snap_memory_limit_warn(log);
 	if (!err)
 		err = name_frames(recorder, options, false);
@@ -556,7 +556,7 @@ static void begin_run(struct snap_recorder *recorder)
 	recorder->log->end = SNAP_END_UNFINISHED;
 }
 
-static void end_run(struct snap_recorder *recorder)
+static void end_recording_run(struct snap_recorder *recorder)
 {
 	int64_t passed = now_ns(recorder) - recorder->run_ns;
 
@@ -569,7 +569,7 @@ static void end_run(struct snap_recorder *recorder)
 	recorder->missed = (struct snap_missed){ recorder->log->stats.ticks_missed,
 						 recorder->log->stats.ticks_late,
 						 recorder->log->stats.ticks_left_out };
-	warn_of_losses(recorder);
+	warn_of_recorder_losses(recorder);
 	snap_memory_limit_warn(recorder->log);
 	recorder->is_running = false;
 	atomic_store(&recorder->stop_ns, 0);
@@ -593,7 +593,7 @@ struct stacksnap_error *snap_recorder_run(struct snap_recorder *recorder,
 	}
 	if (err)
 		recorder->log->end = SNAP_END_FAILED;
-	end_run(recorder);
+	end_recording_run(recorder);
 	if (!err)
 		err = snap_log_sink_look_at_sockets(&recorder->log_sink, true);
 	return err ? err : flush_file(recorder);

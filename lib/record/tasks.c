@@ -151,8 +151,8 @@ static struct stacksnap_error *add_known(struct look *look, const struct snap_re
 }
 
 /* The log's number of where a task stands; many stand in one place. */
-static struct stacksnap_error *find_stack(struct look *look, const struct snap_log_pcs *stack,
-					  uint32_t *ret)
+static struct stacksnap_error *find_recorded_stack(struct look *look,
+						   const struct snap_log_pcs *stack, uint32_t *ret)
 {
 	struct snap_pointer_entry *found = snap_pointer_table_get(&look->stacks, stack);
 	struct stacksnap_error *err = NULL;
@@ -167,8 +167,9 @@ static struct stacksnap_error *find_stack(struct look *look, const struct snap_l
 	return err;
 }
 
-static struct stacksnap_error *stand(struct look *look, const struct snap_known_task *known,
-				     const struct snap_remote_task *task)
+static struct stacksnap_error *keep_task_in_stack(struct look *look,
+						  const struct snap_known_task *known,
+						  const struct snap_remote_task *task)
 {
 	struct snap_log *log = look->looks->log;
 	struct snap_log_change change = { .thread = known->number,
@@ -179,13 +180,14 @@ static struct stacksnap_error *stand(struct look *look, const struct snap_known_
 	struct stacksnap_error *err = NULL;
 
 	if (task->stack)
-		err = find_stack(look, task->stack, &change.stack);
+		err = find_recorded_stack(look, task->stack, &change.stack);
 	if (!err)
 		err = snap_log_wait(log, task->wait, &change.syscall);
 	return err ? err : snap_log_change(log, &change);
 }
 
-static struct stacksnap_error *take_task(struct look *look, const struct snap_remote_task *task)
+static struct stacksnap_error *take_recorded_task(struct look *look,
+						  const struct snap_remote_task *task)
 {
 	struct snap_task_list *list = look->owner->list;
 	uint64_t identity = snap_hash_text(task->id, snap_hash_text(task->runtime, 0));
@@ -215,7 +217,7 @@ static struct stacksnap_error *take_task(struct look *look, const struct snap_re
 		return err;
 	known->content = content;
 	known->look = list->looks;
-	return stand(look, known, task);
+	return keep_task_in_stack(look, known, task);
 }
 
 /* Those that were not found: they have ended; or, where not all could be seen, that is unknown. */
@@ -244,9 +246,9 @@ static struct stacksnap_error *leave_others(struct look *look, bool is_cut)
 }
 
 /* `answer` NULL: there is none. */
-static struct stacksnap_error *take_answer(struct snap_task_looks *looks,
-					   const struct snap_task_owner *owner,
-					   const struct snap_remote_tasks *answer)
+static struct stacksnap_error *take_task_answer(struct snap_task_looks *looks,
+						const struct snap_task_owner *owner,
+						const struct snap_remote_tasks *answer)
 {
 	_cleanup_(look_deinit) struct look look = { .looks = looks, .owner = owner };
 	bool is_cut = !answer || answer->cut;
@@ -256,7 +258,7 @@ static struct stacksnap_error *take_answer(struct snap_task_looks *looks,
 	if (!list_known(&look))
 		return snap_error_no_memory();
 	for (size_t i = 0; answer && i < answer->count && !err; i++)
-		err = take_task(&look, &answer->tasks[i]);
+		err = take_recorded_task(&look, &answer->tasks[i]);
 	looks->cut += is_cut;
 	return err ? err : leave_others(&look, is_cut);
 }
@@ -319,7 +321,7 @@ struct stacksnap_error *snap_tasks_look(struct snap_task_looks *looks, struct sn
 	if (whole.is_taken)
 		err = snap_log_list_tasks(looks->unwinder, owner->space, &whole.process, &answer);
 	if (!err)
-		err = take_answer(looks, owner, answer);
+		err = take_task_answer(looks, owner, answer);
 	set_next(looks, list, begin, answer && answer->has_tasks);
 	return err;
 }

@@ -21,7 +21,7 @@ uint64_t snap_tick_pacer_slot(const struct snap_tick_pacer *pace, int64_t elapse
 	       elapsed % SNAP_NS_PER_S * pace->hz / SNAP_NS_PER_S;
 }
 
-static void skip(struct snap_tick_pacer *pace, uint64_t slot)
+static void skip_slots(struct snap_tick_pacer *pace, uint64_t slot)
 {
 	uint64_t free_from = snap_tick_pacer_slot(pace, pace->done_ns) + 1;
 
@@ -37,7 +37,7 @@ static void skip(struct snap_tick_pacer *pace, uint64_t slot)
 
 void snap_tick_pacer_take(struct snap_tick_pacer *pace, int64_t elapsed_ns)
 {
-	skip(pace, snap_tick_pacer_slot(pace, elapsed_ns));
+	skip_slots(pace, snap_tick_pacer_slot(pace, elapsed_ns));
 	pace->next++;
 	pace->taken++;
 	pace->ahead = 0;
@@ -62,5 +62,5 @@ void snap_tick_pacer_finish(struct snap_tick_pacer *pace, int64_t elapsed_ns)
 		pace->missed.slots--;
 		pace->missed.left_out--;
 	}
-	skip(pace, end);
+	skip_slots(pace, end);
 }

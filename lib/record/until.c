@@ -17,7 +17,7 @@ static const struct snap_until_point *point_at(const struct snap_until_watch *wa
 	return &watch->points[(watch->first + n) % SNAP_UNTIL_POINTS];
 }
 
-static void remember(struct snap_until_watch *watch, const struct snap_until_tick *tick)
+static void remember_tick(struct snap_until_watch *watch, const struct snap_until_tick *tick)
 {
 	const int64_t apart = SNAP_UNTIL_WINDOW_NS / (SNAP_UNTIL_POINTS / 2);
 
@@ -50,7 +50,7 @@ static double cpu_percent(struct snap_until_watch *watch, const struct snap_unti
 		watch->count = 0;
 		return -1;
 	}
-	remember(watch, tick);
+	remember_tick(watch, tick);
 	then = point_at(watch, 0);
 	passed = tick->time_ns - then->time_ns;
 	if (passed < SNAP_UNTIL_WINDOW_NS)

@@ -68,7 +68,8 @@ static uint64_t ticks_of(const struct snap_owner_watch *holders, int64_t seconds
 
 /* ---- which there are ---- */
 
-static struct snap_watched_futex *find(const struct snap_owner_watch *holders, uint32_t object)
+static struct snap_watched_futex *find_watched_futex(const struct snap_owner_watch *holders,
+						     uint32_t object)
 {
 	uint32_t place = object < holders->place_count ? holders->places[object] : 0;
 
@@ -86,11 +87,11 @@ static void drop(struct snap_owner_watch *holders, struct snap_watched_futex *fu
 	holders->places[futex->object] = (uint32_t)(futex - holders->futexes) + 1;
 }
 
-static struct stacksnap_error *add_waiter(struct snap_owner_watch *holders,
-					  struct snap_owner_source *source, uint32_t object)
+static struct stacksnap_error *add_futex_waiter(struct snap_owner_watch *holders,
+						struct snap_owner_source *source, uint32_t object)
 {
 	const struct snap_log_object *of = &holders->log->objects[object];
-	struct snap_watched_futex *futex = find(holders, object);
+	struct snap_watched_futex *futex = find_watched_futex(holders, object);
 
 	if (futex) {
 		futex->waiters++;
@@ -117,7 +118,7 @@ static struct stacksnap_error *add_waiter(struct snap_owner_watch *holders,
 /* A thread ceased to wait, and may have got the lock. */
 static void remove_waiter(struct snap_owner_watch *holders, uint32_t object)
 {
-	struct snap_watched_futex *futex = find(holders, object);
+	struct snap_watched_futex *futex = find_watched_futex(holders, object);
 
 	if (!futex)
 		return;
@@ -128,8 +129,8 @@ static void remove_waiter(struct snap_owner_watch *holders, uint32_t object)
 }
 
 /* Adds it to the log; *changed_ret: it differs from the last one. */
-static struct stacksnap_error *tell(struct snap_owner_watch *holders, uint32_t object,
-				    const struct snap_memory_image *words, bool *changed_ret)
+static struct stacksnap_error *log_holder(struct snap_owner_watch *holders, uint32_t object,
+					  const struct snap_memory_image *words, bool *changed_ret)
 {
 	struct snap_log *log = holders->log;
 	const struct snap_log_wait_bytes *held = snap_log_owner_bytes(log, object);
@@ -147,7 +148,7 @@ static struct stacksnap_error *tell(struct snap_owner_watch *holders, uint32_t o
 static struct stacksnap_error *take_sample(struct snap_owner_watch *holders, uint32_t object,
 					   const struct snap_memory_image *words)
 {
-	struct snap_watched_futex *futex = find(holders, object);
+	struct snap_watched_futex *futex = find_watched_futex(holders, object);
 	bool changed;
 
 	if (!futex)
@@ -161,7 +162,7 @@ static struct stacksnap_error *take_sample(struct snap_owner_watch *holders, uin
 		futex->due = holders->tick + LAZY;
 		futex->wait = LAZY;
 	}
-	return tell(holders, object, words, &changed);
+	return log_holder(holders, object, words, &changed);
 }
 
 struct stacksnap_error *snap_owner_watch_stand(struct snap_owner_watch *holders,
@@ -174,7 +175,7 @@ struct stacksnap_error *snap_owner_watch_stand(struct snap_owner_watch *holders,
 	if (before != after) {
 		if (before)
 			remove_waiter(holders, before - 1);
-		err = after ? add_waiter(holders, source, after - 1) : NULL;
+		err = after ? add_futex_waiter(holders, source, after - 1) : NULL;
 		if (err)
 			return err;
 	}
@@ -244,7 +245,7 @@ static int compare_chosen(const void *left, const void *right, void *context)
 }
 
 /* Which are read now. Of a class that has no room as a whole those come that stand first now. */
-static size_t choose(struct snap_owner_watch *holders)
+static size_t choose_futexes(struct snap_owner_watch *holders)
 {
 	size_t counts[CLASSES + 1] = { 0 }, count = 0, first;
 	uint32_t *chosen = holders->batch->chosen;
@@ -293,9 +294,9 @@ static size_t list_pieces(struct snap_owner_watch *holders, const uint32_t *chos
 	return pieces;
 }
 
-static struct stacksnap_error *take_words(struct snap_owner_watch *holders,
-					  struct snap_watched_futex *futex,
-					  const struct snap_futex_bytes *words)
+static struct stacksnap_error *take_futex_bytes(struct snap_owner_watch *holders,
+						struct snap_watched_futex *futex,
+						const struct snap_futex_bytes *words)
 {
 	struct snap_memory_piece piece;
 	const struct snap_memory_image image = { .pieces = &piece,
@@ -303,7 +304,8 @@ static struct stacksnap_error *take_words(struct snap_owner_watch *holders,
 						 .bytes = sizeof(words->bytes) };
 	bool there = snap_futex_bytes_piece(words, &piece), changed;
 	uint64_t slowest = ticks_of(holders, SLOW_SECONDS);
-	struct stacksnap_error *err = tell(holders, futex->object, there ? &image : NULL, &changed);
+	struct stacksnap_error *err =
+		log_holder(holders, futex->object, there ? &image : NULL, &changed);
 
 	if (err)
 		return err;
@@ -339,7 +341,7 @@ static struct stacksnap_error *read_batch(struct snap_owner_watch *holders,
 
 			words->got[k] = got < words->ranges[k].size ? got : words->ranges[k].size;
 		}
-		err = take_words(holders, &holders->futexes[chosen[i]], words);
+		err = take_futex_bytes(holders, &holders->futexes[chosen[i]], words);
 	}
 	return err;
 }
@@ -386,7 +388,7 @@ struct stacksnap_error *snap_owner_watch_read(struct snap_owner_watch *holders,
 		if (!holders->batch)
 			return snap_error_no_memory();
 		begin = snap_clock_ns(CLOCK_MONOTONIC);
-		count = choose(holders);
+		count = choose_futexes(holders);
 		err = read_chosen(holders, sampler, count, begin + share);
 		holders->owed_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin - share;
 		if (holders->owed_ns < 0)

@@ -69,7 +69,7 @@ static size_t take_some(const struct source *source, uint64_t address, uint8_t *
 }
 
 /* From its first byte on, without a gap; how many. */
-static size_t take(const struct source *source, uint64_t address, uint8_t *ret, size_t size)
+static size_t take_bytes(const struct source *source, uint64_t address, uint8_t *ret, size_t size)
 {
 	size_t at = 0, got;
 
@@ -120,7 +120,7 @@ static uint8_t *next_bytes(struct snap_taken_object *taken)
 	return taken->bytes + taken->words.bytes;
 }
 
-static void add_piece(struct snap_taken_object *taken, uint64_t address, size_t size)
+static void add_object_piece(struct snap_taken_object *taken, uint64_t address, size_t size)
 {
 	if (!size || taken->words.piece_count == SNAP_OBJECT_PIECES)
 		return;
@@ -130,12 +130,12 @@ static void add_piece(struct snap_taken_object *taken, uint64_t address, size_t 
 }
 
 /* How many bytes could be had; they are not added yet. */
-static size_t read_next(const struct source *source, struct snap_taken_object *taken,
-			uint64_t address, uint64_t size)
+static size_t read_next_number(const struct source *source, struct snap_taken_object *taken,
+			       uint64_t address, uint64_t size)
 {
 	size_t room = sizeof(taken->bytes) - (size_t)taken->words.bytes;
 
-	return take(source, address, next_bytes(taken), size < room ? (size_t)size : room);
+	return take_bytes(source, address, next_bytes(taken), size < room ? (size_t)size : room);
 }
 
 static void add_futex(const struct source *source, struct snap_taken_object *taken,
@@ -147,18 +147,19 @@ static void add_futex(const struct source *source, struct snap_taken_object *tak
 
 	snap_futex_bytes_init(&words, address);
 	for (size_t i = 0; i < words.count; i++) {
-		words.got[i] = (uint32_t)take(source, words.ranges[i].address, bytes,
-					      words.ranges[i].size);
+		words.got[i] = (uint32_t)take_bytes(source, words.ranges[i].address, bytes,
+						    words.ranges[i].size);
 		bytes += words.ranges[i].size;
 	}
 	if (!snap_futex_bytes_piece(&words, &piece))
 		return;
 	memcpy(next_bytes(taken), piece.bytes, (size_t)piece.size);
-	add_piece(taken, piece.address, (size_t)piece.size);
+	add_object_piece(taken, piece.address, (size_t)piece.size);
 }
 
 /* What has come already is no part of what is waited for. */
-static void add_polled(const struct source *source, struct snap_taken_object *taken, uint64_t count)
+static void add_object_polled(const struct source *source, struct snap_taken_object *taken,
+			      uint64_t count)
 {
 	uint64_t address = taken->object.call.arguments[0];
 	uint8_t *bytes = next_bytes(taken);
@@ -166,11 +167,11 @@ static void add_polled(const struct source *source, struct snap_taken_object *ta
 
 	if (count > SNAP_MAX_POLLED)
 		count = SNAP_MAX_POLLED;
-	got = read_next(source, taken, address, count * sizeof(struct pollfd));
+	got = read_next_number(source, taken, address, count * sizeof(struct pollfd));
 	got -= got % sizeof(struct pollfd);
 	for (size_t at = 0; at < got; at += sizeof(struct pollfd))
 		memset(bytes + at + offsetof(struct pollfd, revents), 0, sizeof(short));
-	add_piece(taken, address, got);
+	add_object_piece(taken, address, got);
 }
 
 static void add_sets(const struct source *source, struct snap_taken_object *taken, uint32_t most)
@@ -182,8 +183,8 @@ static void add_sets(const struct source *source, struct snap_taken_object *take
 		size = most;
 	for (int i = 1; i <= SETS; i++)
 		if (arguments[i])
-			add_piece(taken, arguments[i],
-				  read_next(source, taken, arguments[i], size));
+			add_object_piece(taken, arguments[i],
+					 read_next_number(source, taken, arguments[i], size));
 }
 
 /* Values are those of words that others change. */
@@ -196,11 +197,11 @@ static void add_vector(const struct source *source, struct snap_taken_object *ta
 
 	if (count > row->most)
 		count = row->most;
-	got = read_next(source, taken, address, count * WAITV_BYTES);
+	got = read_next_number(source, taken, address, count * WAITV_BYTES);
 	got -= got % WAITV_BYTES;
 	for (size_t at = 0; at < got; at += WAITV_BYTES)
 		memset(bytes + at, 0, sizeof(uint64_t));
-	add_piece(taken, address, got);
+	add_object_piece(taken, address, got);
 }
 
 /* Padding, and the pid that callers need not set (fcntl(2)), hold old bytes. */
@@ -209,7 +210,7 @@ static void add_lock(const struct source *source, struct snap_taken_object *take
 	uint64_t address = taken->object.call.arguments[2];
 	struct flock asked, lock;
 
-	if (read_next(source, taken, address, sizeof(asked)) < sizeof(asked))
+	if (read_next_number(source, taken, address, sizeof(asked)) < sizeof(asked))
 		return;
 	memcpy(&asked, next_bytes(taken), sizeof(asked));
 	memset(&lock, 0, sizeof(lock));
@@ -218,21 +219,21 @@ static void add_lock(const struct source *source, struct snap_taken_object *take
 	lock.l_start = asked.l_start;
 	lock.l_len = asked.l_len;
 	memcpy(next_bytes(taken), &lock, sizeof(lock));
-	add_piece(taken, address, sizeof(lock));
+	add_object_piece(taken, address, sizeof(lock));
 }
 
-static void add_path(const struct source *source, struct snap_taken_object *taken,
-		     const struct snap_wait_call_row *row)
+static void add_object_path(const struct source *source, struct snap_taken_object *taken,
+			    const struct snap_wait_call_row *row)
 {
 	uint64_t address = taken->object.call.arguments[row->pointer];
-	size_t got = read_next(source, taken, address, row->bytes);
+	size_t got = read_next_number(source, taken, address, row->bytes);
 	const uint8_t *end = got ? memchr(next_bytes(taken), '\0', got) : NULL;
 
-	add_piece(taken, address, end ? (size_t)(end - next_bytes(taken)) + 1 : got);
+	add_object_piece(taken, address, end ? (size_t)(end - next_bytes(taken)) + 1 : got);
 }
 
-static void add_array(const struct source *source, struct snap_taken_object *taken,
-		      const struct snap_wait_call_row *row)
+static void add_object_array(const struct source *source, struct snap_taken_object *taken,
+			     const struct snap_wait_call_row *row)
 {
 	const uint64_t *arguments = taken->object.call.arguments;
 	uint64_t count = row->count >= 0 ? arguments[row->count] : 1, size;
@@ -240,8 +241,8 @@ static void add_array(const struct source *source, struct snap_taken_object *tak
 	if (row->count >= 0 && count > row->most)
 		count = row->most;
 	size = count * row->bytes;
-	add_piece(taken, arguments[row->pointer],
-		  read_next(source, taken, arguments[row->pointer], size));
+	add_object_piece(taken, arguments[row->pointer],
+			 read_next_number(source, taken, arguments[row->pointer], size));
 }
 
 /* ---- arguments ---- */
@@ -383,8 +384,8 @@ static bool is_futex(const struct snap_wait_call_row *row, const uint64_t argume
 
 /* ---- memory by call ---- */
 
-static void add_words(const struct source *source, struct snap_taken_object *taken,
-		      const struct snap_wait_call_row *row)
+static void add_object_words(const struct source *source, struct snap_taken_object *taken,
+			     const struct snap_wait_call_row *row)
 {
 	const uint64_t *arguments = taken->object.call.arguments;
 
@@ -395,11 +396,11 @@ static void add_words(const struct source *source, struct snap_taken_object *tak
 	switch (row->call) {
 	case SNAP_CALL_RESTART:
 		if (arguments[1] && arguments[1] <= SNAP_MAX_POLLED)
-			add_polled(source, taken, arguments[1]);
+			add_object_polled(source, taken, arguments[1]);
 		break;
 	case SNAP_CALL_POLL:
 	case SNAP_CALL_PPOLL:
-		add_polled(source, taken, arguments[1]);
+		add_object_polled(source, taken, arguments[1]);
 		break;
 	case SNAP_CALL_SELECT:
 	case SNAP_CALL_PSELECT:
@@ -409,9 +410,10 @@ static void add_words(const struct source *source, struct snap_taken_object *tak
 		add_vector(source, taken, row);
 		break;
 	case SNAP_CALL_CONNECT:
-		add_piece(taken, arguments[1],
-			  read_next(source, taken, arguments[1],
-				    arguments[2] < MOST_SOCKADDR ? arguments[2] : MOST_SOCKADDR));
+		add_object_piece(taken, arguments[1],
+				 read_next_number(source, taken, arguments[1],
+						  arguments[2] < MOST_SOCKADDR ? arguments[2]
+									       : MOST_SOCKADDR));
 		break;
 	case SNAP_CALL_FCNTL:
 		if (arguments[2])
@@ -419,11 +421,11 @@ static void add_words(const struct source *source, struct snap_taken_object *tak
 		break;
 	case SNAP_CALL_OPEN:
 	case SNAP_CALL_STAT:
-		add_path(source, taken, row);
+		add_object_path(source, taken, row);
 		break;
 	default:
 		if (row->pointer >= 0)
-			add_array(source, taken, row);
+			add_object_array(source, taken, row);
 	}
 }
 
@@ -494,7 +496,7 @@ bool snap_object_take(const struct snap_sampled_thread *thread, const struct sna
 		return false;
 	keep_arguments(row, call.number, call.arguments, ret->object.call.arguments);
 	ret->words = (struct snap_memory_image){ .pieces = ret->pieces };
-	add_words(&source, ret, row);
+	add_object_words(&source, ret, row);
 	/* Not how deep it stands, which differs from wait to wait. */
 	if (ret->object.is_futex && is_on_own_stack(process, call.sp, call.arguments[0]))
 		ret->object.call.sp = call.arguments[0];

@@ -68,7 +68,7 @@ void snap_peer_queries_init(struct snap_peer_queries *queries, struct snap_log *
 	*queries = (struct snap_peer_queries){ .log = log };
 }
 
-static void end_query(struct snap_peer_queries *queries)
+static void end_peer_query(struct snap_peer_queries *queries)
 {
 	struct snap_peer_query *query = queries->query;
 
@@ -85,7 +85,7 @@ static void end_query(struct snap_peer_queries *queries)
 void snap_peer_queries_deinit(struct snap_peer_queries *queries)
 {
 	if (queries->query)
-		end_query(queries);
+		end_peer_query(queries);
 	free(queries->ends);
 	free(queries->places);
 	free(queries->asked);
@@ -118,16 +118,17 @@ static bool is_of_others(const struct snap_log *log, const struct snap_log_objec
 	}
 }
 
-static struct snap_waited_peer *find(const struct snap_peer_queries *queries, uint32_t object)
+static struct snap_waited_peer *find_waited_end(const struct snap_peer_queries *queries,
+						uint32_t object)
 {
 	uint32_t place = object < queries->place_count ? queries->places[object] : 0;
 
 	return place ? &queries->ends[place - 1] : NULL;
 }
 
-static struct stacksnap_error *add_waiter(struct snap_peer_queries *queries, uint32_t object)
+static struct stacksnap_error *add_peer_waiter(struct snap_peer_queries *queries, uint32_t object)
 {
-	struct snap_waited_peer *end = find(queries, object);
+	struct snap_waited_peer *end = find_waited_end(queries, object);
 
 	if (end) {
 		end->waiters++;
@@ -152,10 +153,10 @@ struct stacksnap_error *snap_peer_queries_stand(struct snap_peer_queries *querie
 
 	if (before == after)
 		return NULL;
-	end = before ? find(queries, before - 1) : NULL;
+	end = before ? find_waited_end(queries, before - 1) : NULL;
 	if (end)
 		end->waiters--;
-	return after ? add_waiter(queries, after - 1) : NULL;
+	return after ? add_peer_waiter(queries, after - 1) : NULL;
 }
 
 /* Those that are kept have other places, and maybe other numbers. */
@@ -258,8 +259,8 @@ static uint64_t find_inode(const struct snap_peer_query *query, pid_t pid, int32
 		       : 0;
 }
 
-static void ask(const struct snap_peer_query *query, const struct snap_log_object *object,
-		struct asked *asked)
+static void ask_about_object(const struct snap_peer_query *query,
+			     const struct snap_log_object *object, struct asked *asked)
 {
 	const struct snap_log *log = query->queries->log;
 	const struct snap_process *process = &log->capture->processes[object->space];
@@ -279,8 +280,8 @@ static void ask(const struct snap_peer_query *query, const struct snap_log_objec
 }
 
 /* Wanted ends are sorted, each once: what many wait for is looked for once. */
-static void want(struct snap_scans *scans, struct snap_wanted_peer *wanted,
-		 const struct snap_wanted_peer *end)
+static void want_end(struct snap_scans *scans, struct snap_wanted_peer *wanted,
+		     const struct snap_wanted_peer *end)
 {
 	size_t at = snap_first_not(scans->wanted_count, i, snap_scan_compare(&wanted[i], end) < 0);
 
@@ -325,7 +326,7 @@ static void take_ends(struct asked *asked, const struct snap_peer_query *query,
 			add_holder(asked, scan->pid);
 }
 
-static void run_query(void *context)
+static void run_peer_query(void *context)
 {
 	struct snap_peer_query *query = context;
 	const struct snap_log *log = query->queries->log;
@@ -337,8 +338,8 @@ static void run_query(void *context)
 	if (!wanted)
 		return;
 	for (size_t i = 0; i < query->asked_count; i++) {
-		ask(query, &log->objects[query->queries->asked[i]], &query->asked[i]);
-		want(&query->scans, wanted, &query->asked[i].end);
+		ask_about_object(query, &log->objects[query->queries->asked[i]], &query->asked[i]);
+		want_end(&query->scans, wanted, &query->asked[i].end);
 	}
 	query->scans.wanted = wanted;
 	for (size_t i = 0; i < query->scan_count && query->scans.wanted_count; i++) {
@@ -368,7 +369,7 @@ static size_t list_processes(const struct snap_log *log, struct snap_scan *scans
 	return count;
 }
 
-static bool fill_query(struct snap_peer_queries *queries, struct snap_peer_query *query)
+static bool fill_peer_query(struct snap_peer_queries *queries, struct snap_peer_query *query)
 {
 	size_t count = queries->count < MOST_ASKED ? queries->count : MOST_ASKED;
 	struct snap_region *region = &query->memory.region;
@@ -391,7 +392,7 @@ static bool fill_query(struct snap_peer_queries *queries, struct snap_peer_query
 	return true;
 }
 
-static struct stacksnap_error *begin_query(struct snap_peer_queries *queries)
+static struct stacksnap_error *begin_peer_query(struct snap_peer_queries *queries)
 {
 	struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_peer_query *query;
@@ -413,15 +414,15 @@ static struct stacksnap_error *begin_query(struct snap_peer_queries *queries)
 	if (err)
 		return err;
 	query->memory.root_fd = procfs.root_fd;
-	if (!fill_query(queries, query))
+	if (!fill_peer_query(queries, query))
 		return snap_error_no_memory();
-	err = snap_spawn(0, "snap-ends", run_query, query, &pid, &query->pidfd);
+	err = snap_spawn(0, "snap-ends", run_peer_query, query, &pid, &query->pidfd);
 	if (!err)
 		keep_ends(queries, is_waited_with);
 	return err;
 }
 
-static struct stacksnap_error *take_found(struct snap_peer_queries *queries)
+static struct stacksnap_error *take_peer_found(struct snap_peer_queries *queries)
 {
 	const struct snap_peer_query *query = queries->query;
 	struct stacksnap_error *err = NULL;
@@ -434,7 +435,7 @@ static struct stacksnap_error *take_found(struct snap_peer_queries *queries)
 }
 
 /* What is under way has ended, or takes too long; else nothing. */
-static struct stacksnap_error *finish_query(struct snap_peer_queries *queries)
+static struct stacksnap_error *finish_peer_query(struct snap_peer_queries *queries)
 {
 	struct stacksnap_error *err = NULL;
 	bool has_ended = snap_spawn_has_ended(queries->query->pidfd, 0);
@@ -443,7 +444,7 @@ static struct stacksnap_error *finish_query(struct snap_peer_queries *queries)
 	if (!has_ended && took < PATIENCE_SECONDS * SNAP_NS_PER_S)
 		return NULL;
 	if (has_ended) {
-		err = take_found(queries);
+		err = take_peer_found(queries);
 		if (queries->query->took_ns)
 			took = queries->query->took_ns;
 	}
@@ -452,14 +453,14 @@ static struct stacksnap_error *finish_query(struct snap_peer_queries *queries)
 	if (took < LEAST_NS || queries->taken++ < EARLY)
 		took = LEAST_NS;
 	queries->next_ns = now + took;
-	end_query(queries);
+	end_peer_query(queries);
 	return err;
 }
 
 /* Without them a recording goes on. */
-static void try_query(struct snap_peer_queries *queries)
+static void try_peer_query(struct snap_peer_queries *queries)
 {
-	struct stacksnap_error *err = begin_query(queries);
+	struct stacksnap_error *err = begin_peer_query(queries);
 
 	if (!err)
 		return;
@@ -467,15 +468,15 @@ static void try_query(struct snap_peer_queries *queries)
 	queries->failed = true;
 	queries->count = 0;
 	if (queries->query)
-		end_query(queries);
+		end_peer_query(queries);
 }
 
 struct stacksnap_error *snap_peer_queries_work(struct snap_peer_queries *queries)
 {
-	struct stacksnap_error *err = queries->query ? finish_query(queries) : NULL;
+	struct stacksnap_error *err = queries->query ? finish_peer_query(queries) : NULL;
 
 	if (!err && !queries->query && !queries->failed && queries->count &&
 	    snap_clock_ns(CLOCK_MONOTONIC) >= queries->next_ns)
-		try_query(queries);
+		try_peer_query(queries);
 	return err;
 }

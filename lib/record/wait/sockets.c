@@ -52,7 +52,7 @@ void snap_socket_queries_init(struct snap_socket_queries *queries, struct snap_l
 	*queries = (struct snap_socket_queries){ .log = log };
 }
 
-static void end_query(struct snap_socket_queries *queries)
+static void end_socket_query(struct snap_socket_queries *queries)
 {
 	struct snap_socket_query *query = queries->query;
 
@@ -69,22 +69,23 @@ static void end_query(struct snap_socket_queries *queries)
 void snap_socket_queries_deinit(struct snap_socket_queries *queries)
 {
 	if (queries->query)
-		end_query(queries);
+		end_socket_query(queries);
 	free(queries->wanted);
 	snap_hash_table_deinit(&queries->by_inode);
 }
 
 /* ---- which are wanted ---- */
 
-static uint64_t hash_of(uint64_t network, uint64_t inode)
+static uint64_t hash_of_socket(uint64_t network, uint64_t inode)
 {
 	return snap_hash_add(snap_hash_mix(network), inode);
 }
 
-static bool is_wanted(const struct snap_socket_queries *queries, uint64_t network, uint64_t inode)
+static bool is_known_socket(const struct snap_socket_queries *queries, uint64_t network,
+			    uint64_t inode)
 {
 	struct snap_probe probe =
-		snap_hash_table_probe(&queries->by_inode, hash_of(network, inode));
+		snap_hash_table_probe(&queries->by_inode, hash_of_socket(network, inode));
 
 	while (snap_probe_next(&probe))
 		if (queries->wanted[probe.number].inode == inode &&
@@ -93,13 +94,14 @@ static bool is_wanted(const struct snap_socket_queries *queries, uint64_t networ
 	return false;
 }
 
-static struct stacksnap_error *want(struct snap_socket_queries *queries, uint64_t network,
-				    pid_t pid, uint64_t inode)
+static struct stacksnap_error *want_socket(struct snap_socket_queries *queries, uint64_t network,
+					   pid_t pid, uint64_t inode)
 {
-	if (is_wanted(queries, network, inode) || queries->count == SNAP_LOG_MAX_SOCKETS)
+	if (is_known_socket(queries, network, inode) || queries->count == SNAP_LOG_MAX_SOCKETS)
 		return NULL;
 	if (!snap_reserve_array(queries->wanted, queries->capacity, queries->count + 1) ||
-	    !snap_hash_table_add(&queries->by_inode, hash_of(network, inode), queries->count))
+	    !snap_hash_table_add(&queries->by_inode, hash_of_socket(network, inode),
+				 queries->count))
 		return snap_error_no_memory();
 	queries->wanted[queries->count++] =
 		(struct snap_wanted_socket){ .network = network, .inode = inode, .pid = pid };
@@ -121,7 +123,8 @@ snap_socket_queries_note(struct snap_socket_queries *queries, struct snap_socket
 		if (!owner->network)
 			return NULL;
 		queries->log->capture->processes[space].net_namespace = owner->network;
-		err = want(queries, owner->network, process->facts->pid, descriptors[i].inode);
+		err = want_socket(queries, owner->network, process->facts->pid,
+				  descriptors[i].inode);
 	}
 	return err;
 }
@@ -151,7 +154,7 @@ static void for_each(struct snap_socket_query *query,
 
 static bool take_wanted(struct snap_socket_query *query, const struct snap_socket *socket)
 {
-	return !is_wanted(query->queries, socket->namespace, socket->inode) ||
+	return !is_known_socket(query->queries, socket->namespace, socket->inode) ||
 	       add_found(query, socket);
 }
 
@@ -165,7 +168,7 @@ static uint64_t *place_of_peer(struct snap_socket_query *query, uint64_t key)
 	return &query->peers[at];
 }
 
-static bool is_tcp(const struct snap_socket *socket)
+static bool is_tcp_socket(const struct snap_socket *socket)
 {
 	return socket->family == SNAP_SOCKET_TCP4 || socket->family == SNAP_SOCKET_TCP6;
 }
@@ -189,7 +192,7 @@ static uint64_t key_of_peer(const struct snap_socket *socket)
 {
 	if (socket->family == SNAP_SOCKET_UNIX)
 		return socket->peer;
-	return is_tcp(socket) && socket->remote.port
+	return is_tcp_socket(socket) && socket->remote.port
 		       ? address_key(socket, &socket->remote, &socket->local)
 		       : 0;
 }
@@ -200,17 +203,17 @@ static uint64_t key_of_peer(const struct snap_socket *socket)
  */
 static bool take_peer(struct snap_socket_query *query, const struct snap_socket *socket)
 {
-	uint64_t key = is_tcp(socket) ? address_key(socket, &socket->local, &socket->remote)
-				      : socket->inode;
+	uint64_t key = is_tcp_socket(socket) ? address_key(socket, &socket->local, &socket->remote)
+					     : socket->inode;
 
-	if ((socket->family != SNAP_SOCKET_UNIX && !is_tcp(socket)) || !socket->inode ||
+	if ((socket->family != SNAP_SOCKET_UNIX && !is_tcp_socket(socket)) || !socket->inode ||
 	    !*place_of_peer(query, key) ||
-	    is_wanted(query->queries, socket->namespace, socket->inode))
+	    is_known_socket(query->queries, socket->namespace, socket->inode))
 		return true;
 	return add_found(query, socket);
 }
 
-static void run_query(void *context)
+static void run_socket_query(void *context)
 {
 	struct snap_socket_query *query = context;
 	size_t wanted;
@@ -250,7 +253,7 @@ static size_t list_networks(const struct snap_socket_queries *queries,
 	return count;
 }
 
-static bool fill_query(struct snap_socket_queries *queries, struct snap_socket_query *query)
+static bool fill_socket_query(struct snap_socket_queries *queries, struct snap_socket_query *query)
 {
 	const struct snap_wanted_socket *networks[MOST_NAMESPACES];
 	size_t count = list_networks(queries, networks), kinds = SNAP_ARRAY_SIZE(families);
@@ -276,7 +279,7 @@ static bool fill_query(struct snap_socket_queries *queries, struct snap_socket_q
 	return true;
 }
 
-static struct stacksnap_error *begin_query(struct snap_socket_queries *queries)
+static struct stacksnap_error *begin_socket_query(struct snap_socket_queries *queries)
 {
 	struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_socket_query *query;
@@ -299,12 +302,12 @@ static struct stacksnap_error *begin_query(struct snap_socket_queries *queries)
 	if (err)
 		return err;
 	query->memory.root_fd = procfs.root_fd;
-	if (!fill_query(queries, query))
+	if (!fill_socket_query(queries, query))
 		return snap_error_no_memory();
-	return snap_spawn(0, "snap-sockets", run_query, query, &pid, &query->pidfd);
+	return snap_spawn(0, "snap-sockets", run_socket_query, query, &pid, &query->pidfd);
 }
 
-static struct stacksnap_error *take_found(struct snap_socket_queries *queries)
+static struct stacksnap_error *take_socket_found(struct snap_socket_queries *queries)
 {
 	const struct snap_socket_query *query = queries->query;
 	struct stacksnap_error *err = NULL;
@@ -315,7 +318,8 @@ static struct stacksnap_error *take_found(struct snap_socket_queries *queries)
 }
 
 /* What is under way has ended, or takes too long; else nothing. */
-static struct stacksnap_error *finish_query(struct snap_socket_queries *queries, int timeout_ms)
+static struct stacksnap_error *finish_socket_query(struct snap_socket_queries *queries,
+						   int timeout_ms)
 {
 	struct stacksnap_error *err = NULL;
 	bool has_ended = snap_spawn_has_ended(queries->query->pidfd, timeout_ms);
@@ -324,23 +328,23 @@ static struct stacksnap_error *finish_query(struct snap_socket_queries *queries,
 	if (!has_ended && cost < PATIENCE_SECONDS * SNAP_NS_PER_S)
 		return NULL;
 	if (has_ended)
-		err = take_found(queries);
+		err = take_socket_found(queries);
 	queries->next_ns = now + (cost * SHARE > SNAP_NS_PER_S ? cost * SHARE : SNAP_NS_PER_S);
-	end_query(queries);
+	end_socket_query(queries);
 	return err;
 }
 
 /* Without sockets a recording goes on. */
-static void try_query(struct snap_socket_queries *queries)
+static void try_socket_query(struct snap_socket_queries *queries)
 {
-	struct stacksnap_error *err = begin_query(queries);
+	struct stacksnap_error *err = begin_socket_query(queries);
 
 	if (!err)
 		return;
 	snap_error_destroy(err);
 	queries->failed = true;
 	if (queries->query)
-		end_query(queries);
+		end_socket_query(queries);
 }
 
 struct stacksnap_error *snap_socket_queries_work(struct snap_socket_queries *queries, bool is_last)
@@ -349,11 +353,11 @@ struct stacksnap_error *snap_socket_queries_work(struct snap_socket_queries *que
 	struct stacksnap_error *err = NULL;
 
 	if (queries->query)
-		err = finish_query(queries, timeout_ms);
+		err = finish_socket_query(queries, timeout_ms);
 	if (err || queries->query || queries->failed || queries->asked == queries->count)
 		return err;
 	if (!is_last && snap_clock_ns(CLOCK_MONOTONIC) < queries->next_ns)
 		return NULL;
-	try_query(queries);
-	return queries->query && is_last ? finish_query(queries, timeout_ms) : NULL;
+	try_socket_query(queries);
+	return queries->query && is_last ? finish_socket_query(queries, timeout_ms) : NULL;
 }
