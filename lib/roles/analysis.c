@@ -205,8 +205,8 @@ static bool addresses_may_do(const struct stacksnap_error *err)
 }
 
 /* `alone`: without a parser. */
-static void warn_of_losses(struct snap_snapshot *snapshot, const struct snap_fallback *fallback,
-			   bool alone)
+static void warn_of_analysis_losses(struct snap_snapshot *snapshot,
+				    const struct snap_fallback *fallback, bool alone)
 {
 	static const char *const lost[SNAP_EFFORT_COUNT] = {
 		[SNAP_EFFORT_ALL] = "symbols of single files",
@@ -285,7 +285,7 @@ struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector
 		err = list_addresses(&fallback, &analysis.snapshot);
 	}
 	if (!err) {
-		warn_of_losses(analysis.snapshot, &fallback, alone);
+		warn_of_analysis_losses(analysis.snapshot, &fallback, alone);
 		warn_of_lost_files(analysis.snapshot, collector);
 		*ret = analysis.snapshot;
 	}

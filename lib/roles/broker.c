@@ -111,8 +111,8 @@ static void note_runtimes(void *context, const struct snap_process *process)
 }
 
 /* Answers to earlier requests came too late for the process that relayed them; they are dropped. */
-static struct stacksnap_error *hear(const struct snap_remote_finder *remote,
-				    struct snap_broker_answer *answer, int *fd_ret)
+static struct stacksnap_error *receive_broker_answer(const struct snap_remote_finder *remote,
+						     struct snap_broker_answer *answer, int *fd_ret)
 {
 	for (;;) {
 		_cleanup_fd_ int fd = -1;
@@ -140,15 +140,15 @@ static struct stacksnap_error *exchange(const struct snap_remote_finder *remote,
 		snap_wire_send(remote->channel, request, sizeof(*request), -1);
 
 	if (!err)
-		err = hear(remote, answer, fd_ret);
+		err = receive_broker_answer(remote, answer, fd_ret);
 	if (!err || (snap_error_errno(err) != EPIPE && snap_error_errno(err) != ECONNRESET))
 		return err;
 	snap_error_destroy(err);
 	return snap_error_not_found();
 }
 
-static struct stacksnap_error *ask(void *context, const struct snap_file_request *request,
-				   int *fd_ret)
+static struct stacksnap_error *ask_broker(void *context, const struct snap_file_request *request,
+					  int *fd_ret)
 {
 	struct snap_remote_finder *remote = context;
 	struct snap_broker_request packed;
@@ -181,7 +181,7 @@ static struct stacksnap_error *ask(void *context, const struct snap_file_request
 struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote)
 {
 	return (struct snap_file_finder){
-		.find = ask, .note = note, .note_runtimes = note_runtimes, .context = remote
+		.find = ask_broker, .note = note, .note_runtimes = note_runtimes, .context = remote
 	};
 }
 
@@ -199,8 +199,9 @@ struct snap_file_finder snap_no_files(void)
 	return (struct snap_file_finder){ .find = find_nothing };
 }
 
-static struct stacksnap_error *refuse(void *context, const struct snap_broker_request *request,
-				      struct snap_broker_reply *reply)
+static struct stacksnap_error *refuse_broker_request(void *context,
+						     const struct snap_broker_request *request,
+						     struct snap_broker_reply *reply)
 {
 	(void)context;
 	(void)request;
@@ -210,7 +211,7 @@ static struct stacksnap_error *refuse(void *context, const struct snap_broker_re
 
 struct snap_broker snap_no_broker(void)
 {
-	return (struct snap_broker){ .answer = refuse };
+	return (struct snap_broker){ .answer = refuse_broker_request };
 }
 
 /* ---- the other side ---- */

@@ -134,13 +134,13 @@ static void divide_time(struct try *try)
 }
 
 /* Five eighths of the time until then. */
-static int64_t share_of(int64_t now, int64_t until_ns)
+static int64_t share_of_time(int64_t now, int64_t until_ns)
 {
 	return until_ns > now ? now + (until_ns - now) / 8 * 5 : now;
 }
 
 /* When a try has to be over: it leaves time for those behind it. */
-static int64_t deadline_of(const struct try *try)
+static int64_t deadline_of_try(const struct try *try)
 {
 	int64_t deadline_ns = try->fallback->deadline_ns;
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), until;
@@ -148,10 +148,10 @@ static int64_t deadline_of(const struct try *try)
 	if (deadline_ns == 0)
 		return 0;
 	if (try->effort != SNAP_EFFORT_NO_FILES)
-		return share_of(now, try->work_until_ns);
+		return share_of_time(now, try->work_until_ns);
 	if (is_asked(try->fallback))
 		return now + ASKED_NS;
-	until = share_of(now, deadline_ns);
+	until = share_of_time(now, deadline_ns);
 	return until - now > LEAST_NS ? until : now + LEAST_NS;
 }
 
@@ -160,7 +160,7 @@ static bool has_use(const struct try *try)
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 
 	return try->effort == SNAP_EFFORT_NO_FILES || !try->work_until_ns ||
-	       share_of(now, try->work_until_ns) - now >= USE_NS;
+	       share_of_time(now, try->work_until_ns) - now >= USE_NS;
 }
 
 /* What a parser was at. */
@@ -173,7 +173,7 @@ static struct stacksnap_error *run_parser(const struct try *try, struct snap_par
 {
 	const struct snap_fallback *fallback = try->fallback;
 	struct snap_parser_call call = { .broker = snap_refusing_broker(refusals),
-					 .deadline_ns = deadline_of(try) };
+					 .deadline_ns = deadline_of_try(try) };
 	bool is_last = try->effort == SNAP_EFFORT_NO_FILES;
 	const uint8_t *bytes;
 	struct stacksnap_error *err;

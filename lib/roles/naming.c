@@ -96,7 +96,7 @@ static struct stacksnap_error *take_names(void *context, const uint8_t *bytes, u
 	return err;
 }
 
-static bool is_named(const struct snap_log *log)
+static bool is_every_frame_named(const struct snap_log *log)
 {
 	for (size_t i = 0; i < log->frame_count; i++)
 		if (log->frames[i].name == 0)
@@ -105,21 +105,21 @@ static bool is_named(const struct snap_log *log)
 }
 
 /* Its frames have names, and what its threads wait for is known. */
-static bool is_done(const struct snap_log *log, const struct snap_options *options)
+static bool is_naming_done(const struct snap_log *log, const struct snap_options *options)
 {
-	return is_named(log) &&
+	return is_every_frame_named(log) &&
 	       (options->explain == SNAP_EXPLAIN_NO || !snap_log_has_waits_left(log));
 }
 
 /* Warns of what names are left, and of the first error as the reason. */
-static void warn_of_losses(struct snap_log *log, const struct stacksnap_error *reason,
-			   const char *rest)
+static void warn_of_naming_losses(struct snap_log *log, const struct stacksnap_error *reason,
+				  const char *rest)
 {
 	snap_capture_warn(log->capture, "parser_failed", 0, 0, "%s: %s", snap_error_message(reason),
 			  rest);
 }
 
-static int64_t deadline_of(const struct snap_options *options, int64_t patience_ns)
+static int64_t deadline_of_naming(const struct snap_options *options, int64_t patience_ns)
 {
 	/* Downloads have deadlines of their own. */
 	if (options->debuginfod && patience_ns < PATIENCE_WITH_DOWNLOADS_NS)
@@ -149,9 +149,9 @@ static struct stacksnap_error *run_ladder(struct snap_log *log, struct snap_fall
 		    snap_parser_has_enough(fallback->asked_ns);
 
 	if (err && snap_error_code(err) != SNAP_ERROR_CANCELLED && !late)
-		warn_of_losses(log, reason, "frames have only addresses");
+		warn_of_naming_losses(log, reason, "frames have only addresses");
 	else if (!err && reason && !late)
-		warn_of_losses(log, reason, rest[fallback->effort]);
+		warn_of_naming_losses(log, reason, rest[fallback->effort]);
 	*late_ret |= late;
 	snap_error_destroy(fallback->reason);
 	if (err && snap_error_code(err) == SNAP_ERROR_CANCELLED)
@@ -172,7 +172,7 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 		.options = options,
 		.broker = *broker,
 		.inputs = { -1, -1 },
-		.deadline_ns = deadline_of(options, limits->patience_ns),
+		.deadline_ns = deadline_of_naming(options, limits->patience_ns),
 		.capacity =
 			LEAST_CAPACITY + (log->frame_count + log->object_count) * BYTES_OF_FRAME,
 		.asked_ns = limits->asked_ns,
@@ -181,7 +181,7 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 	bool late = false;
 	struct stacksnap_error *err;
 
-	if (is_done(log, options))
+	if (is_naming_done(log, options))
 		return NULL;
 	/*
 	 * A user without symbols now may want them on the host that has the debug files: they are
@@ -194,7 +194,7 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 		err = run_ladder(log, &fallback, &late);
 	if (err || limits->for_file)
 		return err;
-	if (!is_done(log, options) && snap_parser_has_enough(limits->asked_ns)) {
+	if (!is_naming_done(log, options) && snap_parser_has_enough(limits->asked_ns)) {
 		/* Modules and offsets are found in a moment. */
 		late = true;
 		fallback.first = SNAP_EFFORT_NO_FILES;

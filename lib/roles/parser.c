@@ -125,7 +125,7 @@ static struct stacksnap_error *receive_inputs(struct snap_parser_job *job, bool 
 	return err;
 }
 
-static void parse(void *context, int channel)
+static void run_parser_job(void *context, int channel)
 {
 	struct snap_parser *parser = context;
 	const struct snap_parser_start *start = &parser->start;
@@ -188,7 +188,7 @@ struct stacksnap_error *snap_parser_create(const struct snap_parser_start *start
 	if (memory == MAP_FAILED)
 		return snap_error_os(errno, "cannot reserve memory for the result");
 	parser->header = memory;
-	err = snap_role_spawn("snap-parser", parse, parser, &parser->role);
+	err = snap_role_spawn("snap-parser", run_parser_job, parser, &parser->role);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(parser);

@@ -216,8 +216,8 @@ static struct stacksnap_error *describe_end(struct snap_role *role)
 }
 
 /* Waits for an answer: NULL when there is a message, or the channel was closed. */
-static struct stacksnap_error *await(int channel, const struct snap_options *options,
-				     int64_t deadline_ns)
+static struct stacksnap_error *
+await_collector_answer(int channel, const struct snap_options *options, int64_t deadline_ns)
 {
 	struct pollfd event = { .fd = channel, .events = POLLIN };
 
@@ -237,7 +237,8 @@ static struct stacksnap_error *await(int channel, const struct snap_options *opt
 }
 
 /* Receives one answer of a known size; CRASHED if the other end has gone. */
-static struct stacksnap_error *hear(int channel, void *answer, size_t size, int *fd_ret)
+static struct stacksnap_error *receive_collector_answer(int channel, void *answer, size_t size,
+							int *fd_ret)
 {
 	_cleanup_fd_ int fd = -1;
 	struct stacksnap_error *err;
@@ -268,11 +269,12 @@ static int receive_worker(void *context, int64_t until_ns, pid_t *pid_ret)
 		return -1;
 	if (until_ns && until_ns < until)
 		until = until_ns;
-	err = await(collector->role.channel, collector->options, until);
+	err = await_collector_answer(collector->role.channel, collector->options, until);
 	/* It is asked for again with the next file. */
 	collector->worker_is_due = err && snap_error_code(err) == SNAP_ERROR_TIMEOUT;
 	if (!err)
-		err = hear(collector->role.channel, &word, sizeof(word), &channel);
+		err = receive_collector_answer(collector->role.channel, &word, sizeof(word),
+					       &channel);
 	if (!err)
 		err = snap_wire_unpack_error(&word.error);
 	if (snap_error_ignore(err))
@@ -355,8 +357,8 @@ static struct stacksnap_error *await_capture(struct snap_collector *collector)
 	for (;;) {
 		int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + tick_ns;
 		bool is_last = deadline_ns && deadline_ns <= until;
-		struct stacksnap_error *err = await(collector->role.channel, collector->options,
-						    is_last ? deadline_ns : until);
+		struct stacksnap_error *err = await_collector_answer(
+			collector->role.channel, collector->options, is_last ? deadline_ns : until);
 
 		if (!err || is_last || snap_error_code(err) != SNAP_ERROR_TIMEOUT)
 			return err;
@@ -379,7 +381,8 @@ struct stacksnap_error *snap_collector_await(struct snap_collector *collector)
 	struct stacksnap_error *err = await_capture(collector);
 
 	if (!err)
-		err = hear(collector->role.channel, &made, sizeof(made), &collector->shared);
+		err = receive_collector_answer(collector->role.channel, &made, sizeof(made),
+					       &collector->shared);
 	if (!err) {
 		collector->parser_uid = made.parser_uid;
 		collector->memory_bytes = made.memory_bytes;
@@ -472,7 +475,8 @@ struct snap_broker snap_collector_broker(struct snap_collector *collector,
 
 /* ---- saving ---- */
 
-static struct stacksnap_error *copy(int from, int to, const struct snap_options *options)
+static struct stacksnap_error *copy_collected_file(int from, int to,
+						   const struct snap_options *options)
 {
 	_cleanup_free_ uint8_t *block = malloc(BLOCK);
 	off_t at = 0;
@@ -511,5 +515,5 @@ struct stacksnap_error *snap_collector_save(struct snap_collector *collector,
 	collector->options = options;
 	snap_file_opener_set_options(collector->opener, options, collector->deadline_ns);
 	err = snap_file_opener_save(collector->opener, memory);
-	return err ? err : copy(memory, fd, options);
+	return err ? err : copy_collected_file(memory, fd, options);
 }

@@ -45,7 +45,8 @@ static void code_core(struct snap_codec *codec, struct snap_core *core)
 
 /* ---- in the parser ---- */
 
-static struct stacksnap_error *parse(void *context _unused_, struct snap_parser_job *job)
+static struct stacksnap_error *parse_core_headers(void *context _unused_,
+						  struct snap_parser_job *job)
 {
 	_cleanup_(snap_core_deinit) struct snap_core core = { .capture = NULL };
 	struct snap_codec codec = { .mode = SNAP_CODEC_WRITE,
@@ -65,7 +66,8 @@ static struct stacksnap_error *parse(void *context _unused_, struct snap_parser_
 /* ---- in its maker ---- */
 
 /* The mapping becomes the capture's. */
-static struct stacksnap_error *take(const uint8_t *bytes, uint64_t size, struct snap_core *ret)
+static struct stacksnap_error *take_core_answer(const uint8_t *bytes, uint64_t size,
+						struct snap_core *ret)
 {
 	struct snap_codec codec = { .mode = SNAP_CODEC_READ, .bytes = bytes, .size = size };
 
@@ -96,7 +98,7 @@ struct stacksnap_error *snap_core_read_in_sandbox(int fd, const struct snap_opti
 {
 	const struct snap_parser_start start = {
 		.options = options,
-		.work = parse,
+		.work = parse_core_headers,
 		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.deadline_ns = deadline_ns,
 	};
@@ -104,5 +106,5 @@ struct stacksnap_error *snap_core_read_in_sandbox(int fd, const struct snap_opti
 	uint64_t size;
 	struct stacksnap_error *err = snap_parser_run_once(&start, fd, &bytes, &size);
 
-	return err ? err : take(bytes, size, ret);
+	return err ? err : take_core_answer(bytes, size, ret);
 }

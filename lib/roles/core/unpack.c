@@ -54,8 +54,9 @@ struct unpacking {
 };
 
 /* Fills a half, or less of it at the end. */
-static struct stacksnap_error *fill(struct unpacking *unpacking, struct snap_unpacker *unpacker,
-				    uint8_t *half, struct filled *filled)
+static struct stacksnap_error *fill_unpacked(struct unpacking *unpacking,
+					     struct snap_unpacker *unpacker, uint8_t *half,
+					     struct filled *filled)
 {
 	struct snap_unpack_step *step = &unpacking->step;
 	struct stacksnap_error *err = NULL;
@@ -103,8 +104,9 @@ static void send_all(struct unpacking *unpacking, int channel)
 					size == 0))
 			return;
 		if (!err)
-			err = fill(unpacking, unpacker,
-				   unpacking->memory + (size_t)filled.half * HALF, &filled);
+			err = fill_unpacked(unpacking, unpacker,
+					    unpacking->memory + (size_t)filled.half * HALF,
+					    &filled);
 		filled.is_last |= err != NULL;
 		snap_wire_pack_error(err, &filled.error);
 		if (snap_error_ignore(snap_wire_send(channel, &filled, sizeof(filled), -1)))
@@ -210,9 +212,9 @@ static int write_half(struct output *output, const uint8_t *bytes, size_t size)
 }
 
 /* Waits for the next message of the parser. */
-static struct stacksnap_error *hear(const struct snap_role *role,
-				    const struct snap_options *options, int64_t deadline_ns,
-				    struct filled *filled)
+static struct stacksnap_error *receive_unpacked(const struct snap_role *role,
+						const struct snap_options *options,
+						int64_t deadline_ns, struct filled *filled)
 {
 	struct pollfd event = { .fd = role->channel, .events = POLLIN };
 	struct stacksnap_error *err;
@@ -256,7 +258,7 @@ static struct stacksnap_error *take_all(const struct snap_role *role, const uint
 	int error = 0;
 
 	while (!filled.is_last && !error) {
-		struct stacksnap_error *err = hear(role, options, deadline_ns, &filled);
+		struct stacksnap_error *err = receive_unpacked(role, options, deadline_ns, &filled);
 
 		if (err)
 			return err;

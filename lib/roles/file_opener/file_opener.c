@@ -205,7 +205,8 @@ static bool has_patience(const struct snap_file_opener *opener, struct wait *wai
 }
 
 /* Waits until there is a message, or the channel was closed. */
-static struct stacksnap_error *await(const struct snap_file_opener *opener, struct wait *wait)
+static struct stacksnap_error *await_opened_file(const struct snap_file_opener *opener,
+						 struct wait *wait)
 {
 	struct pollfd event = { .fd = opener->channel, .events = POLLIN };
 
@@ -224,10 +225,11 @@ static struct stacksnap_error *await(const struct snap_file_opener *opener, stru
 	}
 }
 
-static struct stacksnap_error *hear(const struct snap_file_opener *opener, struct wait *wait,
-				    struct snap_file_opener_answer *ret)
+static struct stacksnap_error *receive_opened_file(const struct snap_file_opener *opener,
+						   struct wait *wait,
+						   struct snap_file_opener_answer *ret)
 {
-	struct stacksnap_error *err = await(opener, wait);
+	struct stacksnap_error *err = await_opened_file(opener, wait);
 	size_t size = 0;
 
 	if (!err)
@@ -299,7 +301,7 @@ static struct stacksnap_error *ask_opener(const struct snap_file_opener *opener,
 
 	*ret = (struct snap_file_opener_answer){ .is_on_its_way = 1 };
 	while (!err && ret->is_on_its_way) {
-		err = hear(opener, wait, ret);
+		err = receive_opened_file(opener, wait, ret);
 		wait->is_served = true;
 	}
 	return err;
@@ -312,9 +314,9 @@ static struct stacksnap_error *not_in_time(void)
 }
 
 /* NULL: there is such a file, and the parser at `channel`, if there is one, has received it. */
-static struct stacksnap_error *ask(struct snap_file_opener *opener,
-				   const struct snap_broker_request *request, int channel,
-				   int64_t until_ns)
+static struct stacksnap_error *send_opener_request(struct snap_file_opener *opener,
+						   const struct snap_broker_request *request,
+						   int channel, int64_t until_ns)
 {
 	struct snap_file_opener_answer answer;
 	struct stacksnap_error *err;
@@ -386,7 +388,7 @@ static struct stacksnap_error *answer_request(void *context,
 
 	if (is_invalid(opener, request))
 		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
-	err = ask(opener, request, reply->channel, reply->until_ns);
+	err = send_opener_request(opener, request, reply->channel, reply->until_ns);
 	if (!err)
 		reply->is_sent = true;
 	if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
@@ -395,7 +397,8 @@ static struct stacksnap_error *answer_request(void *context,
 	if (request->attempt > 0) {
 		before.attempt--;
 		if (!opener->options->debuginfod ||
-		    snap_error_is(ask(opener, &before, -1, reply->until_ns), SNAP_ERROR_NOT_FOUND))
+		    snap_error_is(send_opener_request(opener, &before, -1, reply->until_ns),
+				  SNAP_ERROR_NOT_FOUND))
 			return err;
 	}
 	downloaded = download(opener, request, &reply->fd);
@@ -444,7 +447,7 @@ static struct stacksnap_error *try_save(const struct snap_file_opener *opener, i
 		if (answer.is_writing)
 			wait.patience.whole_ns = 0;
 		*held_ret = answer.touching;
-		err = hear(opener, &wait, &answer);
+		err = receive_opened_file(opener, &wait, &answer);
 	}
 	*ret = answer;
 	return err;

@@ -51,7 +51,7 @@ static void forget_files(struct server *server)
 	server->files = NULL;
 }
 
-static bool begin_process(void *context, pid_t pid)
+static bool begin_opened_process(void *context, pid_t pid)
 {
 	struct server *server = context;
 
@@ -67,7 +67,7 @@ static bool begin_device(void *context, dev_t device)
 
 static struct stacksnap_error *need_files(struct server *server)
 {
-	const struct snap_files_watch watch = { begin_process, begin_device, server };
+	const struct snap_files_watch watch = { begin_opened_process, begin_device, server };
 	struct stacksnap_error *err;
 
 	if (server->files)
@@ -109,7 +109,8 @@ static void add_directory(struct server *server, const char *path)
 
 /* ---- processes ---- */
 
-static void describe(struct server *server, const struct snap_file_opener_message *message)
+static void describe_opened_file(struct server *server,
+				 const struct snap_file_opener_message *message)
 {
 	const struct snap_file_opener_facts *facts = &message->facts;
 	struct snap_process *process = &server->process;
@@ -228,8 +229,8 @@ static struct stacksnap_error *copy_served(const struct server *server,
 	return snap_reopen_regular(memory, fd);
 }
 
-static struct stacksnap_error *find(struct server *server,
-				    const struct snap_broker_request *request, int *fd_ret)
+static struct stacksnap_error *
+find_opened_file(struct server *server, const struct snap_broker_request *request, int *fd_ret)
 {
 	struct snap_local_broker local = { .capture = server->capture };
 	struct snap_broker broker = snap_local_broker(&local);
@@ -253,7 +254,7 @@ static struct stacksnap_error *open_file(struct server *server,
 	struct snap_file_identity identity = { .is_copy = false };
 	_cleanup_fd_ int reply = snap_take_fd(&server->given[SNAP_FILE_OPENER_REPLY]);
 	_cleanup_fd_ int fd = -1;
-	struct stacksnap_error *err = find(server, request, &fd);
+	struct stacksnap_error *err = find_opened_file(server, request, &fd);
 
 	if (err || reply < 0)
 		return err;
@@ -298,8 +299,8 @@ static struct stacksnap_error *save(struct server *server, int fd)
 
 /* ---- all together ---- */
 
-static struct stacksnap_error *answer(const struct server *server, struct stacksnap_error *error,
-				      uint32_t copied)
+static struct stacksnap_error *answer_opener_client(const struct server *server,
+						    struct stacksnap_error *error, uint32_t copied)
 {
 	struct snap_file_opener_answer word = { .copied = copied };
 
@@ -309,8 +310,8 @@ static struct stacksnap_error *answer(const struct server *server, struct stacks
 }
 
 /* Handles one message; an error when the other end has gone. */
-static struct stacksnap_error *take(struct server *server, struct snap_file_opener_message *message,
-				    int *fd)
+static struct stacksnap_error *
+take_opener_request(struct server *server, struct snap_file_opener_message *message, int *fd)
 {
 	struct stacksnap_error *err;
 	uint32_t copied = 0;
@@ -329,12 +330,12 @@ static struct stacksnap_error *take(struct server *server, struct snap_file_open
 		server->given[message->number] = snap_take_fd(fd);
 		return NULL;
 	case SNAP_FILE_OPENER_PROCESS:
-		describe(server, message);
+		describe_opened_file(server, message);
 		return NULL;
 	case SNAP_FILE_OPENER_FILE:
 		err = open_file(server, message, &copied);
 		snap_silent_end(&server->silent);
-		return answer(server, err, copied);
+		return answer_opener_client(server, err, copied);
 	case SNAP_FILE_OPENER_SKIP:
 		if (server->skipped_count < SNAP_FILE_OPENER_MOST_SKIPPED)
 			server->skipped[server->skipped_count++] = message->request;
@@ -342,7 +343,7 @@ static struct stacksnap_error *take(struct server *server, struct snap_file_open
 	case SNAP_FILE_OPENER_SAVE:
 		err = save(server, *fd);
 		snap_silent_end(&server->silent);
-		return answer(server, err, 0);
+		return answer_opener_client(server, err, 0);
 	}
 	return snap_error_format(SNAP_ERROR_FORMAT, "invalid request");
 }
@@ -373,7 +374,7 @@ void snap_file_opener_serve(const struct snap_options *options, struct snap_capt
 		    size <= offsetof(struct snap_file_opener_message, path) ||
 		    ((char *)&message)[size - 1] != '\0')
 			return;
-		if (snap_error_ignore(take(&server, &message, &fd)))
+		if (snap_error_ignore(take_opener_request(&server, &message, &fd)))
 			return;
 	}
 }

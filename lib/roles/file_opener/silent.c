@@ -64,7 +64,7 @@ static void read_left_behind(struct snap_silent *silent)
 }
 
 /* The list of processes is not read for what cannot block. */
-static bool begin(struct snap_silent *silent, const char *name, bool may_be_silent)
+static bool begin_silent_server(struct snap_silent *silent, const char *name, bool may_be_silent)
 {
 	size_t held = 0;
 
@@ -83,7 +83,7 @@ bool snap_silent_begin_process(struct snap_silent *silent, pid_t pid)
 	char name[SNAP_SILENT_NAME];
 
 	snprintf(name, sizeof(name), SNAP_OWN_NAME "p%d", (int)pid);
-	return begin(silent, name, true);
+	return begin_silent_server(silent, name, true);
 }
 
 bool snap_silent_begin_device(struct snap_silent *silent, dev_t device)
@@ -92,7 +92,7 @@ bool snap_silent_begin_device(struct snap_silent *silent, dev_t device)
 
 	snprintf(name, sizeof(name), SNAP_OWN_NAME "d%x:%x", major(device), minor(device));
 	/* The kernel serves a device that has a disk of its own. */
-	return begin(silent, name, major(device) == 0);
+	return begin_silent_server(silent, name, major(device) == 0);
 }
 
 void snap_silent_end(const struct snap_silent *silent)

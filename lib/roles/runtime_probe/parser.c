@@ -105,7 +105,7 @@ static bool read_small(struct parser *parser, uint64_t address, uint8_t *to, siz
 	return true;
 }
 
-static bool read_memory(void *context, uint64_t address, void *out, size_t size)
+static bool read_scout_memory(void *context, uint64_t address, void *out, size_t size)
 {
 	struct parser *parser = context;
 	uint8_t *to = out;
@@ -131,7 +131,7 @@ static bool read_memory(void *context, uint64_t address, void *out, size_t size)
 static void look_for_runtimes(struct parser *parser, struct snap_process *process,
 			      struct snap_runtime_probe_answer *answer)
 {
-	const struct snap_runtime_memory memory = { .read = read_memory, .context = parser };
+	const struct snap_runtime_memory memory = { .read = read_scout_memory, .context = parser };
 	struct snap_runtime_process looked = {
 		.process = process,
 		.memory = &memory,
@@ -161,7 +161,8 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 	snap_module_set_destroy(looked.set);
 }
 
-static void serve(struct parser *parser, const struct snap_runtime_probe_question *question)
+static void serve_scout_question(struct parser *parser,
+				 const struct snap_runtime_probe_question *question)
 {
 	uint32_t number = question->process;
 	struct snap_runtime_probe_answer answer = { .process = number };
@@ -201,5 +202,5 @@ void snap_runtime_probe_serve(void *context, int channel)
 	while (!snap_error_ignore(
 		       snap_wire_receive(channel, &question, sizeof(question), &size, NULL)) &&
 	       size == sizeof(question) && question.process < SNAP_MAX_PROCESSES)
-		serve(&parser, &question);
+		serve_scout_question(&parser, &question);
 }

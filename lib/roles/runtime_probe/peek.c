@@ -27,7 +27,7 @@ struct peek {
 	uint8_t bytes[SNAP_PEEK_MOST];
 };
 
-static void read_memory(void *area, uint32_t item)
+static void read_peek_memory(void *area, uint32_t item)
 {
 	struct peek *peek = area;
 	struct iovec local = { peek->bytes, peek->size };
@@ -71,7 +71,7 @@ int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t 
 	      uint32_t *size_ret, bool *late_ret)
 {
 	struct peek *peek = snap_workers_area(&peeker->workers);
-	struct snap_work work = { .run = read_memory, .patience_ns = PATIENCE_NS };
+	struct snap_work work = { .run = read_peek_memory, .patience_ns = PATIENCE_NS };
 	uint32_t got;
 
 	*late_ret = true;

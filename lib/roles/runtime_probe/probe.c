@@ -117,8 +117,8 @@ static struct stacksnap_error *need_parser(struct snap_runtime_probe *probe,
 	return err ? err : snap_parser_spawn(&stay, &probe->role);
 }
 
-static struct stacksnap_error *ask(struct snap_runtime_probe *probe, size_t process,
-				   bool is_of_thread)
+static struct stacksnap_error *ask_scout_parser(struct snap_runtime_probe *probe, size_t process,
+						bool is_of_thread)
 {
 	struct snap_runtime_probe_question question = { .process = (uint32_t)process,
 							.is_of_thread = is_of_thread };
@@ -156,8 +156,9 @@ static struct stacksnap_error *serve_peek(struct snap_runtime_probe *probe,
 }
 
 /* Handles one message of the parser. *done_ret: it is the answer. */
-static struct stacksnap_error *hear(struct snap_runtime_probe *probe,
-				    struct snap_runtime_probe_answer *answer, bool *done_ret)
+static struct stacksnap_error *receive_scout_answer(struct snap_runtime_probe *probe,
+						    struct snap_runtime_probe_answer *answer,
+						    bool *done_ret)
 {
 	union {
 		struct snap_broker_request file;
@@ -209,7 +210,7 @@ static struct stacksnap_error *hear_until(struct snap_runtime_probe *probe, int6
 		if (ppoll(&channel, 1, &patience, NULL) < 0 && errno != EINTR)
 			return snap_error_os(errno, "cannot wait for a process");
 		if (channel.revents)
-			err = hear(probe, answer, done_ret);
+			err = receive_scout_answer(probe, answer, done_ret);
 		if (err)
 			return err;
 		channel.revents = 0;
@@ -290,7 +291,7 @@ bool snap_runtime_probe_begin(struct snap_runtime_probe *probe, const struct sna
 	snap_file_opener_set_capture(probe->opener, capture);
 	err = need_parser(probe, capture);
 	if (!err)
-		err = ask(probe, process, is_of_thread);
+		err = ask_scout_parser(probe, process, is_of_thread);
 	probe->is_asked = !err;
 	if (err)
 		lose_parser(probe);

@@ -26,7 +26,7 @@ struct range {
 /*
  * Unmaps a mapping, except for the part that is kept, which may be inside or reach over either end.
  */
-static struct stacksnap_error *leave(struct range mapped, struct range kept, size_t *left_ret)
+static struct stacksnap_error *unmap_range(struct range mapped, struct range kept, size_t *left_ret)
 {
 	const struct range parts[] = {
 		{ mapped.start, kept.start < mapped.end ? kept.start : mapped.end },
@@ -66,14 +66,15 @@ static struct stacksnap_error *leave_those_listed(int maps_fd, struct range kept
 			return snap_error_format(SNAP_ERROR_FORMAT,
 						 "cannot understand the list of mappings");
 		if (map.shared)
-			err = leave((struct range){ map.start, map.end }, kept, left_ret);
+			err = unmap_range((struct range){ map.start, map.end }, kept, left_ret);
 	}
 	if (!err && more < 0)
 		err = snap_error_os(-more, "cannot read the list of mappings");
 	return err;
 }
 
-static struct stacksnap_error *look(int process_fd, struct range kept, size_t *left_ret)
+static struct stacksnap_error *unmap_listed_ranges(int process_fd, struct range kept,
+						   size_t *left_ret)
 {
 	_cleanup_fd_ int fd = snap_procfs_open_file(process_fd, "maps");
 
@@ -119,7 +120,7 @@ struct stacksnap_error *snap_sandbox_leave_memory(const void *kept, uint64_t siz
 	for (int i = 0; !err && i < MOST_LOOKS; i++) {
 		size_t left = 0;
 
-		err = look(process_fd, range, &left);
+		err = unmap_listed_ranges(process_fd, range, &left);
 		if (!err && left == 0)
 			return NULL;
 	}

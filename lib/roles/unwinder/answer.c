@@ -84,8 +84,8 @@ static bool make_frames(struct snap_remote_process *process)
 }
 
 /* Takes the texts of the answer, and puts a NUL behind the last one. */
-static bool take_text(struct snap_remote_unwinder *unwinder,
-		      const struct snap_exchange_answer *answer)
+static bool take_answered_text(struct snap_remote_unwinder *unwinder,
+			       const struct snap_exchange_answer *answer)
 {
 	if (answer->text_size > SNAP_EXCHANGE_TEXT)
 		return false;
@@ -107,8 +107,9 @@ bool snap_remote_text_at(const struct snap_remote_unwinder *unwinder, uint32_t s
 	return place <= size && (!place || strnlen(*ret, SNAP_MAX_NAME) < SNAP_MAX_NAME);
 }
 
-static bool take_entry(struct snap_remote_unwinder *unwinder, struct snap_interner *strings,
-		       uint32_t text_size, size_t index, struct snap_entry *ret)
+static bool take_answered_entry(struct snap_remote_unwinder *unwinder,
+				struct snap_interner *strings, uint32_t text_size, size_t index,
+				struct snap_entry *ret)
 {
 	struct snap_exchange_entry entry;
 
@@ -129,8 +130,10 @@ static bool take_entry(struct snap_remote_unwinder *unwinder, struct snap_intern
 }
 
 /* Takes a new frame, whose entries begin at *entry, and moves *entry on. */
-static bool take_frame(struct snap_remote_unwinder *unwinder, struct snap_remote_frames *frames,
-		       const struct snap_exchange_answer *answer, size_t index, size_t *entry)
+static bool take_answered_frame(struct snap_remote_unwinder *unwinder,
+				struct snap_remote_frames *frames,
+				const struct snap_exchange_answer *answer, size_t index,
+				size_t *entry)
 {
 	struct snap_exchange_frame taken;
 	struct snap_frame *frame = snap_arena_new(&frames->arena, struct snap_frame);
@@ -143,8 +146,9 @@ static bool take_frame(struct snap_remote_unwinder *unwinder, struct snap_remote
 	frame->entry_count = taken.entry_count;
 	frame->entries = snap_arena_new_array(&frames->arena, taken.entry_count, struct snap_entry);
 	for (size_t i = 0; i < taken.entry_count; i++)
-		if (!frame->entries || !take_entry(unwinder, &frames->strings, answer->text_size,
-						   (*entry)++, &frame->entries[i]))
+		if (!frame->entries ||
+		    !take_answered_entry(unwinder, &frames->strings, answer->text_size, (*entry)++,
+					 &frame->entries[i]))
 			return false;
 	if (!snap_reserve_array(frames->frames, frames->capacity, frames->count + 1))
 		return false;
@@ -174,8 +178,8 @@ static bool take_places(struct snap_remote_unwinder *unwinder,
 	return true;
 }
 
-static bool take_labels(struct snap_remote_unwinder *unwinder,
-			const struct snap_exchange_answer *answer)
+static bool take_answered_labels(struct snap_remote_unwinder *unwinder,
+				 const struct snap_exchange_answer *answer)
 {
 	for (size_t i = 0; i < answer->label_count; i++) {
 		struct snap_label *label = &unwinder->labels[i];
@@ -199,7 +203,7 @@ bool snap_remote_take_frames(struct snap_remote_unwinder *unwinder,
 
 	if (answer->frame_count > SNAP_EXCHANGE_FRAMES ||
 	    answer->entry_count > SNAP_EXCHANGE_ENTRIES || answer->forgets > 1 ||
-	    !take_text(unwinder, answer))
+	    !take_answered_text(unwinder, answer))
 		return false;
 	if (answer->forgets)
 		snap_remote_forget_frames(process);
@@ -208,7 +212,7 @@ bool snap_remote_take_frames(struct snap_remote_unwinder *unwinder,
 	for (size_t i = 0; i < answer->frame_count; i++)
 		if (process->frames->count >= MOST_FRAMES ||
 		    process->frames->arena.total > MOST_FRAME_BYTES ||
-		    !take_frame(unwinder, process->frames, answer, i, &entry))
+		    !take_answered_frame(unwinder, process->frames, answer, i, &entry))
 			return false;
 	return true;
 }
@@ -225,7 +229,7 @@ static bool take_managed(struct snap_remote_unwinder *unwinder, struct snap_remo
 {
 	if (answer->managed_count > answer->count || answer->label_count > SNAP_EXCHANGE_LABELS ||
 	    !snap_remote_take_frames(unwinder, process, answer) ||
-	    !take_places(unwinder, process, answer) || !take_labels(unwinder, answer))
+	    !take_places(unwinder, process, answer) || !take_answered_labels(unwinder, answer))
 		return false;
 	unwinder->managed = (struct snap_remote_managed){
 		.frames = unwinder->placed,

@@ -258,7 +258,8 @@ static void put_memory(struct snap_remote_unwinder *unwinder, const struct snap_
 }
 
 /* Puts what identifies threads; their stacks are not needed. */
-static void put_threads(struct snap_remote_unwinder *unwinder, const struct snap_process *process)
+static void put_called_threads(struct snap_remote_unwinder *unwinder,
+			       const struct snap_process *process)
 {
 	const struct snap_exchange_room *room = &unwinder->room;
 	uint32_t count = 0;
@@ -288,7 +289,8 @@ static void put_threads(struct snap_remote_unwinder *unwinder, const struct snap
 		unwinder->exchange->memory = (struct snap_memory_image){ .piece_count = 0 };
 }
 
-static void put_thread(struct snap_remote_unwinder *unwinder, const struct snap_thread *thread)
+static void put_called_thread(struct snap_remote_unwinder *unwinder,
+			      const struct snap_thread *thread)
 {
 	struct snap_exchange *exchange = unwinder->exchange;
 	struct snap_thread copy = *thread;
@@ -328,9 +330,9 @@ static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bo
 	exchange->file_id = 0;
 	exchange->wants_tasks = question->whole;
 	if (question->whole)
-		put_threads(unwinder, question->whole);
+		put_called_threads(unwinder, question->whole);
 	else
-		put_thread(unwinder, question->thread);
+		put_called_thread(unwinder, question->thread);
 	atomic_store(&exchange->calls, ++unwinder->calls);
 	syscall(SYS_futex, &exchange->calls, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
@@ -369,7 +371,8 @@ static bool asks_too_much(const struct snap_remote_unwinder *unwinder, const str
 }
 
 /* Checks the parser during the wait. ANSWERED: go on waiting. */
-static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, struct watch *watch)
+static enum snap_call_result look_at_parser(const struct snap_remote_unwinder *unwinder,
+					    struct watch *watch)
 {
 	int64_t used;
 
@@ -404,7 +407,7 @@ static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, s
 	bool gone = false;
 
 	if (poll(&channel, 1, LOOK_NS / 1000000) <= 0)
-		return look(unwinder, watch);
+		return look_at_parser(unwinder, watch);
 	begin = snap_clock_ns(CLOCK_MONOTONIC);
 	if (snap_error_ignore(snap_broker_serve(&broker, unwinder->role.channel, &gone)) || gone)
 		return SNAP_CALL_DIED;
@@ -414,7 +417,7 @@ static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, s
 	watch->files_ns += took;
 	watch->begin_ns += took;
 	return asks_too_much(unwinder, watch) || snap_remote_is_cancelled(unwinder)
-		       ? look(unwinder, watch)
+		       ? look_at_parser(unwinder, watch)
 		       : SNAP_CALL_ANSWERED;
 }
 
@@ -458,7 +461,7 @@ enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, ui
 		if (now < awake_until)
 			snap_exchange_pause();
 		else if (now >= watch.look_ns)
-			result = look(unwinder, &watch);
+			result = look_at_parser(unwinder, &watch);
 		else
 			sleep_until(&exchange->events, seen, watch.look_ns - now);
 	}

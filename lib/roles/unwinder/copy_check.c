@@ -58,7 +58,7 @@ void snap_copy_check_destroy(struct snap_copy_check *check)
 	free(check);
 }
 
-static void begin(struct snap_copy_check *check, const struct snap_capture *capture)
+static void begin_judging(struct snap_copy_check *check, const struct snap_capture *capture)
 {
 	snap_remote_unwinder_reset(check->unwinder);
 	check->entered = NULL;
@@ -68,7 +68,8 @@ static void begin(struct snap_copy_check *check, const struct snap_capture *capt
 }
 
 /* Makes it the current process, as it is now. */
-static void enter(struct snap_copy_check *check, size_t index, const struct snap_process *process)
+static void enter_process(struct snap_copy_check *check, size_t index,
+			  const struct snap_process *process)
 {
 	snap_remote_unwinder_leave(check->unwinder, (uint32_t)index);
 	check->entered = process;
@@ -86,9 +87,9 @@ bool snap_copy_check_suffices(void *context, const struct snap_capture *capture,
 
 	if (check->processes != capture->processes ||
 	    check->process_count != capture->process_count)
-		begin(check, capture);
+		begin_judging(check, capture);
 	if (check->entered != process || check->maps != process->maps)
-		enter(check, index, process);
+		enter_process(check, index, process);
 	/*
 	 * A stop takes microseconds, which is better than to wait for a parser that is always slow.
 	 */

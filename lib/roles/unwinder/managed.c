@@ -107,7 +107,7 @@ static uint8_t number_of_language(const char *language)
 	return 0;
 }
 
-static bool put_entry(struct snap_answering *answering, const struct snap_entry *entry)
+static bool put_managed_entry(struct snap_answering *answering, const struct snap_entry *entry)
 {
 	struct snap_exchange_answer *answer = &answering->exchange->answer;
 	struct snap_exchange_entry put = {
@@ -129,7 +129,8 @@ static bool put_entry(struct snap_answering *answering, const struct snap_entry 
 }
 
 /* A frame that is new to the client; false: there is no room. */
-static bool put_frame(struct snap_answering *answering, const struct snap_runtime_frame *frame)
+static bool put_managed_frame(struct snap_answering *answering,
+			      const struct snap_runtime_frame *frame)
 {
 	struct snap_exchange_answer *answer = &answering->exchange->answer;
 	uint32_t entries = answer->entry_count, text = answer->text_size;
@@ -141,7 +142,7 @@ static bool put_frame(struct snap_answering *answering, const struct snap_runtim
 	if (count > SNAP_EXCHANGE_MOST_ENTRIES)
 		count = SNAP_EXCHANGE_MOST_ENTRIES;
 	for (size_t i = 0; i < count; i++) {
-		if (put_entry(answering, &frame->entries[frame->entry_count - count + i]))
+		if (put_managed_entry(answering, &frame->entries[frame->entry_count - count + i]))
 			continue;
 		answer->entry_count = entries;
 		answer->text_size = text;
@@ -152,7 +153,7 @@ static bool put_frame(struct snap_answering *answering, const struct snap_runtim
 	return true;
 }
 
-static uint64_t hash_frame(const struct snap_runtime_frame *frame)
+static uint64_t hash_managed_frame(const struct snap_runtime_frame *frame)
 {
 	uint64_t hash = frame->pc;
 
@@ -166,7 +167,7 @@ static uint64_t hash_frame(const struct snap_runtime_frame *frame)
 	return hash;
 }
 
-static bool is_known(const struct known *known, const struct snap_runtime_frame *frame)
+static bool is_frame_known(const struct known *known, const struct snap_runtime_frame *frame)
 {
 	bool same = known->pc == frame->pc && known->entry_count == frame->entry_count;
 
@@ -183,12 +184,12 @@ enum snap_numbered snap_answering_number(struct snap_answering *answering,
 					 const struct snap_runtime_frame *frame, uint32_t *ret)
 {
 	struct snap_managed *managed = answering->managed;
-	uint64_t hash = hash_frame(frame);
+	uint64_t hash = hash_managed_frame(frame);
 	struct snap_probe probe = snap_hash_table_probe(&managed->table, hash);
 	struct known known = { frame->pc, NULL, frame->entry_count };
 
 	while (snap_probe_next(&probe)) {
-		if (is_known(&managed->frames[probe.number], frame)) {
+		if (is_frame_known(&managed->frames[probe.number], frame)) {
 			*ret = probe.number;
 			return SNAP_NUMBERED;
 		}
@@ -200,7 +201,7 @@ enum snap_numbered snap_answering_number(struct snap_answering *answering,
 				managed->frame_count + 1) ||
 	    !snap_hash_table_reserve(&managed->table, managed->frame_count + 1))
 		return SNAP_NUMBERED_NO_MEMORY;
-	if (!put_frame(answering, frame))
+	if (!put_managed_frame(answering, frame))
 		return SNAP_NUMBERED_NO_ROOM;
 	if (!snap_hash_table_add(&managed->table, hash, managed->frame_count))
 		return SNAP_NUMBERED_NO_MEMORY;
@@ -211,8 +212,8 @@ enum snap_numbered snap_answering_number(struct snap_answering *answering,
 
 /* ---- places ---- */
 
-static const struct named *name_at(struct snap_answering *answering, uint64_t pc,
-				   const char *prefix)
+static const struct named *native_name_at(struct snap_answering *answering, uint64_t pc,
+					  const char *prefix)
 {
 	const struct snap_managed_thread *thread = answering->thread;
 	struct snap_managed *managed = answering->managed;
@@ -238,7 +239,7 @@ static bool is_function(void *context, size_t index, const char *prefix)
 {
 	struct snap_answering *answering = context;
 	const struct named *named =
-		name_at(answering, snap_pc_lookup(answering->pcs->pcs[index]), prefix);
+		native_name_at(answering, snap_pc_lookup(answering->pcs->pcs[index]), prefix);
 
 	return named && named->begins_so;
 }
@@ -254,8 +255,8 @@ static void add_managed(struct snap_answering *answering, const struct snap_runt
 /*
  * Merges the stacks. *fits_ret false: they do not fit together, and the managed frames come first.
  */
-static bool merge(struct snap_answering *answering, const struct snap_runtime_thread *thread,
-		  bool *fits_ret)
+static bool merge_managed_thread(struct snap_answering *answering,
+				 const struct snap_runtime_thread *thread, bool *fits_ret)
 {
 	const struct snap_pcs *pcs = answering->pcs;
 	const struct snap_place_finder finder = { pcs->sps, pcs->count, is_function, answering };
@@ -309,7 +310,7 @@ static void put_end(struct snap_answering *answering, const struct snap_runtime_
 	}
 }
 
-static struct stacksnap_error *put_stack(struct snap_answering *answering)
+static struct stacksnap_error *put_managed_stack(struct snap_answering *answering)
 {
 	struct snap_exchange *exchange = answering->exchange;
 	struct snap_exchange_answer *answer = &exchange->answer;
@@ -352,8 +353,8 @@ static struct stacksnap_error *put_stack(struct snap_answering *answering)
 
 /* ---- labels ---- */
 
-static size_t add_labels(struct snap_answering *answering, const struct snap_label *from,
-			 size_t count, struct snap_label *labels, size_t have)
+static size_t add_answered_labels(struct snap_answering *answering, const struct snap_label *from,
+				  size_t count, struct snap_label *labels, size_t have)
 {
 	struct snap_interner *strings = &answering->managed->strings;
 
@@ -376,7 +377,8 @@ static size_t gather_labels(struct snap_answering *answering, struct snap_label 
 	for (size_t i = 0; i < answering->result_count; i++) {
 		const struct snap_runtime_result *result = answering->results[i];
 
-		count = add_labels(answering, result->labels, result->label_count, labels, count);
+		count = add_answered_labels(answering, result->labels, result->label_count, labels,
+					    count);
 		for (size_t k = 0; k < result->task_count; k++) {
 			const struct snap_runtime_task *task = &result->tasks[k];
 
@@ -384,15 +386,15 @@ static size_t gather_labels(struct snap_answering *answering, struct snap_label 
 				continue;
 			if (task->name && count < SNAP_EXCHANGE_LABELS)
 				labels[count++] = (struct snap_label){ "task", task->name };
-			count = add_labels(answering, task->labels, task->label_count, labels,
-					   count);
+			count = add_answered_labels(answering, task->labels, task->label_count,
+						    labels, count);
 			break;
 		}
 	}
 	return snap_task_sort_labels(labels, count);
 }
 
-static void put_labels(struct snap_answering *answering)
+static void put_managed_labels(struct snap_answering *answering)
 {
 	struct snap_exchange_answer *answer = &answering->exchange->answer;
 	struct snap_label labels[SNAP_EXCHANGE_LABELS];
@@ -445,7 +447,7 @@ struct stacksnap_error *snap_answering_read(struct snap_answering *answering,
 	return NULL;
 }
 
-static struct stacksnap_error *read_thread(struct snap_answering *answering)
+static struct stacksnap_error *read_managed_thread(struct snap_answering *answering)
 {
 	struct snap_process process = *answering->thread->process;
 	struct snap_thread own = *answering->thread->thread;
@@ -456,7 +458,7 @@ static struct stacksnap_error *read_thread(struct snap_answering *answering)
 	return snap_answering_read(answering, &process, true);
 }
 
-static const struct snap_runtime_thread *find_thread(const struct snap_answering *answering)
+static const struct snap_runtime_thread *find_managed_thread(const struct snap_answering *answering)
 {
 	for (size_t i = 0; i < answering->result_count; i++) {
 		const struct snap_runtime_result *result = answering->results[i];
@@ -501,16 +503,16 @@ struct stacksnap_error *snap_managed_answer(struct snap_managed **managed,
 	if (!snap_answering_begin(managed, exchange))
 		return snap_error_no_memory();
 	answering.managed = *managed;
-	err = read_thread(&answering);
+	err = read_managed_thread(&answering);
 	if (err)
 		return err;
-	put_labels(&answering);
-	own = find_thread(&answering);
+	put_managed_labels(&answering);
+	own = find_managed_thread(&answering);
 	if (!own)
 		return NULL;
 	*ret = true;
-	if (!merge(&answering, own, &fits))
+	if (!merge_managed_thread(&answering, own, &fits))
 		return snap_error_no_memory();
 	put_end(&answering, &own->stack, fits);
-	return put_stack(&answering);
+	return put_managed_stack(&answering);
 }

@@ -61,7 +61,7 @@ struct parser {
 
 /* ---- signals to the client ---- */
 
-static void tell(struct snap_exchange *exchange)
+static void send_ready(struct snap_exchange *exchange)
 {
 	atomic_fetch_add(&exchange->events, 1);
 	syscall(SYS_futex, &exchange->events, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -75,7 +75,7 @@ static struct stacksnap_error *find_remotely(void *context, const struct snap_fi
 	struct snap_file_finder finder = snap_remote_finder(&parser->remote);
 
 	atomic_fetch_add(&parser->exchange->asked, 1);
-	tell(parser->exchange);
+	send_ready(parser->exchange);
 	return finder.find(finder.context, request, fd_ret);
 }
 
@@ -89,7 +89,7 @@ static void note_remotely(void *context, const struct snap_file_request *request
 
 /* ---- processes ---- */
 
-static void leave(struct parser *parser, uint32_t number)
+static void leave_space(struct parser *parser, uint32_t number)
 {
 	struct space *space = &parser->spaces[number];
 	struct seat *seat = &parser->seats[space->seat];
@@ -120,7 +120,7 @@ static void forget_all(struct parser *parser)
 	parser->left = 0;
 }
 
-static bool receive(struct parser *parser, uint32_t number, uint64_t *size_ret)
+static bool receive_space(struct parser *parser, uint32_t number, uint64_t *size_ret)
 {
 	struct snap_process_bytes bytes;
 
@@ -145,13 +145,14 @@ static struct stacksnap_error *make_modules(struct parser *parser, uint32_t numb
 					 &parser->spaces[number].modules);
 }
 
-static void enter(struct parser *parser, uint32_t number)
+static void enter_space(struct parser *parser, uint32_t number)
 {
 	size_t before = parser->arena.total;
 	uint64_t size = 0;
 
-	leave(parser, number);
-	if (!receive(parser, number, &size) || snap_error_ignore(make_modules(parser, number)))
+	leave_space(parser, number);
+	if (!receive_space(parser, number, &size) ||
+	    snap_error_ignore(make_modules(parser, number)))
 		_exit(NO_MEMORY);
 	parser->spaces[number].bytes = parser->arena.total - before + size;
 }
@@ -196,7 +197,7 @@ static struct snap_unwinder *unwinder_of(struct parser *parser, uint32_t number)
 
 /* ---- calls ---- */
 
-static void answer(struct snap_exchange *exchange, const struct snap_pcs *pcs)
+static void answer_stack(struct snap_exchange *exchange, const struct snap_pcs *pcs)
 {
 	size_t count = pcs->count < exchange->most_pcs ? pcs->count : exchange->most_pcs;
 	struct snap_exchange_answer *answer = &exchange->answer;
@@ -268,7 +269,7 @@ static void answer_tasks(struct parser *parser)
 		_exit(NO_MEMORY);
 }
 
-static void serve(struct parser *parser)
+static void serve_unwinder_request(struct parser *parser)
 {
 	struct snap_exchange *exchange = parser->exchange;
 	struct snap_pcs pcs;
@@ -276,9 +277,9 @@ static void serve(struct parser *parser)
 	if (exchange->resets)
 		forget_all(parser);
 	for (uint32_t i = 0; i < exchange->left_count; i++)
-		leave(parser, exchange->left[i]);
+		leave_space(parser, exchange->left[i]);
 	if (exchange->enters)
-		enter(parser, exchange->number);
+		enter_space(parser, exchange->number);
 	begin_answer(&exchange->answer);
 	if (exchange->wants_tasks) {
 		answer_tasks(parser);
@@ -286,7 +287,7 @@ static void serve(struct parser *parser)
 		snap_unwind(unwinder_of(parser, exchange->number), &exchange->thread, &pcs);
 		if (pcs.no_memory)
 			_exit(NO_MEMORY);
-		answer(exchange, &pcs);
+		answer_stack(exchange, &pcs);
 	}
 	atomic_store(&exchange->left_bytes, parser->left);
 }
@@ -333,9 +334,9 @@ void snap_exchange_serve(void *context, int channel)
 						   .note = note_remotely,
 						   .context = &parser };
 	while (wait_for_call(exchange, served)) {
-		serve(&parser);
+		serve_unwinder_request(&parser);
 		atomic_store(&exchange->done, ++served);
-		tell(exchange);
+		send_ready(exchange);
 	}
 	atomic_store(&exchange->has_left, 1);
 }

@@ -117,9 +117,9 @@ static bool take_label(struct snap_remote_unwinder *unwinder,
 	       label->key && label->value && (!before || strcmp(before->key, label->key) < 0);
 }
 
-static bool take_labels(struct snap_remote_unwinder *unwinder,
-			const struct snap_exchange_answer *answer, uint32_t count, uint32_t *at,
-			struct snap_remote_task *task)
+static bool take_task_labels(struct snap_remote_unwinder *unwinder,
+			     const struct snap_exchange_answer *answer, uint32_t count,
+			     uint32_t *at, struct snap_remote_task *task)
 {
 	if (count > SNAP_EXCHANGE_LABELS || count > answer->task_label_count - *at)
 		return false;
@@ -165,8 +165,9 @@ static bool take_texts(struct snap_remote_unwinder *unwinder, uint32_t size,
 	return task->runtime && task->id && *task->id;
 }
 
-static bool take_task(struct snap_remote_unwinder *unwinder,
-		      const struct snap_exchange_answer *answer, uint32_t index, uint32_t *label)
+static bool take_answered_task(struct snap_remote_unwinder *unwinder,
+			       const struct snap_exchange_answer *answer, uint32_t index,
+			       uint32_t *label)
 {
 	struct snap_remote_task *task = &unwinder->tasks->tasks[index];
 	struct snap_exchange_task taken;
@@ -175,7 +176,7 @@ static bool take_task(struct snap_remote_unwinder *unwinder,
 	if (taken.state >= SNAP_TASK_STATE_COUNT || taken.labels_cut > 1 ||
 	    taken.stack > answer->stack_count ||
 	    !take_texts(unwinder, answer->text_size, &taken, task) ||
-	    !take_labels(unwinder, answer, taken.label_count, label, task))
+	    !take_task_labels(unwinder, answer, taken.label_count, label, task))
 		return false;
 	task->state = (enum snap_task_state)taken.state;
 	task->labels_cut = taken.labels_cut;
@@ -201,7 +202,7 @@ bool snap_remote_take_task_answer(struct snap_remote_unwinder *unwinder, uint32_
 		if (!take_stack(unwinder, number, &answer, i, &frame))
 			return false;
 	for (uint32_t i = 0; i < answer.task_count; i++)
-		if (!take_task(unwinder, &answer, i, &label))
+		if (!take_answered_task(unwinder, &answer, i, &label))
 			return false;
 	unwinder->tasks->shown = (struct snap_remote_tasks){
 		.tasks = unwinder->tasks->tasks,

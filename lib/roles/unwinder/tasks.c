@@ -33,14 +33,14 @@ static void telling_deinit(struct telling *telling)
 }
 
 /* Notes that memory is used up, in place of an answer. */
-static bool fail(struct telling *telling)
+static bool fail_telling(struct telling *telling)
 {
 	telling->no_memory = true;
 	return false;
 }
 
 /* Equal texts are mostly one pointer, and are put once. False: there is no room. */
-static bool put_text(struct telling *telling, const char *text, uint32_t *ret)
+static bool put_task_text(struct telling *telling, const char *text, uint32_t *ret)
 {
 	struct snap_pointer_entry *found;
 
@@ -49,7 +49,7 @@ static bool put_text(struct telling *telling, const char *text, uint32_t *ret)
 		return true;
 	found = snap_pointer_table_get(&telling->texts, text);
 	if (!found)
-		return fail(telling);
+		return fail_telling(telling);
 	if (!found->pointer) {
 		if (!snap_answering_put_text(&telling->answering, text, ret))
 			return false;
@@ -61,14 +61,15 @@ static bool put_text(struct telling *telling, const char *text, uint32_t *ret)
 
 /* ---- stacks ---- */
 
-static bool is_same(const struct snap_runtime_stack *a, const struct snap_runtime_stack *b)
+static bool is_same_task_stack(const struct snap_runtime_stack *a,
+			       const struct snap_runtime_stack *b)
 {
 	return a->count == b->count && a->end == b->end && a->reason == b->reason &&
 	       (a->count == 0 || memcmp(a->frames, b->frames, a->count * sizeof(*a->frames)) == 0);
 }
 
 /* False: there is no room. */
-static bool put_frame(struct telling *telling, const struct snap_runtime_frame *frame)
+static bool put_task_frame(struct telling *telling, const struct snap_runtime_frame *frame)
 {
 	struct snap_exchange_answer *answer = telling->answer;
 	uint32_t *room = telling->answering.exchange->room.stack_frames;
@@ -85,11 +86,11 @@ static bool put_frame(struct telling *telling, const struct snap_runtime_frame *
 	case SNAP_NUMBERED_NO_MEMORY:
 		break;
 	}
-	return fail(telling);
+	return fail_telling(telling);
 }
 
 /* Puts a new stack; false: there is no room. */
-static bool put_stack(struct telling *telling, const struct snap_runtime_stack *stack)
+static bool put_task_stack(struct telling *telling, const struct snap_runtime_stack *stack)
 {
 	struct snap_exchange_answer *answer = telling->answer;
 	uint64_t most = telling->answering.exchange->most_pcs;
@@ -98,11 +99,11 @@ static bool put_stack(struct telling *telling, const struct snap_runtime_stack *
 	uint32_t first = answer->stack_frame_count;
 
 	if (answer->stack_count == SNAP_EXCHANGE_STACKS ||
-	    !put_text(telling,
-		      snap_unwind_is_whole(stack->end) ? NULL
-		      : stack->reason                  ? stack->reason
-						       : "its frames cannot be read",
-		      &put.reason))
+	    !put_task_text(telling,
+			   snap_unwind_is_whole(stack->end) ? NULL
+			   : stack->reason                  ? stack->reason
+							    : "its frames cannot be read",
+			   &put.reason))
 		return false;
 	if (stack->count > most)
 		cut = most < 2 ? (struct snap_stack_cut){ most, 0 }
@@ -110,7 +111,7 @@ static bool put_stack(struct telling *telling, const struct snap_runtime_stack *
 	for (size_t i = 0; i < cut.head + cut.tail; i++) {
 		size_t from = i < cut.head ? i : stack->count - (cut.head + cut.tail - i);
 
-		if (!put_frame(telling, stack->frames[from])) {
+		if (!put_task_frame(telling, stack->frames[from])) {
 			answer->stack_frame_count = first;
 			return false;
 		}
@@ -125,8 +126,8 @@ static bool put_stack(struct telling *telling, const struct snap_runtime_stack *
 }
 
 /* The place of a stack, + 1; tasks with equal stacks share one. */
-static bool find_stack(struct telling *telling, const struct snap_runtime_stack *stack,
-		       uint32_t *ret)
+static bool find_task_stack(struct telling *telling, const struct snap_runtime_stack *stack,
+			    uint32_t *ret)
 {
 	uint64_t hash =
 		snap_hash_bytes(stack->frames, stack->count * sizeof(*stack->frames), stack->end);
@@ -134,16 +135,16 @@ static bool find_stack(struct telling *telling, const struct snap_runtime_stack 
 	uint32_t number = telling->answer->stack_count;
 
 	while (snap_probe_next(&probe)) {
-		if (is_same(telling->stacks[probe.number], stack)) {
+		if (is_same_task_stack(telling->stacks[probe.number], stack)) {
 			*ret = probe.number + 1;
 			return true;
 		}
 	}
-	if (!put_stack(telling, stack))
+	if (!put_task_stack(telling, stack))
 		return false;
 	if (!snap_reserve_array(telling->stacks, telling->stack_capacity, number + 1ul) ||
 	    !snap_hash_table_add(&telling->table, hash, number))
-		return fail(telling);
+		return fail_telling(telling);
 	telling->stacks[number] = stack;
 	*ret = number + 1;
 	return true;
@@ -160,8 +161,8 @@ static bool is_shown_by_thread(const struct snap_runtime_task *task)
 }
 
 /* Puts the labels, sorted, as the program wrote them; labels beyond the limit are left out. */
-static bool put_labels(struct telling *telling, const struct snap_runtime_task *task,
-		       struct snap_exchange_task *put)
+static bool put_task_labels(struct telling *telling, const struct snap_runtime_task *task,
+			    struct snap_exchange_task *put)
 {
 	struct snap_exchange_answer *answer = telling->answer;
 	struct snap_exchange_label *room = telling->answering.exchange->room.task_labels;
@@ -169,7 +170,7 @@ static bool put_labels(struct telling *telling, const struct snap_runtime_task *
 
 	if (task->label_count &&
 	    !snap_reserve_array(telling->labels, telling->label_capacity, task->label_count))
-		return fail(telling);
+		return fail_telling(telling);
 	for (size_t i = 0; i < task->label_count; i++)
 		if (task->labels[i].key)
 			telling->labels[count++] =
@@ -187,8 +188,8 @@ static bool put_labels(struct telling *telling, const struct snap_runtime_task *
 			continue;
 		}
 		if (answer->task_label_count == SNAP_EXCHANGE_TASK_LABELS ||
-		    !put_text(telling, telling->labels[i].key, &label.key) ||
-		    !put_text(telling, telling->labels[i].value, &label.value))
+		    !put_task_text(telling, telling->labels[i].key, &label.key) ||
+		    !put_task_text(telling, telling->labels[i].value, &label.value))
 			return false;
 		room[answer->task_label_count++] = label;
 		put->label_count++;
@@ -197,8 +198,8 @@ static bool put_labels(struct telling *telling, const struct snap_runtime_task *
 }
 
 /* False: there is no room. */
-static bool put_task(struct telling *telling, const struct snap_runtime_result *result,
-		     const struct snap_runtime_task *task)
+static bool put_task_record(struct telling *telling, const struct snap_runtime_result *result,
+			    const struct snap_runtime_task *task)
 {
 	const struct snap_entry *by = task->created_by;
 	struct snap_exchange_answer *answer = telling->answer;
@@ -208,15 +209,16 @@ static bool put_task(struct telling *telling, const struct snap_runtime_result *
 
 	if (by)
 		put.creator_line = by->line;
-	if (answer->task_count < SNAP_EXCHANGE_TASKS && put_text(telling, task->id, &put.id) &&
-	    put_text(telling, task->name && *task->name ? task->name : NULL, &put.name) &&
-	    put_text(telling, result->name, &put.runtime) &&
-	    put_text(telling, task->parent && *task->parent ? task->parent : NULL, &put.parent) &&
-	    put_text(telling, task->wait && *task->wait ? task->wait : NULL, &put.wait) &&
-	    put_text(telling, by ? by->function : NULL, &put.creator) &&
-	    put_text(telling, by ? by->file : NULL, &put.creator_file) &&
-	    (is_shown_by_thread(task) || find_stack(telling, &task->stack, &put.stack)) &&
-	    put_labels(telling, task, &put)) {
+	if (answer->task_count < SNAP_EXCHANGE_TASKS && put_task_text(telling, task->id, &put.id) &&
+	    put_task_text(telling, task->name && *task->name ? task->name : NULL, &put.name) &&
+	    put_task_text(telling, result->name, &put.runtime) &&
+	    put_task_text(telling, task->parent && *task->parent ? task->parent : NULL,
+			  &put.parent) &&
+	    put_task_text(telling, task->wait && *task->wait ? task->wait : NULL, &put.wait) &&
+	    put_task_text(telling, by ? by->function : NULL, &put.creator) &&
+	    put_task_text(telling, by ? by->file : NULL, &put.creator_file) &&
+	    (is_shown_by_thread(task) || find_task_stack(telling, &task->stack, &put.stack)) &&
+	    put_task_labels(telling, task, &put)) {
 		telling->answering.exchange->room.tasks[answer->task_count++] = put;
 		return true;
 	}
@@ -236,7 +238,7 @@ static void put_tasks(struct telling *telling, const struct snap_runtime_result 
 
 		if (!task->id || !*task->id || (task->is_system && !options->system_tasks))
 			continue;
-		if (!put_task(telling, result, task)) {
+		if (!put_task_record(telling, result, task)) {
 			answer->cut = 1;
 			return;
 		}

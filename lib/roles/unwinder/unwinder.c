@@ -149,7 +149,7 @@ void snap_remote_unwinder_tidy(struct snap_remote_unwinder *unwinder)
 		snap_remote_unwinder_reset(unwinder);
 }
 
-static struct stacksnap_error *reserve(struct snap_remote_unwinder *unwinder, size_t count)
+static struct stacksnap_error *reserve_spaces(struct snap_remote_unwinder *unwinder, size_t count)
 {
 	size_t capacity = unwinder->process_count ? unwinder->process_count : 16;
 	struct snap_remote_process *grown;
@@ -343,8 +343,8 @@ static bool is_hopeless(const struct snap_remote_unwinder *unwinder, uint32_t nu
 }
 
 /* A call of this process failed: as bad as a loss, but with an errno to report. */
-static enum snap_call_result fail(struct snap_remote_unwinder *unwinder, uint32_t number,
-				  struct snap_remote_user *user, struct stacksnap_error *err)
+static enum snap_call_result fail_stack(struct snap_remote_unwinder *unwinder, uint32_t number,
+					struct snap_remote_user *user, struct stacksnap_error *err)
 {
 	bool has_died = snap_error_errno(err) == EPIPE;
 
@@ -367,10 +367,10 @@ static uint64_t sent_bytes(const struct snap_process *process)
 	return bytes;
 }
 
-static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t number,
-				 const struct snap_process *process,
-				 const struct snap_remote_question *question,
-				 struct snap_remote_user *user, struct snap_pcs *ret)
+static enum snap_call_result ask_unwinder(struct snap_remote_unwinder *unwinder, uint32_t number,
+					  const struct snap_process *process,
+					  const struct snap_remote_question *question,
+					  struct snap_remote_user *user, struct snap_pcs *ret)
 {
 	struct snap_remote_process *known = &unwinder->processes[number];
 	bool enters;
@@ -393,7 +393,7 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	if (!err && enters)
 		err = snap_process_send(unwinder->role.channel, process);
 	if (err)
-		return fail(unwinder, number, user, err);
+		return fail_stack(unwinder, number, user, err);
 	before_ns = unwinder->used_ns;
 	result = snap_remote_call(unwinder, number, enters, question);
 	known->is_entered = true;
@@ -419,7 +419,7 @@ static struct stacksnap_error *answer_question(struct snap_remote_unwinder *unwi
 
 	if (number >= SNAP_MAX_PROCESSES)
 		return snap_error_format(SNAP_ERROR_INVALID, "too many processes");
-	err = reserve(unwinder, (size_t)number + 1);
+	err = reserve_spaces(unwinder, (size_t)number + 1);
 	if (!err)
 		err = find_user(unwinder, process->uid, &user);
 	if (err)
@@ -428,10 +428,10 @@ static struct stacksnap_error *answer_question(struct snap_remote_unwinder *unwi
 		return snap_error_cancelled();
 	unwinder->managed = (struct snap_remote_managed){ 0 };
 	if (!is_hopeless(unwinder, number, user))
-		result = ask(unwinder, number, process, question, user, ret);
+		result = ask_unwinder(unwinder, number, process, question, user, ret);
 	/* The parser had ended for lack of calls: another one is made, once. */
 	if (result == SNAP_CALL_LEFT)
-		result = ask(unwinder, number, process, question, user, ret);
+		result = ask_unwinder(unwinder, number, process, question, user, ret);
 	if (result == SNAP_CALL_CANCELLED)
 		return snap_error_cancelled();
 	*answered_ret = result == SNAP_CALL_ANSWERED;
