@@ -78,17 +78,17 @@ uint64_t snap_codec_hash(const uint8_t *bytes, uint64_t size)
 	return hash;
 }
 
-static bool has_room(const struct snap_codec *codec, size_t size)
+static bool has_codec_room(const struct snap_codec *codec, size_t size)
 {
 	return !codec->memory_size || (codec->position <= codec->memory_size &&
 				       size <= codec->memory_size - codec->position);
 }
 
-static void write_bytes(struct snap_codec *codec, const void *bytes, size_t size)
+static void write_codec_bytes(struct snap_codec *codec, const void *bytes, size_t size)
 {
 	const uint8_t *from = bytes;
 
-	if (codec->memory && size && has_room(codec, size))
+	if (codec->memory && size && has_codec_room(codec, size))
 		memcpy(codec->memory + codec->position, bytes, size);
 	codec->position += size;
 	if (codec->mode == SNAP_CODEC_COUNT || codec->memory)
@@ -114,7 +114,7 @@ static void write_bytes(struct snap_codec *codec, const void *bytes, size_t size
 }
 
 /* The next `size` bytes of the section, NULL if there are not so many. */
-static const uint8_t *read_bytes(struct snap_codec *codec, uint64_t size)
+static const uint8_t *read_codec_bytes(struct snap_codec *codec, uint64_t size)
 {
 	const uint8_t *bytes = codec->bytes + codec->position;
 
@@ -133,10 +133,10 @@ void snap_code_u64(struct snap_codec *codec, uint64_t *value)
 
 	if (!snap_codec_reads(codec)) {
 		raw = htole64(*value);
-		write_bytes(codec, &raw, sizeof(raw));
+		write_codec_bytes(codec, &raw, sizeof(raw));
 		return;
 	}
-	bytes = read_bytes(codec, sizeof(raw));
+	bytes = read_codec_bytes(codec, sizeof(raw));
 	if (bytes)
 		memcpy(&raw, bytes, sizeof(raw));
 	*value = le64toh(raw);
@@ -158,10 +158,10 @@ void snap_code_u32(struct snap_codec *codec, uint32_t *value)
 
 	if (!snap_codec_reads(codec)) {
 		raw = htole32(*value);
-		write_bytes(codec, &raw, sizeof(raw));
+		write_codec_bytes(codec, &raw, sizeof(raw));
 		return;
 	}
-	bytes = read_bytes(codec, sizeof(raw));
+	bytes = read_codec_bytes(codec, sizeof(raw));
 	if (bytes)
 		memcpy(&raw, bytes, sizeof(raw));
 	*value = le32toh(raw);
@@ -181,10 +181,10 @@ static uint8_t code_byte(struct snap_codec *codec, uint8_t value)
 	const uint8_t *bytes;
 
 	if (!snap_codec_reads(codec)) {
-		write_bytes(codec, &value, 1);
+		write_codec_bytes(codec, &value, 1);
 		return value;
 	}
-	bytes = read_bytes(codec, 1);
+	bytes = read_codec_bytes(codec, 1);
 	return bytes ? *bytes : 0;
 }
 
@@ -249,14 +249,14 @@ void snap_code_text(struct snap_codec *codec, const char **text, size_t most)
 	snap_code_u32(codec, &length);
 	if (!snap_codec_reads(codec)) {
 		if (length) {
-			write_bytes(codec, *text, length - 1);
-			write_bytes(codec, "", 1);
+			write_codec_bytes(codec, *text, length - 1);
+			write_codec_bytes(codec, "", 1);
 		}
 		return;
 	}
 	*text = NULL;
 	snap_codec_check(codec, length <= (uint64_t)most + 1, "string too long");
-	if (length == 0 || !(bytes = read_bytes(codec, length)))
+	if (length == 0 || !(bytes = read_codec_bytes(codec, length)))
 		return;
 	if (memchr(bytes, 0, length) != bytes + length - 1)
 		snap_codec_refuse(codec, "unterminated string");
@@ -271,10 +271,10 @@ static void code_padding(struct snap_codec *codec)
 	const uint8_t *bytes;
 
 	if (!snap_codec_reads(codec)) {
-		write_bytes(codec, zeros, rest);
+		write_codec_bytes(codec, zeros, rest);
 		return;
 	}
-	bytes = read_bytes(codec, rest);
+	bytes = read_codec_bytes(codec, rest);
 	if (bytes && memcmp(bytes, zeros, rest) != 0)
 		snap_codec_refuse(codec, "padding is not zero");
 }
@@ -317,11 +317,11 @@ static void code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *
 		code_padding(codec);
 	if (!snap_codec_reads(codec)) {
 		if (length && !outside)
-			write_bytes(codec, data, *size);
+			write_codec_bytes(codec, data, *size);
 		return;
 	}
 	if (!outside)
-		data = length ? read_bytes(codec, length) : NULL;
+		data = length ? read_codec_bytes(codec, length) : NULL;
 	*size = data ? (size_t)length : 0;
 	memcpy(pointer_to_data, &data, sizeof(data));
 }

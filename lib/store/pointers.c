@@ -206,7 +206,7 @@ void snap_code_entry_pointer(struct snap_pointer_codec *to, const struct snap_en
 }
 
 /* Most frames have the build id of the one before. */
-static bool is_hex(struct snap_pointer_codec *to, const char *text)
+static bool is_hex_text(struct snap_pointer_codec *to, const char *text)
 {
 	if (text == to->hex)
 		return true;
@@ -233,7 +233,7 @@ void snap_code_frame(struct snap_pointer_codec *to, struct snap_frame *frame)
 		code_entry(to, &frame->entries[i]);
 	snap_codec_check(codec, frame->entry_count, "frame without functions");
 	if (snap_codec_reads(codec) && frame->build_id)
-		snap_codec_check(codec, is_hex(to, frame->build_id), "invalid build id");
+		snap_codec_check(codec, is_hex_text(to, frame->build_id), "invalid build id");
 }
 
 void snap_code_frame_pointer(struct snap_pointer_codec *to, const struct snap_frame **frame)

@@ -96,7 +96,7 @@ static struct file_header make_header(uint32_t version, size_t process_count)
 
 /* ---- writing ---- */
 
-static struct stacksnap_error *write_bytes(int fd, const void *bytes, size_t size)
+static struct stacksnap_error *write_capture_bytes(int fd, const void *bytes, size_t size)
 {
 	int os_errno = snap_write_all(fd, bytes, size);
 
@@ -136,18 +136,18 @@ static struct stacksnap_error *write_section(const struct sink *sink, const stru
 
 	describe_section(&count, subject);
 	header.length = htole64(count.position);
-	err = write_bytes(sink->fd, &header, sizeof(header));
+	err = write_capture_bytes(sink->fd, &header, sizeof(header));
 	if (err)
 		return err;
 	describe_section(&codec, subject);
 	snap_codec_flush(&codec);
 	if (codec.write_errno)
 		return snap_error_os(codec.write_errno, "cannot write the capture");
-	err = write_bytes(sink->fd, zeros, padding_size(count.position));
+	err = write_capture_bytes(sink->fd, zeros, padding_size(count.position));
 	if (err)
 		return err;
 	end = sink->handed ? (struct section_end){ 0 } : make_end(&header, codec.hash);
-	return write_bytes(sink->fd, &end, sizeof(end));
+	return write_capture_bytes(sink->fd, &end, sizeof(end));
 }
 
 static struct stacksnap_error *write_process(const struct sink *sink, struct snap_capture *capture,
@@ -184,7 +184,7 @@ static struct stacksnap_error *write_capture(const struct snap_capture *capture,
 
 	if (!chunk)
 		return snap_error_no_memory();
-	err = write_bytes(fd, &header, sizeof(header));
+	err = write_capture_bytes(fd, &header, sizeof(header));
 	if (err)
 		return err;
 	err = write_section(&sink, &subject);
@@ -237,7 +237,7 @@ bool snap_capture_is_capture(const void *bytes, size_t size)
 }
 
 /* The header first: a foreign file is not read to its end, which it may not have. */
-static struct stacksnap_error *read_header(struct source *source, uint32_t *count_ret)
+static struct stacksnap_error *read_capture_header(struct source *source, uint32_t *count_ret)
 {
 	uint32_t mark = source->handed ? HANDED_OVER : 0, version;
 	struct file_header header, right;
@@ -306,8 +306,8 @@ static struct stacksnap_error *read_section(struct source *source, const struct 
 	return codec.problem ? damaged_capture(codec.problem) : NULL;
 }
 
-static struct stacksnap_error *read_process(struct source *source, struct snap_capture *capture,
-					    size_t index)
+static struct stacksnap_error *read_capture_process(struct source *source,
+						    struct snap_capture *capture, size_t index)
 {
 	struct snap_process *process = &capture->processes[index];
 	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
@@ -350,7 +350,7 @@ static struct stacksnap_error *read_sections(struct source *source, uint32_t pro
 	err = read_section(source, &subject);
 	for (uint32_t i = 0; !err && i < process_count; i++) {
 		capture->process_count = i + 1;
-		err = read_process(source, capture, i);
+		err = read_capture_process(source, capture, i);
 	}
 	if (err)
 		return err;
@@ -404,7 +404,7 @@ struct stacksnap_error *snap_capture_read(int fd, struct snap_capture **ret)
 		return err;
 	err = snap_contents_load(&source.contents, fd, sizeof(struct file_header));
 	if (!err)
-		err = read_header(&source, &process_count);
+		err = read_capture_header(&source, &process_count);
 	if (!err)
 		err = snap_contents_load(&source.contents, fd, SIZE_MAX);
 	return err ? err : read_capture(&source, process_count, ret);
@@ -418,6 +418,6 @@ struct stacksnap_error *snap_capture_take_over(int fd, int shared_fd, struct sna
 
 	err = snap_contents_map(&source.contents, fd, "capture");
 	if (!err)
-		err = read_header(&source, &process_count);
+		err = read_capture_header(&source, &process_count);
 	return err ? err : read_capture(&source, process_count, ret);
 }

@@ -145,8 +145,8 @@ static void code_map(struct snap_codec *codec, struct maps *at)
 	snap_codec_check(codec, !before || before->end <= map->start, "mappings not sorted");
 }
 
-static void code_piece(struct snap_codec *codec, struct snap_piece *piece,
-		       const struct snap_piece *before)
+static void code_capture_piece(struct snap_codec *codec, struct snap_piece *piece,
+			       const struct snap_piece *before)
 {
 	snap_code_u64(codec, &piece->address);
 	snap_code_bytes(codec, &piece->data, &piece->size, MOST_BYTES);
@@ -155,8 +155,8 @@ static void code_piece(struct snap_codec *codec, struct snap_piece *piece,
 			 "memory ranges not sorted");
 }
 
-static void code_stack(struct snap_codec *codec, uint64_t *address, const uint8_t **stack,
-		       size_t *size)
+static void code_capture_stack(struct snap_codec *codec, uint64_t *address, const uint8_t **stack,
+			       size_t *size)
 {
 	snap_code_u64(codec, address);
 	snap_code_bytes(codec, stack, size, MOST_BYTES);
@@ -246,8 +246,8 @@ static void code_memory_of_thread(struct snap_codec *codec, const struct snap_pr
 		snap_codec_refuse_memory(codec);
 }
 
-static void code_thread(struct snap_codec *codec, const struct snap_process *process,
-			struct snap_thread *thread, const struct snap_thread *before)
+static void code_capture_thread(struct snap_codec *codec, const struct snap_process *process,
+				struct snap_thread *thread, const struct snap_thread *before)
 {
 	int32_t cpu = thread->cpu;
 
@@ -263,10 +263,10 @@ static void code_thread(struct snap_codec *codec, const struct snap_process *pro
 	snap_code_bool(codec, &thread->late);
 	snap_code_bool(codec, &thread->group_stopped);
 	snap_code_bytes(codec, &thread->registers, &thread->registers_size, SNAP_MAX_REGISTERS);
-	code_stack(codec, &thread->stack_address, &thread->stack, &thread->stack_size);
+	code_capture_stack(codec, &thread->stack_address, &thread->stack, &thread->stack_size);
 	snap_code_bool(codec, &thread->stack_limited);
 	snap_code_bool(codec, &thread->stack_unreadable);
-	code_stack(codec, &thread->stack2_address, &thread->stack2, &thread->stack2_size);
+	code_capture_stack(codec, &thread->stack2_address, &thread->stack2, &thread->stack2_size);
 	snap_code_numbers(codec, &thread->reference_pcs, &thread->reference_pc_count, MOST_PCS);
 	snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
 	snap_code_bool(codec, &thread->partial);
@@ -279,7 +279,7 @@ static void code_thread(struct snap_codec *codec, const struct snap_process *pro
 			 "thread without registers");
 }
 
-static void code_labels(struct snap_codec *codec, struct snap_process *process)
+static void code_capture_labels(struct snap_codec *codec, struct snap_process *process)
 {
 	snap_code_i32(codec, &process->pid);
 	snap_code_i32(codec, &process->ppid);
@@ -318,7 +318,7 @@ static void code_memory(struct snap_codec *codec, struct snap_process *process)
 	snap_code_array(codec, &process->pieces, &process->piece_count, SNAP_MAX_MAPS,
 			sizeof(*process->pieces), LEAST_PIECE);
 	for (size_t i = 0; i < process->piece_count; i++)
-		code_piece(codec, &process->pieces[i], i ? &process->pieces[i - 1] : NULL);
+		code_capture_piece(codec, &process->pieces[i], i ? &process->pieces[i - 1] : NULL);
 }
 
 static void code_image_of_process(struct snap_codec *codec, struct snap_memory_image **image)
@@ -352,7 +352,7 @@ void snap_code_signal(struct snap_codec *codec, struct snap_signal *signal)
 
 void snap_code_process_facts(struct snap_codec *codec, struct snap_process *process)
 {
-	code_labels(codec, process);
+	code_capture_labels(codec, process);
 	snap_code_enumerator(codec, &process->arch, ARCHES);
 	snap_code_enumerator(codec, &process->trouble, TROUBLES);
 	snap_code_text(codec, &process->trouble_message, SNAP_MAX_TEXT);
@@ -379,8 +379,8 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	snap_code_array(codec, &process->threads, &process->thread_count, SNAP_MAX_THREADS,
 			sizeof(*process->threads), LEAST_THREAD);
 	for (size_t i = 0; i < process->thread_count; i++)
-		code_thread(codec, process, &process->threads[i],
-			    i ? &process->threads[i - 1] : NULL);
+		code_capture_thread(codec, process, &process->threads[i],
+				    i ? &process->threads[i - 1] : NULL);
 	/* Each of them is a section of its own: the reader of the section makes room. */
 	snap_code_size(codec, &process->embedded_count, MOST_EMBEDDED);
 	snap_codec_check(codec, process->embedded_count <= MOST_EMBEDDED,

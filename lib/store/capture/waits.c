@@ -121,7 +121,7 @@ void snap_code_process_waits(struct snap_codec *codec, struct snap_process *proc
 
 /* ---- the capture ---- */
 
-static void code_address(struct snap_codec *codec, struct snap_socket_address *address)
+static void code_captured_address(struct snap_codec *codec, struct snap_socket_address *address)
 {
 	for (size_t i = 0; i < sizeof(address->bytes); i += sizeof(uint32_t)) {
 		uint32_t part = (uint32_t)address->bytes[i] | (uint32_t)address->bytes[i + 1] << 8 |
@@ -135,16 +135,16 @@ static void code_address(struct snap_codec *codec, struct snap_socket_address *a
 	code_u16(codec, &address->port);
 }
 
-static void code_socket(struct snap_codec *codec, struct snap_socket *socket,
-			const struct snap_socket *before)
+static void code_captured_socket(struct snap_codec *codec, struct snap_socket *socket,
+				 const struct snap_socket *before)
 {
 	snap_code_u64(codec, &socket->namespace);
 	snap_code_u64(codec, &socket->inode);
 	snap_code_enumerator(codec, &socket->family, SNAP_SOCKET_FAMILIES);
 	code_u8(codec, &socket->state);
 	code_u8(codec, &socket->type);
-	code_address(codec, &socket->local);
-	code_address(codec, &socket->remote);
+	code_captured_address(codec, &socket->local);
+	code_captured_address(codec, &socket->remote);
 	snap_code_u64(codec, &socket->receive_queue);
 	snap_code_u64(codec, &socket->send_queue);
 	snap_code_bool(codec, &socket->queues_known);
@@ -232,7 +232,7 @@ static void code_lists(struct snap_codec *codec, struct snap_wait_facts *facts)
 	snap_code_array(codec, &facts->sockets, &facts->socket_count, SNAP_MAX_SOCKETS,
 			sizeof(*facts->sockets), LEAST_SOCKET);
 	for (size_t i = 0; i < facts->socket_count; i++)
-		code_socket(codec, &facts->sockets[i], i ? &facts->sockets[i - 1] : NULL);
+		code_captured_socket(codec, &facts->sockets[i], i ? &facts->sockets[i - 1] : NULL);
 	snap_code_array(codec, &facts->locks, &facts->lock_count, SNAP_MAX_FILE_LOCKS,
 			sizeof(*facts->locks), LEAST_LOCK);
 	for (size_t i = 0; i < facts->lock_count; i++)

@@ -129,8 +129,8 @@ static bool end_frame(struct snap_json_reader *reader, struct frame_list *list)
 	return list->frames[list->count++] != NULL;
 }
 
-static bool add_entry(struct snap_json_reader *reader, struct frame_list *list,
-		      const struct snap_json *object)
+static bool add_json_entry(struct snap_json_reader *reader, struct frame_list *list,
+			   const struct snap_json *object)
 {
 	struct snap_entry entry = pick_entry(&reader->pick, object);
 	struct snap_frame location = pick_location(&reader->pick, object);
@@ -155,7 +155,7 @@ static void read_entries(struct snap_json_reader *reader, const struct snap_json
 
 	list->frames = snap_json_pick_memory(pick, entries.count + 1, sizeof(*list->frames));
 	while ((entry = snap_json_list_object(&entries))) {
-		if (!add_entry(reader, list, entry))
+		if (!add_json_entry(reader, list, entry))
 			snap_json_pick_no_memory(pick);
 		if (entries.next - 1 == list->gap_after)
 			list->gap_frame = list->count - (list->frame.entry_count == 0);

@@ -188,8 +188,8 @@ bool snap_json_pick_has(const struct snap_json *object, const char *key)
 	return json_object_get(as_json(object), key) != NULL;
 }
 
-static const json_t *value_of(struct snap_json_pick *pick, const struct snap_json *object,
-			      const char *key)
+static const json_t *value_of_key(struct snap_json_pick *pick, const struct snap_json *object,
+				  const char *key)
 {
 	return pick->error ? NULL : json_object_get(as_json(object), key);
 }
@@ -197,7 +197,7 @@ static const json_t *value_of(struct snap_json_pick *pick, const struct snap_jso
 const struct snap_json *snap_json_pick_object(struct snap_json_pick *pick,
 					      const struct snap_json *object, const char *key)
 {
-	const json_t *value = value_of(pick, object, key);
+	const json_t *value = value_of_key(pick, object, key);
 
 	if (!value || json_is_object(value))
 		return as_value(value);
@@ -208,7 +208,7 @@ const struct snap_json *snap_json_pick_object(struct snap_json_pick *pick,
 struct snap_json_list snap_json_pick_list(struct snap_json_pick *pick,
 					  const struct snap_json *object, const char *key)
 {
-	const json_t *value = value_of(pick, object, key);
+	const json_t *value = value_of_key(pick, object, key);
 
 	if (value && !json_is_array(value))
 		snap_json_pick_refuse(pick, key, "an array");
@@ -239,8 +239,8 @@ const struct snap_json *snap_json_list_object(struct snap_json_list *list)
 }
 
 /* The raw bytes of a text, interned. */
-static const char *keep_text(struct snap_json_pick *pick, const char *text, size_t length,
-			     const char *key, size_t max)
+static const char *keep_json_text(struct snap_json_pick *pick, const char *text, size_t length,
+				  const char *key, size_t max)
 {
 	const char *kept;
 	char *raw;
@@ -262,13 +262,13 @@ static const char *keep_text(struct snap_json_pick *pick, const char *text, size
 	return kept;
 }
 
-static const char *pick_text(struct snap_json_pick *pick, const json_t *value, const char *key,
-			     size_t max)
+static const char *pick_json_text(struct snap_json_pick *pick, const json_t *value, const char *key,
+				  size_t max)
 {
 	const char *text = json_string_value(value);
 
 	if (text)
-		return keep_text(pick, text, json_string_length(value), key, max);
+		return keep_json_text(pick, text, json_string_length(value), key, max);
 	snap_json_pick_refuse(pick, key, "a string");
 	return NULL;
 }
@@ -291,8 +291,8 @@ struct snap_label *snap_json_pick_labels(struct snap_json_pick *pick,
 	{
 		struct snap_label *label = &labels[*count_ret];
 
-		label->key = keep_text(pick, name, strlen(name), key, max);
-		label->value = label->key ? pick_text(pick, value, key, max) : NULL;
+		label->key = keep_json_text(pick, name, strlen(name), key, max);
+		label->value = label->key ? pick_json_text(pick, value, key, max) : NULL;
 		if (!label->value)
 			break;
 		++*count_ret;
@@ -304,7 +304,7 @@ const char *snap_json_list_text(struct snap_json_list *list, size_t max)
 {
 	const json_t *value = next_element(list);
 
-	return value ? pick_text(list->pick, value, list->key, max) : NULL;
+	return value ? pick_json_text(list->pick, value, list->key, max) : NULL;
 }
 
 int64_t snap_json_list_number(struct snap_json_list *list, int64_t least, int64_t most)
@@ -322,8 +322,8 @@ int64_t snap_json_list_number(struct snap_json_list *list, int64_t least, int64_
 const char *snap_json_pick_text(struct snap_json_pick *pick, const struct snap_json *object,
 				const char *key, size_t max)
 {
-	const json_t *value = value_of(pick, object, key);
-	const char *text = value ? pick_text(pick, value, key, max) : NULL;
+	const json_t *value = value_of_key(pick, object, key);
+	const char *text = value ? pick_json_text(pick, value, key, max) : NULL;
 
 	return text && *text ? text : NULL;
 }
@@ -331,7 +331,7 @@ const char *snap_json_pick_text(struct snap_json_pick *pick, const struct snap_j
 int64_t snap_json_pick_number(struct snap_json_pick *pick, const struct snap_json *object,
 			      const char *key, int64_t least, int64_t most, int64_t absent)
 {
-	const json_t *value = value_of(pick, object, key);
+	const json_t *value = value_of_key(pick, object, key);
 	int64_t number = json_integer_value(value);
 	char expected[80];
 
@@ -378,7 +378,7 @@ unsigned snap_json_list_word(struct snap_json_list *list, const char *(*word_of)
 bool snap_json_pick_flag(struct snap_json_pick *pick, const struct snap_json *object,
 			 const char *key)
 {
-	const json_t *value = value_of(pick, object, key);
+	const json_t *value = value_of_key(pick, object, key);
 
 	if (value && !json_is_boolean(value))
 		snap_json_pick_refuse(pick, key, "true or false");
@@ -399,7 +399,7 @@ const char *snap_json_pick_of(struct snap_json_pick *pick, const struct snap_jso
 bool snap_json_pick_hex(struct snap_json_pick *pick, const struct snap_json *object,
 			const char *key, uint64_t *ret)
 {
-	const json_t *value = value_of(pick, object, key);
+	const json_t *value = value_of_key(pick, object, key);
 	const char *text = json_string_value(value);
 	size_t digits;
 
@@ -456,7 +456,7 @@ bool snap_json_parse_time(const char *text, size_t length, int64_t *ret)
 int64_t snap_json_pick_time(struct snap_json_pick *pick, const struct snap_json *object,
 			    const char *key)
 {
-	const json_t *value = value_of(pick, object, key);
+	const json_t *value = value_of_key(pick, object, key);
 	const char *text = json_string_value(value);
 	int64_t ns = 0;
 

@@ -139,7 +139,7 @@ static void count_stack(struct snap_snapshot *snapshot, const struct snap_node *
 					       stack->threads[k].kernel);
 }
 
-static void count_node(struct snap_snapshot *snapshot, const struct snap_node *node)
+static void count_json_node(struct snap_snapshot *snapshot, const struct snap_node *node)
 {
 	struct snap_missing *missing = &snapshot->missing;
 	struct snap_stack_cursor cursor = { 0 };
@@ -174,9 +174,9 @@ static void levels_deinit(struct levels *levels)
 }
 
 /* Memory for the nodes of the array under a key; a level, if there are any. */
-static struct snap_node **enter_level(struct snap_json_reader *reader, struct levels *levels,
-				      const struct snap_json *object, const char *key,
-				      size_t *count_ret)
+static struct snap_node **enter_json_level(struct snap_json_reader *reader, struct levels *levels,
+					   const struct snap_json *object, const char *key,
+					   size_t *count_ret)
 {
 	struct snap_json_pick *pick = &reader->pick;
 	struct level level = { .list = snap_json_pick_list(pick, object, key) };
@@ -193,7 +193,8 @@ static struct snap_node **enter_level(struct snap_json_reader *reader, struct le
 }
 
 /* The next process of the level, and its children as a level of their own. */
-static void read_next(struct snap_json_reader *reader, struct levels *levels, struct level *level)
+static void read_json_next(struct snap_json_reader *reader, struct levels *levels,
+			   struct level *level)
 {
 	struct snap_snapshot *snapshot = reader->snapshot;
 	struct snap_json_pick *pick = &reader->pick;
@@ -209,7 +210,7 @@ static void read_next(struct snap_json_reader *reader, struct levels *levels, st
 	read_node(reader, object, node);
 	if (++snapshot->process_count == 1)
 		snapshot->flat = !snap_json_pick_has(object, "children");
-	node->children = enter_level(reader, levels, object, "children", &node->child_count);
+	node->children = enter_json_level(reader, levels, object, "children", &node->child_count);
 }
 
 static void read_tree(struct snap_json_reader *reader, const struct snap_json *root)
@@ -218,14 +219,14 @@ static void read_tree(struct snap_json_reader *reader, const struct snap_json *r
 	struct snap_snapshot *snapshot = reader->snapshot;
 
 	snapshot->processes =
-		enter_level(reader, &levels, root, "processes", &snapshot->root_count);
+		enter_json_level(reader, &levels, root, "processes", &snapshot->root_count);
 	while (levels.depth && !snap_json_pick_failed(&reader->pick)) {
 		struct level *level = &levels.levels[levels.depth - 1];
 
 		if (level->list.next == level->list.count)
 			levels.depth--;
 		else
-			read_next(reader, &levels, level);
+			read_json_next(reader, &levels, level);
 	}
 }
 
@@ -241,7 +242,7 @@ static void count_tree(struct snap_json_reader *reader)
 	for (size_t i = 0; i < snapshot->root_count; i++)
 		nodes[count++] = snapshot->processes[i];
 	for (size_t i = 0; i < count; i++) {
-		count_node(snapshot, nodes[i]);
+		count_json_node(snapshot, nodes[i]);
 		for (size_t k = 0; k < nodes[i]->child_count; k++)
 			nodes[count++] = nodes[i]->children[k];
 	}

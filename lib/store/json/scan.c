@@ -27,7 +27,7 @@ void snap_json_scan_begin(struct snap_json_scan *scan, const char *bytes)
 		snap_arena_deinit(&scan->decoded);
 }
 
-static enum snap_json_token refuse(struct snap_json_scan *scan, const char *why)
+static enum snap_json_token refuse_json(struct snap_json_scan *scan, const char *why)
 {
 	scan->why = why;
 	return SNAP_JSON_BROKEN;
@@ -71,7 +71,7 @@ static size_t utf8_length(const unsigned char *at)
 	return length;
 }
 
-static int hex_digit(char c)
+static int json_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -85,7 +85,7 @@ static int hex_at(const char *at)
 	int number = 0;
 
 	for (int i = 0; i < 4; i++) {
-		int digit = hex_digit(at[i]);
+		int digit = json_hex_digit(at[i]);
 
 		if (digit < 0)
 			return -1;
@@ -142,8 +142,8 @@ static const char *scan_string(struct snap_json_scan *scan, const char *at,
 		}
 		if (!length) {
 			scan->at = at;
-			refuse(scan, (unsigned char)*at < 0x20 ? "a string without its end"
-							       : "a string that is not valid");
+			refuse_json(scan, (unsigned char)*at < 0x20 ? "a string without its end"
+								    : "a string that is not valid");
 			return NULL;
 		}
 		at += length;
@@ -242,14 +242,14 @@ static bool add_key(struct snap_json_scan *scan)
 
 	if (!make_key(scan, &key) ||
 	    !snap_reserve_array(scan->keys, scan->key_capacity, scan->key_count + 1)) {
-		refuse(scan, "too many keys for the memory there is");
+		refuse_json(scan, "too many keys for the memory there is");
 		return false;
 	}
 	bit = 1ull << (key.hash & 63);
 	if (scan->seen[scan->depth] & bit && scan->key_count - base < MOST_COMPARED)
 		for (size_t i = base; i < scan->key_count; i++)
 			if (compare_keys(&scan->keys[i], &key) == 0) {
-				refuse(scan, "a key that comes twice");
+				refuse_json(scan, "a key that comes twice");
 				return false;
 			}
 	scan->seen[scan->depth] |= bit;
@@ -269,7 +269,7 @@ static bool end_keys(struct snap_json_scan *scan)
 	qsort(keys, count, sizeof(*keys), compare_keys);
 	for (size_t i = 1; i < count; i++)
 		if (compare_keys(&keys[i - 1], &keys[i]) == 0) {
-			refuse(scan, "a key that comes twice");
+			refuse_json(scan, "a key that comes twice");
 			return false;
 		}
 	return true;
@@ -332,7 +332,7 @@ static enum snap_json_token scan_integer(struct snap_json_scan *scan, const char
 
 		if (__builtin_mul_overflow(number, 10, &number) ||
 		    __builtin_add_overflow(number, negative ? -digit : digit, &number))
-			return refuse(scan, "a number that is too large");
+			return refuse_json(scan, "a number that is too large");
 	}
 	scan->integer = number;
 	scan->at = end;
@@ -353,7 +353,7 @@ static enum snap_json_token scan_number(struct snap_json_scan *scan, const char 
 
 	at = *at == '0' ? at + 1 : skip_digits(at);
 	if (at == digits || is_digit(*at))
-		return refuse(scan, "a value that is none");
+		return refuse_json(scan, "a value that is none");
 	if (*at == '.') {
 		real = true;
 		digits = ++at;
@@ -366,11 +366,11 @@ static enum snap_json_token scan_number(struct snap_json_scan *scan, const char 
 		at = skip_digits(at);
 	}
 	if (at == digits)
-		return refuse(scan, "a number without its end");
+		return refuse_json(scan, "a number without its end");
 	if (!real)
 		return scan_integer(scan, begin, at);
 	if (is_too_large(begin, at))
-		return refuse(scan, "a number that is too large");
+		return refuse_json(scan, "a number that is too large");
 	scan->at = at;
 	return SNAP_JSON_REAL;
 }
@@ -383,15 +383,15 @@ static enum snap_json_token scan_word(struct snap_json_scan *scan, const char *a
 	size_t length = strlen(word);
 
 	if (strncmp(at, word, length) != 0)
-		return refuse(scan, "a value that is none");
+		return refuse_json(scan, "a value that is none");
 	scan->at = at + length;
 	return token;
 }
 
-static enum snap_json_token enter(struct snap_json_scan *scan, const char *at, bool object)
+static enum snap_json_token enter_json(struct snap_json_scan *scan, const char *at, bool object)
 {
 	if (scan->depth == SNAP_JSON_DEEPEST)
-		return refuse(scan, "too many values in each other");
+		return refuse_json(scan, "too many values in each other");
 	scan->depth++;
 	scan->in_object[scan->depth] = object;
 	scan->bases[scan->depth] = scan->key_count;
@@ -401,7 +401,7 @@ static enum snap_json_token enter(struct snap_json_scan *scan, const char *at, b
 	return object ? SNAP_JSON_OBJECT : SNAP_JSON_ARRAY;
 }
 
-static enum snap_json_token leave(struct snap_json_scan *scan, const char *at)
+static enum snap_json_token leave_json(struct snap_json_scan *scan, const char *at)
 {
 	bool object = scan->in_object[scan->depth];
 
@@ -417,9 +417,9 @@ static enum snap_json_token scan_value(struct snap_json_scan *scan, const char *
 {
 	scan->at = at;
 	if (*at == '{' || *at == '[')
-		return enter(scan, at, *at == '{');
+		return enter_json(scan, at, *at == '{');
 	if (scan->depth == SNAP_JSON_DEEPEST)
-		return refuse(scan, "too many values in each other");
+		return refuse_json(scan, "too many values in each other");
 	scan->first = false;
 	switch (*at) {
 	case '"':
@@ -435,7 +435,7 @@ static enum snap_json_token scan_value(struct snap_json_scan *scan, const char *
 	case 'n':
 		return scan_word(scan, at, "null", SNAP_JSON_NULL);
 	case '\0':
-		return refuse(scan, "the document ends in the middle");
+		return refuse_json(scan, "the document ends in the middle");
 	default:
 		return scan_number(scan, at);
 	}
@@ -446,7 +446,8 @@ static const char *scan_key(struct snap_json_scan *scan, const char *at)
 {
 	scan->at = at;
 	if (*at != '"') {
-		refuse(scan, *at ? "no key where one must be" : "the document ends in the middle");
+		refuse_json(scan,
+			    *at ? "no key where one must be" : "the document ends in the middle");
 		return NULL;
 	}
 	at = scan_string(scan, at + 1, &scan->key);
@@ -455,7 +456,8 @@ static const char *scan_key(struct snap_json_scan *scan, const char *at)
 	at = skip_blanks(at);
 	if (*at != ':') {
 		scan->at = at;
-		refuse(scan, *at ? "no colon behind a key" : "the document ends in the middle");
+		refuse_json(scan,
+			    *at ? "no colon behind a key" : "the document ends in the middle");
 		return NULL;
 	}
 	return skip_blanks(at + 1);
@@ -474,15 +476,15 @@ enum snap_json_token snap_json_scan_next(struct snap_json_scan *scan)
 		scan->started = true;
 		scan->at = at;
 		return *at == '{' || *at == '[' ? scan_value(scan, at)
-						: refuse(scan, "not a JSON document");
+						: refuse_json(scan, "not a JSON document");
 	}
 	if (*at == (scan->in_object[scan->depth] ? '}' : ']'))
-		return leave(scan, at);
+		return leave_json(scan, at);
 	if (!scan->first) {
 		scan->at = at;
 		if (*at != ',')
-			return refuse(scan, *at ? "no comma between two values"
-						: "the document ends in the middle");
+			return refuse_json(scan, *at ? "no comma between two values"
+						     : "the document ends in the middle");
 		at = skip_blanks(at + 1);
 	}
 	if (scan->in_object[scan->depth]) {

@@ -101,8 +101,8 @@ static void read_labels(struct snap_json_pick *pick, const struct snap_json *obj
 	}
 }
 
-static void read_stack(struct snap_json_reader *reader, const struct snap_json *object,
-		       struct snap_stack *stack)
+static void read_json_stack(struct snap_json_reader *reader, const struct snap_json *object,
+			    struct snap_stack *stack)
 {
 	struct snap_json_pick *pick = &reader->pick;
 	const char *id = snap_json_pick_of(pick, object, "id", "0123456789abcdef", 16);
@@ -144,7 +144,7 @@ void snap_json_read_stacks(struct snap_json_reader *reader, const struct snap_js
 		return;
 	*stacks = snap_json_pick_memory(pick, list.count, sizeof(**stacks));
 	while ((stack = snap_json_list_object(&list)))
-		read_stack(reader, stack, &(*stacks)[(*count)++]);
+		read_json_stack(reader, stack, &(*stacks)[(*count)++]);
 	if (*count)
 		qsort(*stacks, *count, sizeof(**stacks), snap_stack_compare);
 }

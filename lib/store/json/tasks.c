@@ -158,8 +158,8 @@ static void logical_list_deinit(struct logical_list *list)
 	free(list->levels);
 }
 
-static void enter_level(struct logical_list *list, struct snap_json_pick *pick,
-			const struct snap_json *object, const char *key)
+static void enter_json_task_level(struct logical_list *list, struct snap_json_pick *pick,
+				  const struct snap_json *object, const char *key)
 {
 	struct snap_json_list level = snap_json_pick_list(pick, object, key);
 
@@ -208,7 +208,7 @@ void snap_json_read_logical(struct snap_json_reader *reader, const struct snap_j
 	_cleanup_(logical_list_deinit) struct logical_list list = { .items = NULL };
 	struct snap_json_pick *pick = &reader->pick;
 
-	enter_level(&list, pick, object, "logical");
+	enter_json_task_level(&list, pick, object, "logical");
 	while (list.depth && !snap_json_pick_failed(pick)) {
 		struct snap_json_list *level = &list.levels[list.depth - 1];
 		const struct snap_json *next = snap_json_list_object(level);
@@ -218,7 +218,7 @@ void snap_json_read_logical(struct snap_json_reader *reader, const struct snap_j
 			continue;
 		}
 		read_one(reader, &list, next);
-		enter_level(&list, pick, next, "children");
+		enter_json_task_level(&list, pick, next, "children");
 	}
 	if (list.count == 0 || snap_json_pick_failed(pick))
 		return;

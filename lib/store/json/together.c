@@ -52,7 +52,7 @@ static struct snap_node *find_node(struct snap_node *const *nodes, size_t count,
 	return found ? *found : NULL;
 }
 
-static size_t count_members(const struct snap_stack *stack)
+static size_t count_joined_members(const struct snap_stack *stack)
 {
 	return stack->runtime ? stack->task_count : stack->thread_count;
 }
@@ -66,11 +66,11 @@ static struct part *list_parts(struct snap_json_reader *reader, const struct sna
 	struct part *parts = NULL;
 
 	for (size_t i = 0; i < stack_count; i++)
-		count += count_members(&stacks[i]);
+		count += count_joined_members(&stacks[i]);
 	parts = snap_json_pick_memory(pick, count + 1, sizeof(*parts));
 	*count_ret = 0;
 	for (size_t i = 0; nodes && parts && i < stack_count; i++)
-		for (size_t k = 0; k < count_members(&stacks[i]); k++) {
+		for (size_t k = 0; k < count_joined_members(&stacks[i]); k++) {
 			struct snap_node *node = find_node(nodes, node_count, stacks[i].pids[k]);
 
 			if (!node) {
@@ -85,8 +85,8 @@ static struct part *list_parts(struct snap_json_reader *reader, const struct sna
 }
 
 /* The part of a group that is of one process. */
-static void make_stack(struct snap_json_pick *pick, const struct part *parts, size_t count,
-		       struct snap_stack *stack)
+static void make_joined_stack(struct snap_json_pick *pick, const struct part *parts, size_t count,
+			      struct snap_stack *stack)
 {
 	*stack = *parts[0].stack;
 	stack->pids = NULL;
@@ -125,7 +125,8 @@ static void fill_node(struct snap_json_reader *reader, const struct part *parts,
 	for (size_t i = 0, end; i < count && !snap_json_pick_failed(&reader->pick); i = end) {
 		for (end = i + 1; end < count && parts[end].stack == parts[i].stack;)
 			end++;
-		make_stack(&reader->pick, parts + i, end - i, &node->stacks[node->stack_count++]);
+		make_joined_stack(&reader->pick, parts + i, end - i,
+				  &node->stacks[node->stack_count++]);
 	}
 	if (node->stack_count)
 		qsort(node->stacks, node->stack_count, sizeof(*node->stacks), snap_stack_compare);

@@ -66,8 +66,8 @@ static uint64_t pick_address(struct snap_json_pick *pick, const struct snap_json
 	return address;
 }
 
-static const char *pick_text(struct snap_json_pick *pick, const struct snap_json *object,
-			     const char *key)
+static const char *pick_wait_text(struct snap_json_pick *pick, const struct snap_json *object,
+				  const char *key)
 {
 	return snap_json_pick_text(pick, object, key, SNAP_MAX_NAME);
 }
@@ -79,30 +79,30 @@ static void read_place(struct snap_json_pick *pick, const struct snap_json *obje
 {
 	wait->variant = snap_json_pick_text(pick, object, "variant", 64);
 	wait->address = pick_address(pick, object, "address");
-	wait->symbol = pick_text(pick, object, "symbol");
-	wait->module = pick_text(pick, object, "module");
+	wait->symbol = pick_wait_text(pick, object, "symbol");
+	wait->module = pick_wait_text(pick, object, "module");
 	wait->offset = pick_address(pick, object, "offset");
-	wait->place = pick_text(pick, object, "place");
+	wait->place = pick_wait_text(pick, object, "place");
 	if (snap_json_pick_has(object, "mode"))
 		wait->mode =
 			snap_json_pick_word(pick, object, "mode", mode_word, SNAP_WAIT_WRITE + 1);
 	wait->fd = (int32_t)snap_json_pick_number(pick, object, "fd", 0, INT_MAX, -1);
-	wait->path = pick_text(pick, object, "path");
+	wait->path = pick_wait_text(pick, object, "path");
 	wait->id = pick_known(pick, object, "id");
 	wait->message_type =
 		snap_json_pick_number(pick, object, "msgtype", INT64_MIN, INT64_MAX, 0);
 	wait->semaphore =
 		(int32_t)snap_json_pick_number(pick, object, "semaphore", 0, UINT16_MAX, -1);
 	wait->call = snap_json_pick_text(pick, object, "call", 64);
-	wait->wchan = pick_text(pick, object, "wchan");
-	wait->cgroup = pick_text(pick, object, "cgroup");
+	wait->wchan = pick_wait_text(pick, object, "wchan");
+	wait->cgroup = pick_wait_text(pick, object, "cgroup");
 }
 
 static void read_numbers(struct snap_json_pick *pick, const struct snap_json *object,
 			 struct snap_wait *wait)
 {
 	wait->mutex = pick_address(pick, object, "mutex");
-	wait->mutex_symbol = pick_text(pick, object, "mutex_symbol");
+	wait->mutex_symbol = pick_wait_text(pick, object, "mutex_symbol");
 	wait->mutex_free = snap_json_pick_flag(pick, object, "mutex_free");
 	wait->readers = pick_known(pick, object, "readers");
 	wait->value = pick_known(pick, object, "value");
@@ -154,7 +154,7 @@ static void read_watched(struct snap_json_pick *pick, const struct snap_json *ob
 		(uint32_t)snap_json_pick_number(pick, object, "listening", 0, UINT32_MAX, 0);
 	wait->connected =
 		(uint32_t)snap_json_pick_number(pick, object, "connected", 0, UINT32_MAX, 0);
-	wait->listen_address = pick_text(pick, object, "listen_address");
+	wait->listen_address = pick_wait_text(pick, object, "listen_address");
 	for (unsigned i = 0; watches && i < SNAP_DESCRIPTOR_KINDS; i++)
 		wait->kinds_watched[i] = (uint32_t)snap_json_pick_number(
 			pick, watches, snap_descriptor_word(i), 0, UINT32_MAX, 0);
@@ -180,8 +180,8 @@ static void read_socket(struct snap_json_pick *pick, const struct snap_json *obj
 {
 	const struct snap_json *queue = snap_json_pick_object(pick, object, "peer_queue");
 
-	wait->local = pick_text(pick, object, "local");
-	wait->remote = pick_text(pick, object, "remote");
+	wait->local = pick_wait_text(pick, object, "local");
+	wait->remote = pick_wait_text(pick, object, "remote");
 	wait->socket_state = snap_json_pick_text(pick, object, "state", 64);
 	wait->recv_queue = pick_known(pick, object, "recv_queue");
 	wait->send_queue = pick_known(pick, object, "send_queue");
@@ -226,9 +226,9 @@ static struct snap_wait_party read_party(struct snap_json_pick *pick,
 	return (struct snap_wait_party){
 		.pid = (pid_t)snap_json_pick_number(pick, object, "pid", 0, INT_MAX, 0),
 		.tid = (pid_t)snap_json_pick_number(pick, object, "tid", 0, INT_MAX, 0),
-		.name = pick_text(pick, object, "name"),
+		.name = pick_wait_text(pick, object, "name"),
 		.state = pick_letter(pick, object),
-		.function = pick_text(pick, object, "function"),
+		.function = pick_wait_text(pick, object, "function"),
 		.stack = snap_json_pick_of(pick, object, "stack", "0123456789abcdef", 16),
 		.outside = snap_json_pick_flag(pick, object, "outside"),
 		.wait = wait ? read_object(pick, wait) : NULL,
@@ -293,14 +293,15 @@ const struct snap_wait *snap_json_read_wait(struct snap_json_pick *pick,
 
 /* ---- of all ---- */
 
-static struct snap_wait_link read_link(struct snap_json_pick *pick, const struct snap_json *object)
+static struct snap_wait_link read_json_link(struct snap_json_pick *pick,
+					    const struct snap_json *object)
 {
 	struct snap_wait_link link = {
 		.pid = (pid_t)snap_json_pick_required(pick, object, "pid", 1, INT_MAX),
 		.tid = (pid_t)snap_json_pick_required(pick, object, "tid", 1, INT_MAX),
-		.name = pick_text(pick, object, "name"),
-		.function = pick_text(pick, object, "function"),
-		.file = pick_text(pick, object, "file"),
+		.name = pick_wait_text(pick, object, "name"),
+		.function = pick_wait_text(pick, object, "function"),
+		.file = pick_wait_text(pick, object, "file"),
 		.line = (uint32_t)snap_json_pick_number(pick, object, "line", 0, UINT32_MAX, 0),
 		.wait = snap_json_read_wait(pick, object),
 	};
@@ -331,7 +332,7 @@ static void read_deadlock(struct snap_json_pick *pick, const struct snap_json *o
 	};
 	deadlock->threads = snap_json_pick_memory(pick, threads.count, sizeof(*deadlock->threads));
 	while ((from = snap_json_list_object(&threads)))
-		deadlock->threads[deadlock->thread_count++] = read_link(pick, from);
+		deadlock->threads[deadlock->thread_count++] = read_json_link(pick, from);
 }
 
 static struct snap_blocker read_blocker(struct snap_json_pick *pick, const struct snap_json *object)
@@ -339,13 +340,13 @@ static struct snap_blocker read_blocker(struct snap_json_pick *pick, const struc
 	struct snap_blocker blocker = {
 		.pid = (pid_t)snap_json_pick_number(pick, object, "pid", 0, INT_MAX, 0),
 		.tid = (pid_t)snap_json_pick_number(pick, object, "tid", 0, INT_MAX, 0),
-		.name = pick_text(pick, object, "name"),
+		.name = pick_wait_text(pick, object, "name"),
 		.blocked = (size_t)snap_json_pick_required(pick, object, "blocked", 1,
 							   SNAP_MAX_THREADS),
 		.locks = (size_t)snap_json_pick_number(pick, object, "locks", 0, SNAP_MAX_THREADS,
 						       0),
 		.state = pick_letter(pick, object),
-		.function = pick_text(pick, object, "function"),
+		.function = pick_wait_text(pick, object, "function"),
 		.wait = snap_json_read_wait(pick, object),
 	};
 

@@ -163,12 +163,12 @@ static bool mark_elements(const struct snap_log *log, struct snap_log_compaction
 
 /* ---- texts ---- */
 
-static bool copy_text(struct snap_log_compaction *compaction, const char **text)
+static bool copy_kept_text(struct snap_log_compaction *compaction, const char **text)
 {
 	return snap_intern_text(&compaction->strings, text, SIZE_MAX);
 }
 
-static bool copy_labels(const struct snap_log *log, struct snap_log_compaction *compaction)
+static bool copy_kept_labels(const struct snap_log *log, struct snap_log_compaction *compaction)
 {
 	compaction->labels = calloc(log->label_set_count + 1, sizeof(struct snap_label *));
 	for (size_t i = 0; compaction->labels && i < log->label_set_count; i++) {
@@ -184,14 +184,14 @@ static bool copy_labels(const struct snap_log *log, struct snap_log_compaction *
 			return false;
 		compaction->labels[to] = labels;
 		for (size_t k = 0; k < set->count; k++)
-			if (!copy_text(compaction, &labels[k].key) ||
-			    !copy_text(compaction, &labels[k].value))
+			if (!copy_kept_text(compaction, &labels[k].key) ||
+			    !copy_kept_text(compaction, &labels[k].value))
 				return false;
 	}
 	return compaction->labels;
 }
 
-static bool copy_creator(struct snap_log_compaction *compaction, struct snap_log_task *task)
+static bool copy_kept_creator(struct snap_log_compaction *compaction, struct snap_log_task *task)
 {
 	struct snap_entry *entry;
 
@@ -199,8 +199,8 @@ static bool copy_creator(struct snap_log_compaction *compaction, struct snap_log
 		return true;
 	entry = snap_arena_memdup(&compaction->arena, task->created_by, sizeof(*entry));
 	task->created_by = entry;
-	return entry && copy_text(compaction, &entry->function) &&
-	       copy_text(compaction, &entry->file);
+	return entry && copy_kept_text(compaction, &entry->function) &&
+	       copy_kept_text(compaction, &entry->file);
 }
 
 static bool copy_tasks(const struct snap_log *log, struct snap_log_compaction *compaction)
@@ -215,9 +215,11 @@ static bool copy_tasks(const struct snap_log *log, struct snap_log_compaction *c
 		*task = log->tasks[log->threads[i].task - 1];
 		if (task->labels)
 			task->labels = compaction->label_sets.to[task->labels - 1] + 1;
-		if (!copy_text(compaction, &task->id) || !copy_text(compaction, &task->name) ||
-		    !copy_text(compaction, &task->runtime) ||
-		    !copy_text(compaction, &task->parent) || !copy_creator(compaction, task))
+		if (!copy_kept_text(compaction, &task->id) ||
+		    !copy_kept_text(compaction, &task->name) ||
+		    !copy_kept_text(compaction, &task->runtime) ||
+		    !copy_kept_text(compaction, &task->parent) ||
+		    !copy_kept_creator(compaction, task))
 			return false;
 	}
 	return compaction->tasks;
@@ -238,18 +240,18 @@ static bool copy_texts(const struct snap_log *log, struct snap_log_compaction *c
 		if (to == UINT32_MAX)
 			continue;
 		compaction->thread_names[to] = log->threads[i].name;
-		if (!copy_text(compaction, &compaction->thread_names[to]))
+		if (!copy_kept_text(compaction, &compaction->thread_names[to]))
 			return false;
 	}
 	for (size_t i = 0; i < log->reason_count; i++) {
 		compaction->reasons[i] = log->reasons[i];
-		if (!copy_text(compaction, &compaction->reasons[i]))
+		if (!copy_kept_text(compaction, &compaction->reasons[i]))
 			return false;
 	}
 	for (size_t i = 0; i < log->call_count; i++) {
 		compaction->calls[i] = log->calls[i];
-		if (!copy_text(compaction, &compaction->calls[i].syscall) ||
-		    !copy_text(compaction, &compaction->calls[i].wchan))
+		if (!copy_kept_text(compaction, &compaction->calls[i].syscall) ||
+		    !copy_kept_text(compaction, &compaction->calls[i].wchan))
 			return false;
 	}
 	/* One frame has one name of its own: they follow each other in the order of the frames. */
@@ -488,7 +490,7 @@ struct stacksnap_error *snap_log_compact(struct snap_log *log)
 	snap_arena_init(&compaction.arena);
 	snap_interner_init(&compaction.strings, &compaction.arena);
 	if (!mark_elements(log, &compaction) || !copy_texts(log, &compaction) ||
-	    !copy_labels(log, &compaction) || !copy_tasks(log, &compaction) ||
+	    !copy_kept_labels(log, &compaction) || !copy_tasks(log, &compaction) ||
 	    !snap_log_copy_waits(log, &compaction))
 		return snap_error_no_memory();
 	move_threads(log, &compaction);

@@ -114,7 +114,7 @@ static void pairs_deinit(struct pairs *pairs)
 	snap_hash_table_deinit(&pairs->table);
 }
 
-static bool add_pair(struct pairs *pairs, uint32_t stack, uint32_t object)
+static bool add_explained_pair(struct pairs *pairs, uint32_t stack, uint32_t object)
 {
 	uint64_t hash = snap_log_hash_pair(stack, object);
 	struct snap_probe probe = snap_hash_table_probe(&pairs->table, hash);
@@ -137,7 +137,7 @@ static bool add_pairs(const struct snap_log *log, const struct snap_log_change *
 {
 	for (size_t i = 0; i < count; i++)
 		if (is_left(log, &changes[i]) &&
-		    !add_pair(pairs, changes[i].stack, changes[i].object - 1))
+		    !add_explained_pair(pairs, changes[i].stack, changes[i].object - 1))
 			return false;
 	return true;
 }

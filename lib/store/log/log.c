@@ -11,7 +11,7 @@
 
 enum { MOST_PROCESSES = 1 << 24, MOST_THREADS = 1 << 28 };
 
-static struct stacksnap_error *too_many(const char *what)
+static struct stacksnap_error *too_many_items(const char *what)
 {
 	return snap_error_format(SNAP_ERROR_OTHER, "the recording has too many %s", what);
 }
@@ -48,7 +48,7 @@ struct stacksnap_error *snap_log_new(size_t spaces, struct snap_log **ret)
 	return NULL;
 }
 
-static bool copy_text(struct snap_arena *arena, const char **text)
+static bool copy_log_text(struct snap_arena *arena, const char **text)
 {
 	if (*text)
 		*text = snap_arena_strdup(arena, *text);
@@ -67,10 +67,11 @@ struct stacksnap_error *snap_log_create(const struct snap_host *host, int64_t ti
 	arena = &log->capture->arena;
 	log->capture->host = *host;
 	log->capture->live = calloc(SNAP_LOG_MAX_SPACES, sizeof(*log->capture->live));
-	if (!log->capture->live || (!copy_text(arena, &log->capture->host.name) && host->name) ||
-	    (!copy_text(arena, &log->capture->host.kernel) && host->kernel) ||
-	    (!copy_text(arena, &log->capture->host.arch) && host->arch) ||
-	    (!copy_text(arena, &log->capture->host.boot_id) && host->boot_id))
+	if (!log->capture->live ||
+	    (!copy_log_text(arena, &log->capture->host.name) && host->name) ||
+	    (!copy_log_text(arena, &log->capture->host.kernel) && host->kernel) ||
+	    (!copy_log_text(arena, &log->capture->host.arch) && host->arch) ||
+	    (!copy_log_text(arena, &log->capture->host.boot_id) && host->boot_id))
 		return snap_error_no_memory();
 	log->capture->time_ns = time_ns;
 	log->time_ns = time_ns;
@@ -159,7 +160,7 @@ struct stacksnap_error *snap_log_add_process(struct snap_log *log, pid_t pid, ui
 	assert(parent == UINT32_MAX || parent < log->process_count);
 	assert(before == UINT32_MAX || before < log->process_count);
 	if (log->process_count >= MOST_PROCESSES)
-		return too_many("processes");
+		return too_many_items("processes");
 	if (!snap_reserve_array(log->processes, log->process_capacity, log->process_count + 1) ||
 	    !snap_log_open_account(log, (uint32_t)log->process_count, before))
 		return snap_error_no_memory();
@@ -201,7 +202,7 @@ struct stacksnap_error *snap_log_add_thread(struct snap_log *log, uint32_t proce
 
 	assert(process < log->process_count);
 	if (log->thread_count >= MOST_THREADS)
-		return too_many("threads");
+		return too_many_items("threads");
 	if (!snap_intern_text(&log->strings, &thread.name, SNAP_MAX_COMM) ||
 	    !snap_reserve_array(log->threads, log->thread_capacity, log->thread_count + 1) ||
 	    !snap_reserve_array(index->standing, index->standing_capacity, log->thread_count + 1))

@@ -116,7 +116,8 @@ static bool is_same_set(const struct snap_log_labels *a, const struct snap_log_l
 	return same;
 }
 
-static bool add_labels(struct snap_log *log, const struct snap_log_labels *from, uint64_t hash)
+static bool add_managed_labels(struct snap_log *log, const struct snap_log_labels *from,
+			       uint64_t hash)
 {
 	struct snap_log_labels set = *from;
 
@@ -167,7 +168,7 @@ struct stacksnap_error *snap_log_find_labels(struct snap_log *log, uint32_t spac
 		log->cuts |= SNAP_LOG_CUT_LABELS;
 		return NULL;
 	}
-	if (!add_labels(log, &set, hash))
+	if (!add_managed_labels(log, &set, hash))
 		return snap_error_no_memory();
 	*ret = (uint32_t)log->label_set_count;
 	return NULL;

@@ -18,7 +18,7 @@ static bool is_code_file(const struct snap_map *map)
 	return map->path && (map->inode || strcmp(map->path, "[vdso]") == 0);
 }
 
-static bool same_file(const struct snap_map *a, const struct snap_map *b)
+static bool same_map_file(const struct snap_map *a, const struct snap_map *b)
 {
 	return a->inode == b->inode && a->dev_major == b->dev_major &&
 	       a->dev_minor == b->dev_minor && a->deleted == b->deleted &&
@@ -27,7 +27,7 @@ static bool same_file(const struct snap_map *a, const struct snap_map *b)
 
 static bool same_mapping(const struct snap_map *a, const struct snap_map *b)
 {
-	return is_code_file(a) && is_code_file(b) && same_file(a, b) &&
+	return is_code_file(a) && is_code_file(b) && same_map_file(a, b) &&
 	       (a->inode == 0 || a->start - a->offset == b->start - b->offset);
 }
 
@@ -43,7 +43,7 @@ static bool *find_modules(const struct snap_process *process)
 
 		if (!is_code_file(map))
 			continue;
-		if (last == SIZE_MAX || !same_file(&process->maps[last], map)) {
+		if (last == SIZE_MAX || !same_map_file(&process->maps[last], map)) {
 			first = i;
 			execute = false;
 		}
@@ -88,7 +88,7 @@ static bool map_gives_way(struct join *join, const struct snap_map *old, const s
 {
 	if (same_mapping(old, new))
 		return true;
-	if (is_code_file(new) && same_file(old, new) && !old->execute && !new->execute)
+	if (is_code_file(new) && same_map_file(old, new) && !old->execute && !new->execute)
 		return true;
 	if (new->execute || new_is_module)
 		join->fits = false;

@@ -68,7 +68,7 @@ static bool same_descriptors(const struct snap_log_object *a, const struct snap_
 	return true;
 }
 
-static bool is_same(const struct snap_log_object *a, const struct snap_log_object *b)
+static bool is_same_object(const struct snap_log_object *a, const struct snap_log_object *b)
 {
 	return a->space == b->space && a->is_futex == b->is_futex &&
 	       a->call.known == b->call.known && a->call.number == b->call.number &&
@@ -83,7 +83,7 @@ static uint32_t known_object(const struct snap_log *log, const struct snap_log_o
 		snap_hash_table_probe(&log->index->objects, snap_log_hash_object(object));
 
 	while (snap_probe_next(&probe))
-		if (is_same(&log->objects[probe.number], object))
+		if (is_same_object(&log->objects[probe.number], object))
 			return probe.number + 1;
 	return 0;
 }
@@ -144,8 +144,10 @@ static struct stacksnap_error *add_object(struct snap_log *log, struct snap_log_
 	return NULL;
 }
 
-static struct stacksnap_error *find_object(struct snap_log *log, struct snap_log_object *object,
-					   const struct snap_memory_image *words, uint32_t *ret)
+static struct stacksnap_error *find_same_object(struct snap_log *log,
+						struct snap_log_object *object,
+						const struct snap_memory_image *words,
+						uint32_t *ret)
 {
 	struct stacksnap_error *err;
 	bool fits;
@@ -192,7 +194,7 @@ struct stacksnap_error *snap_log_find_object(struct snap_log *log,
 	object.descriptors = descriptors;
 	if (!cut_links(log, &object))
 		return snap_error_no_memory();
-	return find_object(log, &object, words, ret);
+	return find_same_object(log, &object, words, ret);
 }
 
 bool snap_log_rebuild_wait_tables(struct snap_log *log)

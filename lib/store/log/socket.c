@@ -16,7 +16,7 @@ static bool same_address(const struct snap_socket_address *a, const struct snap_
 	return a->port == b->port && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-static bool is_same(const struct snap_socket *a, const struct snap_socket *b)
+static bool is_same_socket(const struct snap_socket *a, const struct snap_socket *b)
 {
 	return a->family == b->family && a->state == b->state && a->type == b->type &&
 	       same_address(&a->local, &b->local) && same_address(&a->remote, &b->remote) &&
@@ -51,7 +51,7 @@ struct stacksnap_error *snap_log_add_socket(struct snap_log *log, const struct s
 	}
 	if (!snap_intern_text(&log->strings, &socket.name, SNAP_MAX_SOCKET_NAME))
 		return snap_error_no_memory();
-	if (known && is_same(known, &socket))
+	if (known && is_same_socket(known, &socket))
 		return NULL;
 	if (!known) {
 		if (!snap_reserve_array(log->sockets, log->socket_capacity,

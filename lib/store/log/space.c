@@ -169,8 +169,8 @@ struct joined_pieces {
 	size_t count;
 };
 
-static bool add_piece(struct snap_log_index *index, struct joined_pieces *joined,
-		      const struct snap_piece *piece)
+static bool add_space_piece(struct snap_log_index *index, struct joined_pieces *joined,
+			    const struct snap_piece *piece)
 {
 	struct snap_log_blob *blob = get_blob(index, piece->data, piece->size);
 
@@ -183,9 +183,9 @@ static bool add_piece(struct snap_log_index *index, struct joined_pieces *joined
 }
 
 /* Both are sorted, and so is the result. */
-static bool join_pieces(struct snap_log_index *index, const struct snap_process *known,
-			const struct snap_process *now, const struct snap_process *with_maps,
-			struct joined_pieces *joined)
+static bool join_space_pieces(struct snap_log_index *index, const struct snap_process *known,
+			      const struct snap_process *now, const struct snap_process *with_maps,
+			      struct joined_pieces *joined)
 {
 	size_t old = 0, new = 0, room = known->piece_count + now->piece_count + 1;
 	bool fine = true;
@@ -199,10 +199,10 @@ static bool join_pieces(struct snap_log_index *index, const struct snap_process 
 
 		if (new == now->piece_count ||
 		    (old < known->piece_count && a->address < b->address)) {
-			fine = !keeps_piece(a, now, with_maps) || add_piece(index, joined, a);
+			fine = !keeps_piece(a, now, with_maps) || add_space_piece(index, joined, a);
 			old++;
 		} else {
-			fine = add_piece(index, joined, b);
+			fine = add_space_piece(index, joined, b);
 			new ++;
 		}
 	}
@@ -262,7 +262,7 @@ static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_p
 	with_maps.maps = maps;
 	with_maps.map_count = map_count;
 	if (!copy_facts(owned, process, facts, &kept) ||
-	    !join_pieces(index, process, facts, &with_maps, &joined)) {
+	    !join_space_pieces(index, process, facts, &with_maps, &joined)) {
 		release_pieces(index, joined.blobs, joined.count);
 		free(joined.pieces);
 		return false;

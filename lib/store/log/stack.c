@@ -41,14 +41,14 @@ static uint64_t stack_hash(const struct stack_head *head, const uint32_t *ids, s
 	return snap_hash_bytes(ids, count * sizeof(*ids), hash);
 }
 
-static struct stacksnap_error *too_many(const char *what)
+static struct stacksnap_error *too_many_stacks(const char *what)
 {
 	return snap_error_format(SNAP_ERROR_OTHER, "the recording has too many different %s", what);
 }
 
 /* *ret UINT32_MAX: it is new, and not to be added. */
-static struct stacksnap_error *find_frame(struct snap_log *log, uint32_t space, uint64_t bits,
-					  bool add, uint32_t *ret)
+static struct stacksnap_error *find_log_frame(struct snap_log *log, uint32_t space, uint64_t bits,
+					      bool add, uint32_t *ret)
 {
 	struct snap_hash_table *table = &log->index->frames;
 	uint64_t hash = snap_log_hash_frame(space, bits);
@@ -66,7 +66,7 @@ static struct stacksnap_error *find_frame(struct snap_log *log, uint32_t space, 
 	if (!add)
 		return NULL;
 	if (log->frame_count >= SNAP_LOG_MAX_FRAMES)
-		return too_many("frames");
+		return too_many_stacks("frames");
 	if (!snap_reserve_array(log->frames, log->frame_capacity, log->frame_count + 1) ||
 	    !snap_hash_table_add(table, hash, log->frame_count))
 		return snap_error_no_memory();
@@ -77,7 +77,8 @@ static struct stacksnap_error *find_frame(struct snap_log *log, uint32_t space, 
 }
 
 /* Reasons are texts of the program: a handful. */
-static struct stacksnap_error *find_reason(struct snap_log *log, const char *reason, uint32_t *ret)
+static struct stacksnap_error *find_log_reason(struct snap_log *log, const char *reason,
+					       uint32_t *ret)
 {
 	for (size_t i = 0; reason && i < log->reason_count; i++) {
 		if (log->reasons[i] == reason || strcmp(log->reasons[i], reason) == 0) {
@@ -89,7 +90,7 @@ static struct stacksnap_error *find_reason(struct snap_log *log, const char *rea
 	if (!reason)
 		return NULL;
 	if (log->reason_count >= MOST_REASONS)
-		return too_many("reasons");
+		return too_many_stacks("reasons");
 	if (!snap_reserve_array(log->reasons, log->reason_capacity, log->reason_count + 1))
 		return snap_error_no_memory();
 	reason = snap_intern(&log->strings, reason, strnlen(reason, SNAP_MAX_NAME));
@@ -122,7 +123,7 @@ static struct stacksnap_error *find_frames(struct snap_log *log, uint32_t space,
 			continue;
 		}
 		err = managed ? snap_log_find_managed(log, space, managed, add, &index->ids[i])
-			      : find_frame(log, space, pcs->bits[i], add, &index->ids[i]);
+			      : find_log_frame(log, space, pcs->bits[i], add, &index->ids[i]);
 		if (err || index->ids[i] == UINT32_MAX)
 			return err;
 	}
@@ -141,11 +142,11 @@ static bool is_stack(const struct snap_log *log, uint32_t number, const struct s
 				     count * sizeof(uint32_t)) == 0);
 }
 
-static struct stacksnap_error *add_stack(struct snap_log *log, const struct stack_head *head,
-					 size_t count, uint32_t *ret)
+static struct stacksnap_error *add_log_stack(struct snap_log *log, const struct stack_head *head,
+					     size_t count, uint32_t *ret)
 {
 	if (log->stack_count >= SNAP_LOG_MAX_STACKS)
-		return too_many("stacks");
+		return too_many_stacks("stacks");
 	if (!snap_reserve_array(log->stacks, log->stack_capacity, log->stack_count + 1) ||
 	    !snap_reserve_array(log->frame_ids, log->frame_id_capacity,
 				log->frame_id_count + count))
@@ -172,8 +173,9 @@ static struct stacksnap_error *add_stack(struct snap_log *log, const struct stac
 }
 
 /* *ret SNAP_LOG_GONE: it is new, and not to be added. */
-static struct stacksnap_error *find_stack(struct snap_log *log, uint32_t space,
-					  const struct snap_log_pcs *pcs, bool add, uint32_t *ret)
+static struct stacksnap_error *find_log_stack(struct snap_log *log, uint32_t space,
+					      const struct snap_log_pcs *pcs, bool add,
+					      uint32_t *ret)
 {
 	struct snap_hash_table *table = &log->index->stacks;
 	struct stack_head head = { .end_pc = pcs->end_pc,
@@ -190,7 +192,7 @@ static struct stacksnap_error *find_stack(struct snap_log *log, uint32_t space,
 	assert(space < log->capture->process_count && log->index->spaces[space].version);
 	if (pcs->count > MOST_FRAMES_OF_STACK)
 		return snap_error_format(SNAP_ERROR_OTHER, "a stack has too many frames");
-	err = find_reason(log, pcs->reason, &head.reason);
+	err = find_log_reason(log, pcs->reason, &head.reason);
 	if (!err)
 		err = snap_log_find_labels(log, space, pcs->labels, pcs->label_count, add,
 					   &head.labels);
@@ -211,7 +213,7 @@ static struct stacksnap_error *find_stack(struct snap_log *log, uint32_t space,
 		return NULL;
 	if (!snap_hash_table_reserve(table, log->stack_count + 1))
 		return snap_error_no_memory();
-	err = add_stack(log, &head, pcs->count, ret);
+	err = add_log_stack(log, &head, pcs->count, ret);
 	/* There is room for it. */
 	if (!err && !snap_hash_table_add(table, hash, *ret))
 		err = snap_error_no_memory();
@@ -223,10 +225,10 @@ struct stacksnap_error *snap_log_other_stack(struct snap_log *log, uint32_t spac
 	const struct snap_log_pcs nothing = { .end = SNAP_UNWIND_LIMIT, .reason = CUT };
 
 	log->cuts |= SNAP_LOG_CUT_ALL;
-	return find_stack(log, space, &nothing, true, ret);
+	return find_log_stack(log, space, &nothing, true, ret);
 }
 
-static struct snap_log_pcs cut_stack(const struct snap_log_pcs *pcs, size_t most)
+static struct snap_log_pcs cut_log_stack(const struct snap_log_pcs *pcs, size_t most)
 {
 	struct snap_log_pcs cut = {
 		.bits = pcs->bits,
@@ -258,8 +260,9 @@ static struct stacksnap_error *find_shortened(struct snap_log *log, uint32_t spa
 					      enum snap_log_detail detail, uint32_t *ret)
 {
 	for (int i = SNAP_LOG_ALL; i < SNAP_LOG_NOTHING && i <= (int)detail; i++) {
-		struct snap_log_pcs cut = cut_stack(pcs, most_frames[i]);
-		struct stacksnap_error *err = find_stack(log, space, &cut, i == (int)detail, ret);
+		struct snap_log_pcs cut = cut_log_stack(pcs, most_frames[i]);
+		struct stacksnap_error *err =
+			find_log_stack(log, space, &cut, i == (int)detail, ret);
 
 		if (err)
 			return err;
@@ -279,7 +282,7 @@ struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
 	enum snap_log_detail detail = snap_log_stack_detail(log, space, pcs->count);
 
 	if (detail == SNAP_LOG_ALL)
-		return find_stack(log, space, pcs, true, ret);
+		return find_log_stack(log, space, pcs, true, ret);
 	return find_shortened(log, space, pcs, detail, ret);
 }
 

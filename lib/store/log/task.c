@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-static bool copy_creator(struct snap_log *log, struct snap_log_task *task)
+static bool copy_task_creator(struct snap_log *log, struct snap_log_task *task)
 {
 	const struct snap_entry *from = task->created_by;
 	struct snap_entry *entry;
@@ -34,7 +34,7 @@ static bool copy_task(struct snap_log *log, struct snap_log_task *task)
 	       snap_intern_text(&log->strings, &task->name, SNAP_MAX_NAME) &&
 	       snap_intern_text(&log->strings, &task->runtime, SNAP_MAX_NAME) &&
 	       snap_intern_text(&log->strings, &task->parent, SNAP_MAX_NAME) &&
-	       copy_creator(log, task);
+	       copy_task_creator(log, task);
 }
 
 struct stacksnap_error *snap_log_add_task(struct snap_log *log, uint32_t process, uint32_t space,

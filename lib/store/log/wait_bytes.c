@@ -45,7 +45,7 @@ static bool sort_pieces(struct snap_log_index *index, const struct snap_memory_i
  * Joins pieces that touch or overlap, whose bytes go to index->piece_bytes one after the other. What
  * is beyond the most that an object may have is left out.
  */
-static size_t join_pieces(struct snap_log_index *index, size_t count)
+static size_t join_futex_pieces(struct snap_log_index *index, size_t count)
 {
 	struct snap_memory_piece *last = NULL;
 	size_t joined = 0, used = 0;
@@ -90,7 +90,7 @@ uint64_t snap_log_hash_wait_bytes(const struct snap_log_wait_bytes *words)
 	return hash;
 }
 
-static bool is_same(const struct snap_log_wait_bytes *a, const struct snap_log_wait_bytes *b)
+static bool is_same_words(const struct snap_log_wait_bytes *a, const struct snap_log_wait_bytes *b)
 {
 	if (a->hash != b->hash || a->space != b->space || a->piece_count != b->piece_count)
 		return false;
@@ -123,8 +123,8 @@ bool snap_log_copy_wait_bytes(struct snap_arena *arena, struct snap_log_wait_byt
 	return true;
 }
 
-static struct stacksnap_error *add_words(struct snap_log *log, struct snap_log_wait_bytes *words,
-					 uint32_t *ret)
+static struct stacksnap_error *add_futex_words(struct snap_log *log,
+					       struct snap_log_wait_bytes *words, uint32_t *ret)
 {
 	if (log->words_count >= SNAP_LOG_MAX_WORDS ||
 	    !snap_log_has_room_for_object(log, words->space)) {
@@ -157,7 +157,7 @@ struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t 
 		index->piece_bytes = malloc(SNAP_LOG_MAX_OBJECT_WORDS);
 	if (!index->piece_bytes || !sort_pieces(index, image, &count))
 		return snap_error_no_memory();
-	count = join_pieces(index, count);
+	count = join_futex_pieces(index, count);
 	if (!count)
 		return NULL;
 	words.pieces = index->pieces;
@@ -165,7 +165,7 @@ struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t 
 	words.hash = snap_log_hash_wait_bytes(&words);
 	probe = snap_hash_table_probe(&index->words, words.hash);
 	while (snap_probe_next(&probe))
-		if (is_same(&log->words[probe.number], &words)) {
+		if (is_same_words(&log->words[probe.number], &words)) {
 			*ret = probe.number + 1;
 			return NULL;
 		}
@@ -173,5 +173,5 @@ struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t 
 		*ret = UINT32_MAX;
 		return NULL;
 	}
-	return add_words(log, &words, ret);
+	return add_futex_words(log, &words, ret);
 }

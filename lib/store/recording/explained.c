@@ -42,7 +42,7 @@ static void code_i32(struct snap_log_file *file, int32_t *number)
 		*number = snap_log_fine(file) ? (int32_t)wide : 0;
 }
 
-static void code_name(struct snap_log_file *file, const char **text)
+static void code_explained_name(struct snap_log_file *file, const char **text)
 {
 	snap_log_code_text(file, text, SNAP_MAX_NAME);
 }
@@ -54,8 +54,8 @@ static void code_party(struct snap_log_file *file, struct snap_wait_party *party
 	uint32_t state = (uint8_t)party->state;
 
 	snap_log_code(file, party->pid, INT32_MAX, "invalid pid in a wait");
-	code_name(file, &party->name);
-	code_name(file, &party->function);
+	code_explained_name(file, &party->name);
+	code_explained_name(file, &party->function);
 	snap_log_code(file, state, 'z', "invalid thread state");
 	snap_log_check(file, !state || isalpha((int)state), "invalid thread state");
 	snap_log_code(file, flags, OUTSIDE_BIT, "unknown flags of a process");
@@ -83,18 +83,18 @@ static void code_parties(struct snap_log_file *file, struct snap_wait_party **pa
 
 /* ---- groups ---- */
 
-static bool has_address(const struct snap_wait *wait)
+static bool has_explained_address(const struct snap_wait *wait)
 {
 	return wait->address || wait->symbol || wait->module || wait->offset || wait->place;
 }
 
-static void code_address(struct snap_log_file *file, struct snap_wait *wait)
+static void code_explained_address(struct snap_log_file *file, struct snap_wait *wait)
 {
 	snap_log_code_any(file, wait->address);
-	code_name(file, &wait->symbol);
-	code_name(file, &wait->module);
+	code_explained_name(file, &wait->symbol);
+	code_explained_name(file, &wait->module);
 	snap_log_code_any(file, wait->offset);
-	code_name(file, &wait->place);
+	code_explained_name(file, &wait->place);
 }
 
 static bool has_file(const struct snap_wait *wait)
@@ -106,10 +106,10 @@ static void code_file(struct snap_log_file *file, struct snap_wait *wait)
 {
 	code_i32(file, &wait->fd);
 	snap_log_check(file, wait->fd >= -1, "invalid descriptor in a wait");
-	code_name(file, &wait->path);
+	code_explained_name(file, &wait->path);
 	code_number(file, &wait->id);
-	code_name(file, &wait->wchan);
-	code_name(file, &wait->cgroup);
+	code_explained_name(file, &wait->wchan);
+	code_explained_name(file, &wait->cgroup);
 }
 
 static bool has_owner(const struct snap_wait *wait)
@@ -147,7 +147,7 @@ static bool has_numbers(const struct snap_wait *wait)
 static void code_numbers(struct snap_log_file *file, struct snap_wait *wait)
 {
 	snap_log_code_any(file, wait->mutex);
-	code_name(file, &wait->mutex_symbol);
+	code_explained_name(file, &wait->mutex_symbol);
 	snap_log_code_flag(file, &wait->mutex_free);
 	code_number(file, &wait->readers);
 	code_number(file, &wait->value);
@@ -210,20 +210,20 @@ static void code_watched(struct snap_log_file *file, struct snap_wait *wait)
 	code_kinds(file, wait);
 	snap_log_code(file, wait->listening, UINT32_MAX, INVALID_NUMBER);
 	snap_log_code(file, wait->connected, UINT32_MAX, INVALID_NUMBER);
-	code_name(file, &wait->listen_address);
+	code_explained_name(file, &wait->listen_address);
 }
 
-static bool has_socket(const struct snap_wait *wait)
+static bool has_explained_socket(const struct snap_wait *wait)
 {
 	return wait->local || wait->remote || wait->socket_state || wait->recv_queue >= 0 ||
 	       wait->send_queue >= 0 || wait->backlog >= 0 || wait->backlog_max >= 0 ||
 	       wait->retransmits >= 0 || wait->peer_recv_queue >= 0;
 }
 
-static void code_socket(struct snap_log_file *file, struct snap_wait *wait)
+static void code_explained_socket(struct snap_log_file *file, struct snap_wait *wait)
 {
-	code_name(file, &wait->local);
-	code_name(file, &wait->remote);
+	code_explained_name(file, &wait->local);
+	code_explained_name(file, &wait->remote);
 	snap_log_code_text(file, &wait->socket_state, LONGEST_WORD);
 	code_number(file, &wait->recv_queue);
 	code_number(file, &wait->send_queue);
@@ -250,9 +250,14 @@ static const struct {
 	bool (*has)(const struct snap_wait *wait);
 	void (*code)(struct snap_log_file *file, struct snap_wait *wait);
 } groups[] = {
-	{ has_address, code_address }, { has_file, code_file },       { has_owner, code_owner },
-	{ has_others, code_others },   { has_numbers, code_numbers }, { has_watched, code_watched },
-	{ has_socket, code_socket },   { has_rest, code_rest },
+	{ has_explained_address, code_explained_address },
+	{ has_file, code_file },
+	{ has_owner, code_owner },
+	{ has_others, code_others },
+	{ has_numbers, code_numbers },
+	{ has_watched, code_watched },
+	{ has_explained_socket, code_explained_socket },
+	{ has_rest, code_rest },
 };
 
 static void code_wait(struct snap_log_file *file, struct snap_wait *wait)
@@ -291,7 +296,7 @@ static void check_pair(struct snap_log_file *file, const struct snap_log_explain
 		       "wait explained twice");
 }
 
-static void code_pair(struct snap_log_file *file, void *element, size_t index)
+static void code_explained_pair(struct snap_log_file *file, void *element, size_t index)
 {
 	struct snap_log_explained *pair = element;
 	struct snap_wait wait = snap_wait_init(SNAP_WAIT_NONE, SNAP_WAIT_IS_UNKNOWN);
@@ -327,5 +332,5 @@ void snap_log_code_explained(struct snap_log_file *file)
 	file->last.stack = 0;
 	snap_log_code_array(file, &file->log->explained, &file->log->explained_count,
 			    &file->log->explained_capacity, &file->explained,
-			    sizeof(*file->log->explained), code_pair);
+			    sizeof(*file->log->explained), code_explained_pair);
 }

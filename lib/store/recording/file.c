@@ -187,8 +187,8 @@ void snap_log_writer_destroy(struct snap_log_writer *writer)
 	free(writer);
 }
 
-static struct stacksnap_error *write_bytes(struct snap_log_writer *writer, const void *bytes,
-					   size_t size)
+static struct stacksnap_error *write_recording_bytes(struct snap_log_writer *writer,
+						     const void *bytes, size_t size)
 {
 	int os_errno = snap_write_all(writer->fd, bytes, size);
 
@@ -222,7 +222,7 @@ static struct stacksnap_error *write_chunk(struct snap_log_writer *writer, uint3
 	file->new_text_count = 0;
 	snap_buffer_clear(&file->new_texts);
 	snap_buffer_clear(&file->body);
-	return write_bytes(writer, out->data, out->size);
+	return write_recording_bytes(writer, out->data, out->size);
 }
 
 /* The descriptions also read; when they write, they change nothing. */
@@ -247,9 +247,9 @@ struct stacksnap_error *snap_log_writer_create(const struct snap_log *log, int f
 	writer->file.space_numbers = calloc(spaces, sizeof(*writer->file.space_numbers));
 	if (!writer->file.space_versions || !writer->file.space_numbers)
 		return snap_error_no_memory();
-	err = write_bytes(writer, MAGIC, sizeof(MAGIC));
+	err = write_recording_bytes(writer, MAGIC, sizeof(MAGIC));
 	if (!err)
-		err = write_bytes(writer, version, sizeof(version));
+		err = write_recording_bytes(writer, version, sizeof(version));
 	if (err)
 		return err;
 	look_at_log(writer, log);

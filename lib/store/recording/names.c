@@ -49,7 +49,8 @@ struct names {
 	size_t warning_count;
 };
 
-static void code_name(struct snap_pointer_codec *to, const struct names *names, size_t index)
+static void code_numbered_name(struct snap_pointer_codec *to, const struct names *names,
+			       size_t index)
 {
 	struct name *name = &names->names[index];
 	const struct name *before = index ? name - 1 : NULL;
@@ -60,7 +61,8 @@ static void code_name(struct snap_pointer_codec *to, const struct names *names, 
 	snap_codec_check(&to->codec, !before || before->frame < name->frame, "frames not sorted");
 }
 
-static void code_pair(struct snap_pointer_codec *to, const struct names *names, struct pair *pair)
+static void code_name_pair(struct snap_pointer_codec *to, const struct names *names,
+			   struct pair *pair)
 {
 	struct snap_codec *codec = &to->codec;
 
@@ -97,7 +99,7 @@ static void code_names(struct snap_pointer_codec *to, struct names *names)
 	snap_code_array(codec, &names->names, &names->count, SNAP_LOG_MAX_FRAMES,
 			sizeof(*names->names), LEAST_NAME);
 	for (size_t i = 0; i < names->count && !codec->problem; i++)
-		code_name(to, names, i);
+		code_numbered_name(to, names, i);
 	snap_code_array(codec, &names->warnings, &names->warning_count, MOST_WARNINGS,
 			sizeof(*names->warnings), LEAST_WARNING);
 	for (size_t i = 0; i < names->warning_count; i++)
@@ -105,7 +107,7 @@ static void code_names(struct snap_pointer_codec *to, struct names *names)
 	snap_code_array(codec, &names->pairs, &names->pair_count, SNAP_LOG_MAX_EXPLAINED,
 			sizeof(*names->pairs), LEAST_PAIR);
 	for (size_t i = 0; i < names->pair_count && !codec->problem; i++)
-		code_pair(to, names, &names->pairs[i]);
+		code_name_pair(to, names, &names->pairs[i]);
 	snap_codec_check(codec, codec->position == codec->size, "trailing data");
 }
 

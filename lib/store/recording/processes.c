@@ -86,8 +86,8 @@ static void code_process_state(struct snap_log_file *file, size_t index)
 
 /* ---- address spaces ---- */
 
-static void code_facts(struct snap_log_file *file, struct snap_process *facts,
-		       struct snap_arena *arena)
+static void code_recorded_facts(struct snap_log_file *file, struct snap_process *facts,
+				struct snap_arena *arena)
 {
 	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT };
 	uint8_t *payload;
@@ -111,8 +111,8 @@ static void code_facts(struct snap_log_file *file, struct snap_process *facts,
 }
 
 /* Stored as the distance from an address before it. */
-static void code_address(struct snap_log_file *file, uint64_t *address, uint64_t from,
-			 const char *problem)
+static void code_recorded_address(struct snap_log_file *file, uint64_t *address, uint64_t from,
+				  const char *problem)
 {
 	uint64_t distance = *address - from;
 
@@ -124,8 +124,8 @@ static void code_map(struct snap_log_file *file, struct snap_map *map, uint64_t 
 	unsigned flags = map->read | map->write << 1 | map->execute << 2 | map->shared << 3 |
 			 map->deleted << 4;
 
-	code_address(file, &map->start, *at, "mappings not sorted");
-	code_address(file, &map->end, map->start, "mapping too long");
+	code_recorded_address(file, &map->start, *at, "mappings not sorted");
+	code_recorded_address(file, &map->end, map->start, "mapping too long");
 	snap_log_code_any(file, map->offset);
 	snap_log_code_any(file, map->inode);
 	snap_log_code(file, map->dev_major, UINT32_MAX, "invalid device number");
@@ -141,14 +141,14 @@ static void code_map(struct snap_log_file *file, struct snap_map *map, uint64_t 
 	*at = map->end;
 }
 
-static void code_piece(struct snap_log_file *file, struct snap_piece *piece, uint64_t *at)
+static void code_recorded_piece(struct snap_log_file *file, struct snap_piece *piece, uint64_t *at)
 {
 	const void *data = piece->data;
 	size_t size = piece->size;
 
 	if (size > SNAP_LOG_LONGEST_TEXT)
 		size = SNAP_LOG_LONGEST_TEXT;
-	code_address(file, &piece->address, *at, "memory ranges not sorted");
+	code_recorded_address(file, &piece->address, *at, "memory ranges not sorted");
 	snap_log_code_bytes(file, &data, &size);
 	snap_log_check(file, data && size <= UINT64_MAX - piece->address, "invalid memory range");
 	*at = piece->address + size;
@@ -199,7 +199,7 @@ static void code_memory(struct snap_log_file *file, struct snap_log_space_index 
 	}
 	at = 0;
 	for (size_t i = 0; i < piece_count && snap_log_fine(file); i++)
-		code_piece(file, &process->pieces[i], &at);
+		code_recorded_piece(file, &process->pieces[i], &at);
 }
 
 /* The slot of a space that is read, which is its number in the file, too. */
@@ -247,7 +247,7 @@ static void code_space_content(struct snap_log_file *file, size_t slot)
 		slot = number;
 	snap_log_check(file, log->spaces[slot].process == process,
 		       "address space of two processes");
-	code_facts(file, &facts, &log->spaces[slot].arena);
+	code_recorded_facts(file, &facts, &log->spaces[slot].arena);
 	if (!file->reads) {
 		code_memory(file, NULL, &log->capture->processes[slot]);
 		return;

@@ -156,7 +156,7 @@ static void code_label(struct snap_log_file *file, struct snap_label *label, con
 		       "invalid label");
 }
 
-static void code_labels(struct snap_log_file *file, void *element, size_t index)
+static void code_recorded_labels(struct snap_log_file *file, void *element, size_t index)
 {
 	struct snap_log_labels *set = element;
 	size_t count;
@@ -255,7 +255,7 @@ static void code_labels_of(struct snap_log_file *file, struct snap_log_stack *st
 		       "labels of two address spaces");
 }
 
-static void code_stack(struct snap_log_file *file, void *element, size_t index)
+static void code_recorded_stack(struct snap_log_file *file, void *element, size_t index)
 {
 	struct snap_log_stack *stack = element;
 	bool more = stack->end_pc || stack->gap_count || stack->gap_after || stack->reason;
@@ -289,13 +289,13 @@ void snap_log_code_stacks(struct snap_log_file *file)
 	file->last.address = 0;
 	file->last.space = 0;
 	snap_log_code_new(file, frames, frame, code_frame);
-	snap_log_code_new(file, label_sets, label_set, code_labels);
-	snap_log_code_new(file, stacks, stack, code_stack);
+	snap_log_code_new(file, label_sets, label_set, code_recorded_labels);
+	snap_log_code_new(file, stacks, stack, code_recorded_stack);
 }
 
 /* ---- names ---- */
 
-static void code_name(struct snap_log_file *file, struct snap_frame *name)
+static void code_recorded_name(struct snap_log_file *file, struct snap_frame *name)
 {
 	snap_log_code_text(file, &name->module, SNAP_MAX_NAME);
 	snap_log_code_text(file, &name->build_id, SNAP_MAX_NAME);
@@ -311,7 +311,7 @@ static void code_name(struct snap_log_file *file, struct snap_frame *name)
 	code_languages(file, name);
 }
 
-static bool is_named(const struct snap_log_file *file, size_t index)
+static bool is_frame_recorded(const struct snap_log_file *file, size_t index)
 {
 	return file->log->frames[index].name && !file->log->frames[index].is_managed;
 }
@@ -328,7 +328,7 @@ static void code_named_frame(struct snap_log_file *file, size_t index)
 	file->last.named += distance;
 	frame = &log->frames[file->last.named];
 	if (!file->reads) {
-		code_name(file, &log->names[frame->name - 1]);
+		code_recorded_name(file, &log->names[frame->name - 1]);
 		return;
 	}
 	snap_log_check(file, !frame->name, "frame named twice");
@@ -338,7 +338,7 @@ static void code_named_frame(struct snap_log_file *file, size_t index)
 	}
 	log->names[log->name_count] =
 		(struct snap_frame){ .address = snap_pc_address((struct snap_pc){ frame->bits }) };
-	code_name(file, &log->names[log->name_count]);
+	code_recorded_name(file, &log->names[log->name_count]);
 	if (snap_log_fine(file))
 		frame->name = (uint32_t)++log->name_count;
 }
@@ -346,5 +346,5 @@ static void code_named_frame(struct snap_log_file *file, size_t index)
 void snap_log_code_names(struct snap_log_file *file)
 {
 	file->last.named = 0;
-	snap_log_code_changed(file, file->log->frame_count, is_named, code_named_frame);
+	snap_log_code_changed(file, file->log->frame_count, is_frame_recorded, code_named_frame);
 }

@@ -37,7 +37,7 @@ static void read_standing(struct snap_log_file *file, size_t index)
 	log_index->standing[index].change.thread = (uint32_t)index;
 }
 
-static void code_thread(struct snap_log_file *file, void *element, size_t index)
+static void code_tick_thread(struct snap_log_file *file, void *element, size_t index)
 {
 	struct snap_log_thread *thread = element;
 
@@ -77,7 +77,7 @@ static void code_new_name(struct snap_log_file *file, size_t index)
 void snap_log_code_threads(struct snap_log_file *file)
 {
 	file->last.tid = 0;
-	snap_log_code_new(file, threads, thread, code_thread);
+	snap_log_code_new(file, threads, thread, code_tick_thread);
 	snap_log_code_changed(file, file->log->thread_count, is_renamed, code_new_name);
 }
 

@@ -23,7 +23,8 @@ static const char NO_OBJECT[] = "invalid reference to an object";
 /* ---- wait bytes ---- */
 
 /* The bytes lie in the file. */
-static void code_piece(struct snap_log_file *file, struct snap_memory_piece *piece, uint64_t *end)
+static void code_recorded_wait_piece(struct snap_log_file *file, struct snap_memory_piece *piece,
+				     uint64_t *end)
 {
 	uint64_t step = piece->address - *end;
 	uint8_t *bytes;
@@ -64,7 +65,7 @@ static void code_words(struct snap_log_file *file, void *element, size_t index)
 	for (size_t i = 0; i < count && snap_log_fine(file); i++) {
 		uint64_t before = end;
 
-		code_piece(file, &words->pieces[i], &end);
+		code_recorded_wait_piece(file, &words->pieces[i], &end);
 		bytes += words->pieces[i].size;
 		snap_log_check(file,
 			       bytes <= SNAP_LOG_MAX_OBJECT_WORDS &&
@@ -157,7 +158,8 @@ static void code_object(struct snap_log_file *file, void *element, size_t index)
 
 /* ---- sockets ---- */
 
-static void code_address(struct snap_log_file *file, struct snap_socket_address *address)
+static void code_recorded_wait_address(struct snap_log_file *file,
+				       struct snap_socket_address *address)
 {
 	uint8_t *bytes = snap_log_code_payload(file, sizeof(address->bytes));
 
@@ -176,7 +178,7 @@ static bool has_addresses(const struct snap_socket *socket)
 	       memcmp(&socket->remote, &none, sizeof(none)) != 0;
 }
 
-static void code_facts(struct snap_log_file *file, struct snap_socket *socket)
+static void code_recorded_wait_facts(struct snap_log_file *file, struct snap_socket *socket)
 {
 	bool addresses = has_addresses(socket);
 
@@ -185,8 +187,8 @@ static void code_facts(struct snap_log_file *file, struct snap_socket *socket)
 	snap_log_code(file, socket->type, UINT8_MAX, "invalid type of a socket");
 	snap_log_code_flag(file, &addresses);
 	if (addresses) {
-		code_address(file, &socket->local);
-		code_address(file, &socket->remote);
+		code_recorded_wait_address(file, &socket->local);
+		code_recorded_wait_address(file, &socket->remote);
 	}
 	snap_log_code_any(file, socket->receive_queue);
 	snap_log_code_any(file, socket->send_queue);
@@ -227,7 +229,7 @@ static void keep_socket(struct snap_log_file *file, size_t index, const struct s
 	log->socket_count += !known;
 }
 
-static void code_socket(struct snap_log_file *file, size_t index)
+static void code_recorded_wait_socket(struct snap_log_file *file, size_t index)
 {
 	struct snap_socket socket = { .inode = 0 };
 
@@ -236,7 +238,7 @@ static void code_socket(struct snap_log_file *file, size_t index)
 	snap_log_code(file, index, file->log->socket_count, "invalid reference to a socket");
 	snap_log_code_any(file, socket.namespace);
 	snap_log_code_any(file, socket.inode);
-	code_facts(file, &socket);
+	code_recorded_wait_facts(file, &socket);
 	if (file->reads && snap_log_fine(file))
 		keep_socket(file, index, &socket);
 }
@@ -245,7 +247,8 @@ void snap_log_code_waits(struct snap_log_file *file)
 {
 	snap_log_code_new(file, words, words, code_words);
 	snap_log_code_new(file, objects, object, code_object);
-	snap_log_code_changed(file, file->log->socket_count, is_socket_changed, code_socket);
+	snap_log_code_changed(file, file->log->socket_count, is_socket_changed,
+			      code_recorded_wait_socket);
 	file->socket_stamp = file->log->index->socket_stamp;
 }
 

@@ -98,7 +98,7 @@ static const char *const label_keys[] = {
 
 enum { KEYS = SNAP_ARRAY_SIZE(label_keys) };
 
-static uint32_t key_of(const char *key)
+static uint32_t key_of_label(const char *key)
 {
 	uint32_t number = 0;
 
@@ -133,7 +133,7 @@ static bool is_value(uint32_t key, const char *value)
 static uint32_t code_label(struct snap_pointer_codec *to, struct snap_label *label)
 {
 	bool reads = snap_codec_reads(&to->codec);
-	uint32_t key = reads ? 0 : key_of(label->key);
+	uint32_t key = reads ? 0 : key_of_label(label->key);
 
 	snap_code_enum(&to->codec, &key, KEYS);
 	snap_code_text_pointer(to, &label->value, SNAP_MAX_NAME);
@@ -144,7 +144,8 @@ static uint32_t code_label(struct snap_pointer_codec *to, struct snap_label *lab
 	return key;
 }
 
-static void code_labels(struct snap_pointer_codec *to, struct snap_label **labels, size_t *count)
+static void code_snapshot_labels(struct snap_pointer_codec *to, struct snap_label **labels,
+				 size_t *count)
 {
 	uint32_t next = 0;
 
@@ -159,8 +160,8 @@ static void code_labels(struct snap_pointer_codec *to, struct snap_label **label
 
 /* ---- threads ---- */
 
-static void code_thread(struct snap_pointer_codec *to, struct snap_member *thread,
-			const struct snap_member *before)
+static void code_snapshot_thread(struct snap_pointer_codec *to, struct snap_member *thread,
+				 const struct snap_member *before)
 {
 	struct snap_codec *codec = &to->codec;
 	int32_t cpu = thread->cpu;
@@ -190,7 +191,7 @@ static void code_threads(struct snap_pointer_codec *to, struct snap_stack *stack
 	snap_code_array(&to->codec, &stack->threads, &stack->thread_count, SNAP_MAX_THREADS,
 			sizeof(*stack->threads), LEAST_THREAD);
 	for (size_t i = 0; i < stack->thread_count; i++)
-		code_thread(to, &stack->threads[i], i ? &stack->threads[i - 1] : NULL);
+		code_snapshot_thread(to, &stack->threads[i], i ? &stack->threads[i - 1] : NULL);
 	if (snap_codec_reads(&to->codec))
 		stack->count = stack->thread_count;
 	snap_codec_check(&to->codec, stack->thread_count, "stack without threads");
@@ -253,8 +254,8 @@ static bool are_in_order(const struct snap_stack *a, const struct snap_stack *b)
 	return a->count > b->count || (a->count == b->count && strcmp(a->id, b->id) <= 0);
 }
 
-static void code_stack(struct snap_pointer_codec *to, struct snap_stack *stack,
-		       const struct snap_stack *before)
+static void code_snapshot_stack(struct snap_pointer_codec *to, struct snap_stack *stack,
+				const struct snap_stack *before)
 {
 	struct snap_codec *codec = &to->codec;
 
@@ -264,7 +265,7 @@ static void code_stack(struct snap_pointer_codec *to, struct snap_stack *stack,
 	if (stack->runtime)
 		snap_code_task_labels(to, &stack->labels, &stack->label_count);
 	else
-		code_labels(to, &stack->labels, &stack->label_count);
+		code_snapshot_labels(to, &stack->labels, &stack->label_count);
 	snap_code_enumerator(codec, &stack->unwind, SNAP_UNWIND_COUNT);
 	snap_code_text_pointer(to, &stack->unwind_detail, SNAP_LONGEST_MESSAGE);
 	snap_code_at_most(to, &stack->gap_frame, MOST_FRAMES);
@@ -289,7 +290,7 @@ void snap_code_stacks(struct snap_pointer_codec *to, struct snap_stack **stacks,
 {
 	snap_code_array(&to->codec, stacks, count, SNAP_MAX_THREADS, sizeof(**stacks), LEAST_STACK);
 	for (size_t i = 0; i < *count && !to->codec.problem; i++)
-		code_stack(to, &(*stacks)[i], i ? &(*stacks)[i - 1] : NULL);
+		code_snapshot_stack(to, &(*stacks)[i], i ? &(*stacks)[i - 1] : NULL);
 }
 
 /* ---- processes ---- */
@@ -381,7 +382,7 @@ struct tree {
 	size_t count, node_count, link_count;
 };
 
-static void tree_deinit(struct tree *tree)
+static void snapshot_tree_deinit(struct tree *tree)
 {
 	free(tree->levels);
 }
@@ -401,7 +402,7 @@ static void begin_tree(struct tree *tree, size_t process_count)
 		snap_codec_refuse_memory(codec);
 }
 
-static void enter_level(struct tree *tree, struct snap_node ***nodes, size_t *count)
+static void enter_snapshot_level(struct tree *tree, struct snap_node ***nodes, size_t *count)
 {
 	struct snap_pointer_codec *to = tree->to;
 	size_t left = tree->count - tree->link_count;
@@ -432,11 +433,11 @@ static void code_next_node(struct tree *tree, struct level *level, bool flat)
 
 	level->next++;
 	code_node(tree->to, node);
-	enter_level(tree, &node->children, &node->child_count);
+	enter_snapshot_level(tree, &node->children, &node->child_count);
 	snap_codec_check(codec, !flat || node->child_count == 0, "nested process in a flat tree");
 }
 
-static void count_node(struct snap_snapshot *snapshot, const struct snap_node *node)
+static void count_snapshot_node(struct snap_snapshot *snapshot, const struct snap_node *node)
 {
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
@@ -450,10 +451,10 @@ static void count_node(struct snap_snapshot *snapshot, const struct snap_node *n
 
 static void code_tree(struct snap_pointer_codec *to, struct snap_snapshot *snapshot)
 {
-	_cleanup_(tree_deinit) struct tree tree = { .to = to };
+	_cleanup_(snapshot_tree_deinit) struct tree tree = { .to = to };
 
 	begin_tree(&tree, snapshot->process_count);
-	enter_level(&tree, &snapshot->processes, &snapshot->root_count);
+	enter_snapshot_level(&tree, &snapshot->processes, &snapshot->root_count);
 	while (tree.depth && !to->codec.problem) {
 		struct level *level = &tree.levels[tree.depth - 1];
 
@@ -467,7 +468,7 @@ static void code_tree(struct snap_pointer_codec *to, struct snap_snapshot *snaps
 	snap_codec_check(&to->codec, tree.node_count == tree.count, "process outside of the tree");
 	snapshot->process_count = tree.count;
 	for (size_t i = 0; i < tree.node_count; i++)
-		count_node(snapshot, &tree.nodes[i]);
+		count_snapshot_node(snapshot, &tree.nodes[i]);
 	snap_codec_check(&to->codec,
 			 snapshot->thread_count <= SNAP_MAX_THREADS &&
 				 snapshot->task_count <= SNAP_MAX_TASKS,

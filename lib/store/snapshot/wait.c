@@ -54,12 +54,12 @@ static void code_parties(struct snap_pointer_codec *to, struct snap_wait_party *
 
 /* ---- groups ---- */
 
-static bool has_address(const struct snap_wait *wait)
+static bool has_wait_address(const struct snap_wait *wait)
 {
 	return wait->address || wait->symbol || wait->module || wait->offset || wait->place;
 }
 
-static void code_address(struct snap_pointer_codec *to, struct snap_wait *wait)
+static void code_wait_address(struct snap_pointer_codec *to, struct snap_wait *wait)
 {
 	snap_code_u64(&to->codec, &wait->address);
 	snap_code_text_pointer(to, &wait->symbol, SNAP_MAX_NAME);
@@ -172,14 +172,14 @@ static void code_watched(struct snap_pointer_codec *to, struct snap_wait *wait)
 	snap_code_text_pointer(to, &wait->listen_address, SNAP_MAX_NAME);
 }
 
-static bool has_socket(const struct snap_wait *wait)
+static bool has_wait_socket(const struct snap_wait *wait)
 {
 	return wait->local || wait->remote || wait->socket_state || wait->recv_queue >= 0 ||
 	       wait->send_queue >= 0 || wait->backlog >= 0 || wait->backlog_max >= 0 ||
 	       wait->retransmits >= 0 || wait->peer_recv_queue >= 0;
 }
 
-static void code_socket(struct snap_pointer_codec *to, struct snap_wait *wait)
+static void code_wait_socket(struct snap_pointer_codec *to, struct snap_wait *wait)
 {
 	snap_code_text_pointer(to, &wait->local, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &wait->remote, SNAP_MAX_NAME);
@@ -210,9 +210,14 @@ static const struct {
 	bool (*has)(const struct snap_wait *wait);
 	void (*code)(struct snap_pointer_codec *to, struct snap_wait *wait);
 } groups[] = {
-	{ has_address, code_address }, { has_file, code_file },       { has_owner, code_owner },
-	{ has_others, code_others },   { has_numbers, code_numbers }, { has_watched, code_watched },
-	{ has_socket, code_socket },   { has_rest, code_rest },
+	{ has_wait_address, code_wait_address },
+	{ has_file, code_file },
+	{ has_owner, code_owner },
+	{ has_others, code_others },
+	{ has_numbers, code_numbers },
+	{ has_watched, code_watched },
+	{ has_wait_socket, code_wait_socket },
+	{ has_rest, code_rest },
 };
 
 /* ---- all of it ---- */
