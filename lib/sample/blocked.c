@@ -128,7 +128,7 @@ static int locate_alone(struct question *question, struct snap_syscall_line *ret
 	return snap_reader_locate(reader, &asked, question->sampler->options->max_stack, ret);
 }
 
-static int locate(void *context, struct snap_syscall_line *ret)
+static int locate_calls(void *context, struct snap_syscall_line *ret)
 {
 	struct question *question = context;
 	struct snap_reader *reader = question->sampler->reader;
@@ -150,7 +150,7 @@ static int locate(void *context, struct snap_syscall_line *ret)
 	return status;
 }
 
-static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
+static ssize_t read_confirmed_stack(void *context, uint64_t address, uint8_t *bytes, size_t size)
 {
 	const struct question *question = context;
 	size_t got;
@@ -303,8 +303,9 @@ static void want_words(struct snap_sampler *sampler, struct snap_sampler_thread 
 		blocked->words->stalled = false;
 }
 
-static void take_words(const struct question *question, const struct snap_blocked_copy *blocked,
-		       enum snap_copy_result result)
+static void take_blocked_words(const struct question *question,
+			       const struct snap_blocked_copy *blocked,
+			       enum snap_copy_result result)
 {
 	struct snap_sampler_thread *thread = question->thread;
 
@@ -347,8 +348,8 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 
 	blocked->guard = sampler->guard_kind;
 	blocked->source = (struct snap_blocked_source){
-		.locate = locate,
-		.read = read_memory,
+		.locate = locate_calls,
+		.read = read_confirmed_stack,
 		.read_more = thread->process->shown.plan ? read_more : NULL,
 		.context = &question,
 	};
@@ -371,7 +372,7 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 		question.limited = true;
 		result = copy_once(sampler, &question, blocked, copy);
 	} while (--tries && is_worth_another(sampler, thread, result));
-	take_words(&question, blocked, result);
+	take_blocked_words(&question, blocked, result);
 	*result_ret = result;
 	return NULL;
 }

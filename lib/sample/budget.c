@@ -14,26 +14,27 @@ enum {
 	USUAL = 8,             /* after so many short stops a long one is mostly forgotten */
 };
 
-static int64_t share_of(const struct snap_budget_rules *rules, int64_t ns)
+static int64_t share_of_period(const struct snap_budget_rules *rules, int64_t ns)
 {
 	/* Shares are at most a million, and times at most years. */
 	return ns / WHOLE * rules->share + ns % WHOLE * rules->share / WHOLE;
 }
 
 /* As long as the time that counts has not begun, there is only what a bucket holds at first. */
-static void fill(struct snap_budget *budget, const struct snap_budget_rules *rules, int64_t now_ns)
+static void fill_bucket(struct snap_budget *budget, const struct snap_budget_rules *rules,
+			int64_t now_ns)
 {
-	int64_t most = share_of(rules, MOST_NS), from = budget->filled_ns;
+	int64_t most = share_of_period(rules, MOST_NS), from = budget->filled_ns;
 
 	if (!budget->begun_ns) {
 		budget->begun_ns = from = now_ns;
-		budget->left_ns = share_of(rules, FIRST_NS);
+		budget->left_ns = share_of_period(rules, FIRST_NS);
 		budget->usual_ns = FIRST_STOP_NS;
 	}
 	if (from < rules->since_ns)
 		from = rules->since_ns;
 	if (now_ns > from)
-		budget->left_ns += share_of(rules, now_ns - from) / 10 * 9;
+		budget->left_ns += share_of_period(rules, now_ns - from) / 10 * 9;
 	if (budget->left_ns > most)
 		budget->left_ns = most;
 	budget->filled_ns = now_ns;
@@ -51,7 +52,7 @@ static int64_t share_so_far(const struct snap_budget *budget, const struct snap_
 
 	if (rules->horizon_ns && rules->horizon_ns < least)
 		least = rules->horizon_ns;
-	return share_of(rules, length > least ? length : least);
+	return share_of_period(rules, length > least ? length : least);
 }
 
 bool snap_budget_ask(struct snap_budget *budget, const struct snap_budget_rules *rules,
@@ -61,12 +62,12 @@ bool snap_budget_ask(struct snap_budget *budget, const struct snap_budget_rules 
 
 	if (!snap_budget_is_limited(rules))
 		return true;
-	fill(budget, rules, now_ns);
+	fill_bucket(budget, rules, now_ns);
 	reserved = budget->reserved_ns + budget->usual_ns;
 	wanted = reserved > budget->long_ns ? reserved : budget->long_ns;
 	/* What takes longer than a full bucket holds must be possible some time, too, if alone. */
 	if (budget->left_ns < wanted &&
-	    (budget->reserved_ns || budget->left_ns < share_of(rules, MOST_NS)))
+	    (budget->reserved_ns || budget->left_ns < share_of_period(rules, MOST_NS)))
 		return false;
 	if (budget->stood_ns && budget->stood_ns + wanted > share_so_far(budget, rules, now_ns))
 		return false;
@@ -81,7 +82,7 @@ int64_t snap_budget_room(struct snap_budget *budget, const struct snap_budget_ru
 
 	if (!snap_budget_is_limited(rules))
 		return INT64_MAX;
-	fill(budget, rules, now_ns);
+	fill_bucket(budget, rules, now_ns);
 	left = share_so_far(budget, rules, now_ns) - budget->stood_ns;
 	left = left < budget->left_ns ? left : budget->left_ns;
 	return left > 0 ? left : 0;
@@ -89,7 +90,7 @@ int64_t snap_budget_room(struct snap_budget *budget, const struct snap_budget_ru
 
 int64_t snap_budget_most(const struct snap_budget_rules *rules)
 {
-	return snap_budget_is_limited(rules) ? share_of(rules, MOST_NS) : INT64_MAX;
+	return snap_budget_is_limited(rules) ? share_of_period(rules, MOST_NS) : INT64_MAX;
 }
 
 /* What one stop takes, or some together, from what the last took: the next may take as long. */

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-static struct stacksnap_error *explain(const struct snap_process *process)
+static struct stacksnap_error *explain_missing_target(const struct snap_process *process)
 {
 	const struct snap_trouble_row *row = &snap_troubles[process->trouble];
 
@@ -46,7 +46,7 @@ struct stacksnap_error *snap_check_targets(struct snap_sampler *sampler)
 		if (first && (is_of_target || !process.is_target))
 			continue;
 		snap_error_destroy(first);
-		first = explain(&process);
+		first = explain_missing_target(&process);
 		is_of_target = process.is_target;
 	}
 	return first;

@@ -46,7 +46,7 @@ static bool read_counters(struct snap_sampler *sampler, const struct snap_sample
 	return fd >= 0 && snap_guard_read(sampler->guard_kind, fd, ret) == 0;
 }
 
-static void list_threads(struct moment *moment)
+static void list_confirmed_threads(struct moment *moment)
 {
 	struct snap_sampler *sampler = moment->sampler;
 	const struct snap_confirm *confirm = moment->confirm;
@@ -75,7 +75,7 @@ static bool is_same_call(enum snap_arch arch, const struct snap_thread_call *cal
 }
 
 /* Those of a list that are in their calls; they stay, in their order. */
-static size_t locate(struct moment *moment, size_t from, size_t count, size_t kept)
+static size_t locate_stands(struct moment *moment, size_t from, size_t count, size_t kept)
 {
 	struct snap_sampler *sampler = moment->sampler;
 	size_t listed = 0, late;
@@ -111,7 +111,8 @@ static void find_in_calls(struct moment *moment)
 	for (size_t i = 0; i < moment->count && has_time(moment); i += SNAP_READER_MOST) {
 		size_t left = moment->count - i;
 
-		kept = locate(moment, i, left < SNAP_READER_MOST ? left : SNAP_READER_MOST, kept);
+		kept = locate_stands(moment, i, left < SNAP_READER_MOST ? left : SNAP_READER_MOST,
+				     kept);
 	}
 	moment->count = kept;
 }
@@ -121,7 +122,7 @@ struct memory {
 	struct snap_sampler_process *process;
 };
 
-static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
+static ssize_t read_confirmed_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
 {
 	const struct memory *memory = context;
 	struct snap_sampler *sampler = memory->moment->sampler;
@@ -133,7 +134,7 @@ static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size
 	return snap_reader_read(sampler->reader, &target, address, bytes, size);
 }
 
-static int read_all(void *context, struct snap_sampled_bytes *words, size_t count)
+static int read_all_words(void *context, struct snap_sampled_bytes *words, size_t count)
 {
 	const struct memory *memory = context;
 
@@ -144,7 +145,7 @@ static int read_all(void *context, struct snap_sampled_bytes *words, size_t coun
 }
 
 /* No thread of a process is confirmed if its memory cannot be read again. */
-static void read_words(struct moment *moment)
+static void read_confirmed_words(struct moment *moment)
 {
 	const struct snap_confirm *confirm = moment->confirm;
 	size_t kept = 0;
@@ -152,7 +153,8 @@ static void read_words(struct moment *moment)
 	for (size_t i = 0, next; i < moment->count; i = next) {
 		struct snap_sampler_process *process = moment->list[i].thread->process;
 		struct memory of = { moment, process };
-		const struct snap_confirm_memory memory = { read_memory, read_all, &of };
+		const struct snap_confirm_memory memory = { read_confirmed_memory, read_all_words,
+							    &of };
 		bool is_read;
 
 		is_read = !process->wait_bytes_stalled &&
@@ -178,10 +180,10 @@ struct stacksnap_error *snap_sampler_confirm(struct snap_sampler *sampler,
 		return snap_error_no_memory();
 	if (sampler->guard_kind == SNAP_GUARD_NONE)
 		return NULL;
-	list_threads(&moment);
+	list_confirmed_threads(&moment);
 	find_in_calls(&moment);
 	qsort(list, moment.count, sizeof(*list), compare_processes);
-	read_words(&moment);
+	read_confirmed_words(&moment);
 	for (size_t i = 0; i < moment.count; i++) {
 		struct snap_run_counters now;
 

@@ -158,26 +158,27 @@ static enum snap_copy_result result_of_error(int error)
 	return error == -EACCES || error == -EPERM ? SNAP_COPY_REFUSED : SNAP_COPY_UNUSABLE;
 }
 
-static ssize_t read_memory(const struct snap_blocked_copy *blocked, uint64_t address, size_t size)
+static ssize_t read_blocked_memory(const struct snap_blocked_copy *blocked, uint64_t address,
+				   size_t size)
 {
 	return blocked->source.read(blocked->source.context, address, blocked->bytes, size);
 }
 
 /* From below sp to the end of its mapping; a negative errno: not even the first bytes. */
-static int copy_stack(const struct snap_blocked_copy *blocked, uint64_t sp, uint64_t end,
-		      struct snap_thread *copy)
+static int copy_blocked_stack(const struct snap_blocked_copy *blocked, uint64_t sp, uint64_t end,
+			      struct snap_thread *copy)
 {
 	uint64_t start = (sp - SNAP_STACK_MARGIN) & ~15ull, size = end - start;
 	ssize_t got;
 
 	if (size > blocked->size)
 		size = blocked->size & ~(size_t)15;
-	got = read_memory(blocked, start, size);
+	got = read_blocked_memory(blocked, start, size);
 	/* What is below sp may lie in another mapping, or in none. */
 	if (got <= 0 && got != -ETIMEDOUT && start / SNAP_PAGE != sp / SNAP_PAGE) {
 		start = sp & ~(uint64_t)(SNAP_PAGE - 1);
 		size = end - start < size ? end - start : size;
-		got = read_memory(blocked, start, size);
+		got = read_blocked_memory(blocked, start, size);
 	}
 	if (got <= 0)
 		return got == -ETIMEDOUT || got == -ESTALE ? (int)got : -EFAULT;
@@ -247,7 +248,7 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	if (end <= line.sp)
 		return SNAP_COPY_UNMAPPED;
 	taken.registers_size = fill_registers(&line, blocked->fs_base, blocked->registers);
-	error = copy_stack(blocked, line.sp, end, &taken);
+	error = copy_blocked_stack(blocked, line.sp, end, &taken);
 	if (!error)
 		error = copy_wait(blocked, &line, arch, &taken);
 	taken.memory = NULL;

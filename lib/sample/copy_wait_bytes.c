@@ -15,7 +15,7 @@ enum {
 	TCB_TID = 720, /* in struct pthread of glibc 2.3 to 2.43 */
 };
 
-static bool is_in_stack(const struct snap_thread *copy, const struct snap_wait_range *range)
+static bool is_range_in_stack(const struct snap_thread *copy, const struct snap_wait_range *range)
 {
 	uint64_t offset = range->address - copy->stack_address;
 
@@ -52,13 +52,13 @@ static int read_piece(struct words *words, uint64_t address, size_t size)
 }
 
 /* But for what lies in the stack; page by page. */
-static int read_range(struct words *words, const struct snap_thread *copy,
-		      const struct snap_wait_range *range)
+static int read_futex_range(struct words *words, const struct snap_thread *copy,
+			    const struct snap_wait_range *range)
 {
 	uint64_t at = range->address, end = at + range->size;
 	int error = 0;
 
-	if (is_in_stack(copy, range))
+	if (is_range_in_stack(copy, range))
 		return 0;
 	while (at < end && !error) {
 		uint64_t next = (at / SNAP_PAGE + 1) * SNAP_PAGE, until = next < end ? next : end;
@@ -70,15 +70,15 @@ static int read_range(struct words *words, const struct snap_thread *copy,
 }
 
 /* An array that was read, or lies in the stack, leads to futexes. */
-static int follow(struct words *words, const struct snap_thread *copy,
-		  const struct snap_wait_range *array)
+static int follow_word_array(struct words *words, const struct snap_thread *copy,
+			     const struct snap_wait_range *array)
 {
 	const struct snap_memory_piece *first = &words->words->pieces[0];
 	uint64_t futexes[SNAP_WAIT_BYTES_PIECES];
 	size_t count = 0;
 	int error = 0;
 
-	if (is_in_stack(copy, array))
+	if (is_range_in_stack(copy, array))
 		count = snap_futexes_of_array(copy->stack + (array->address - copy->stack_address),
 					      array->size, futexes, SNAP_WAIT_BYTES_PIECES);
 	else if (words->words->image.piece_count && first->address == array->address)
@@ -87,7 +87,7 @@ static int follow(struct words *words, const struct snap_thread *copy,
 	for (size_t i = 0; i < count && !error; i++) {
 		struct snap_wait_range range = snap_wait_range_of_futex(futexes[i]);
 
-		error = read_range(words, copy, &range);
+		error = read_futex_range(words, copy, &range);
 	}
 	return error;
 }
@@ -103,13 +103,13 @@ int snap_copy_wait_bytes(enum snap_arch arch, const struct snap_thread *copy,
 
 	ret->image = (struct snap_memory_image){ .pieces = ret->pieces };
 	for (size_t i = 0; i < count && !error; i++)
-		error = read_range(&words, copy, &ranges[i]);
+		error = read_futex_range(&words, copy, &ranges[i]);
 	if (!error && count && snap_wait_ranges_lead_on(arch, &copy->call))
-		error = follow(&words, copy, &ranges[0]);
+		error = follow_word_array(&words, copy, &ranges[0]);
 	return error;
 }
 
-static uint64_t word_at(const struct snap_thread *copy, size_t offset)
+static uint64_t stack_word_at(const struct snap_thread *copy, size_t offset)
 {
 	uint64_t word;
 
@@ -140,8 +140,8 @@ uint64_t snap_find_thread_pointer(const struct snap_thread *copy)
 
 		at -= TCB_ALIGNMENT;
 		address = copy->stack_address + at;
-		if (word_at(copy, at) == address && at + TCB_SELF + 8 <= size &&
-		    word_at(copy, at + TCB_SELF) == address && is_own_tid(copy, at))
+		if (stack_word_at(copy, at) == address && at + TCB_SELF + 8 <= size &&
+		    stack_word_at(copy, at + TCB_SELF) == address && is_own_tid(copy, at))
 			return address;
 	}
 	return 0;

@@ -272,7 +272,7 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 	return NULL;
 }
 
-static int open_tasks(struct snap_sampler *sampler, struct snap_sampler_process *process)
+static int open_sampled_tasks(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
 	_cleanup_fd_ int loose = -1;
 	int process_fd = process->live.proc_fd;
@@ -353,7 +353,7 @@ struct stacksnap_error *snap_sampler_process_reopen(struct snap_sampler *sampler
 	int error;
 
 	process->state = SNAP_SAMPLER_PROCESS_UNREADABLE;
-	error = open_tasks(sampler, process);
+	error = open_sampled_tasks(sampler, process);
 	if (!error)
 		error = learn_program(sampler, process);
 	if (!error)

@@ -263,7 +263,7 @@ static enum snap_sight compare_counters(struct snap_sampler *sampler,
 }
 
 /* In an only tick what was had is not looked at again. */
-static bool is_done(const struct snap_sampler_guard *guard, bool only_tick)
+static bool is_guard_done(const struct snap_sampler_guard *guard, bool only_tick)
 {
 	switch ((enum snap_sampler_thread_state)guard->state) {
 	case SNAP_SAMPLER_THREAD_NEW:
@@ -285,7 +285,7 @@ static void look_for_move(struct snap_sampler *sampler, struct snap_sampler_guar
 	struct snap_observation seen = { 0 };
 	enum snap_tick_action action;
 
-	if (is_done(guard, rules.only_tick))
+	if (is_guard_done(guard, rules.only_tick))
 		return;
 	/* Nothing is known that could be kept. */
 	seen.sight = rules.only_tick ? SNAP_SIGHT_MOVED : compare_counters(sampler, guard);

@@ -78,7 +78,7 @@ int snap_sampler_thread_stat(struct snap_sampler *sampler, struct snap_sampler_t
 	return snap_sampler_read_stat(sampler, thread->process, thread->shown.tid, ret);
 }
 
-static bool has_ended(const struct snap_stat *stat)
+static bool has_thread_ended(const struct snap_stat *stat)
 {
 	return stat->state == 'Z' || stat->state == 'X';
 }
@@ -90,7 +90,7 @@ struct stacksnap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 	struct snap_stat stat;
 	int error = snap_sampler_thread_stat(sampler, thread, &stat);
 
-	if (snap_procfs_is_gone(error) || (!error && has_ended(&stat))) {
+	if (snap_procfs_is_gone(error) || (!error && has_thread_ended(&stat))) {
 		thread->process->list_due = true;
 		snap_sampler_thread_end(sampler, thread);
 		return NULL;
@@ -184,7 +184,7 @@ struct stacksnap_error *snap_sampler_remove_threads(struct snap_sampler *sampler
 }
 
 /* For one more thread, and for the end of all of them, which then cannot fail. */
-static bool make_room(struct snap_sampler *sampler)
+static bool make_thread_room(struct snap_sampler *sampler)
 {
 	size_t count = sampler->guard_count + 1;
 
@@ -231,9 +231,9 @@ static struct snap_sampler_thread *new_thread(struct snap_sampler *sampler,
 }
 
 /* NULL in *ret: it has gone already, or is a zombie. */
-static struct stacksnap_error *add_thread(struct snap_sampler *sampler,
-					  struct snap_sampler_process *process, pid_t tid,
-					  struct snap_sampler_thread **ret)
+static struct stacksnap_error *add_sampled_thread(struct snap_sampler *sampler,
+						  struct snap_sampler_process *process, pid_t tid,
+						  struct snap_sampler_thread **ret)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
 	struct snap_sampler_thread *thread;
@@ -246,9 +246,9 @@ static struct stacksnap_error *add_thread(struct snap_sampler *sampler,
 		process->list_due = true;
 		return NULL;
 	}
-	if (error || has_ended(&stat) || sampler->guard_count >= SNAP_MAX_THREADS)
+	if (error || has_thread_ended(&stat) || sampler->guard_count >= SNAP_MAX_THREADS)
 		return NULL;
-	if (!make_room(sampler))
+	if (!make_thread_room(sampler))
 		return snap_error_no_memory();
 	thread = new_thread(sampler, process, tid, &stat);
 	if (!thread)
@@ -310,7 +310,7 @@ static struct stacksnap_error *merge_listing(struct snap_sampler *sampler,
 		if (!snap_reserve_array(process->threads, process->thread_capacity,
 					process->thread_count + 1))
 			return snap_error_no_memory();
-		err = add_thread(sampler, process, tid, &thread);
+		err = add_sampled_thread(sampler, process, tid, &thread);
 		if (thread)
 			process->threads[process->thread_count++] = thread;
 	}

@@ -387,8 +387,8 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 }
 
 /* Name and state are read; *gone_ret: it has gone. */
-static struct stacksnap_error *read_state(struct snap_sampler *sampler,
-					  struct snap_sampler_thread *thread, bool *gone_ret)
+static struct stacksnap_error *
+read_sampled_state(struct snap_sampler *sampler, struct snap_sampler_thread *thread, bool *gone_ret)
 {
 	struct stacksnap_error *err = snap_sampler_thread_read(sampler, thread);
 
@@ -410,7 +410,7 @@ static struct stacksnap_error *look_at_unreadable(struct snap_sampler *sampler,
 	action = decide(sampler, thread, seen);
 	if (action != SNAP_TICK_SKIP && action != SNAP_TICK_RETRY) {
 		bool gone;
-		struct stacksnap_error *err = read_state(sampler, thread, &gone);
+		struct stacksnap_error *err = read_sampled_state(sampler, thread, &gone);
 
 		if (err || gone)
 			return err;
@@ -519,7 +519,7 @@ struct stacksnap_error *snap_sampler_tick_thread(struct snap_sampler *sampler,
 	if (sampler->options->cpu_only && !seen.is_worker)
 		count_run_time(sampler, thread);
 	/* Nothing else says what it does. */
-	err = read_state(sampler, thread, &gone);
+	err = read_sampled_state(sampler, thread, &gone);
 	if (err || gone)
 		return err;
 	return act_on_thread(sampler, thread, &seen, NULL);

@@ -133,8 +133,8 @@ static void rank_process(struct snap_sampler *sampler, struct snap_sampler_proce
 SNAP_ORDER(compare_ranks, const struct snap_sampler_process *, a, b,
 	   snap_compare((*a)->rank, (*b)->rank), snap_compare((*a)->facts.pid, (*b)->facts.pid));
 
-static struct stacksnap_error *add_process(struct snap_sampler *sampler,
-					   const struct snap_capture *capture, size_t index)
+static struct stacksnap_error *add_sampled_process(struct snap_sampler *sampler,
+						   const struct snap_capture *capture, size_t index)
 {
 	const struct snap_process *facts = &capture->processes[index];
 	struct snap_sampler_process *process = new_process(), *parent = NULL;
@@ -188,7 +188,7 @@ struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
 		/* What went by between two looks was never there. */
 		if (!first && (process->vanished || process->trouble == SNAP_TROUBLE_ZOMBIE))
 			continue;
-		err = add_process(sampler, capture, i);
+		err = add_sampled_process(sampler, capture, i);
 		if (err)
 			return err;
 	}

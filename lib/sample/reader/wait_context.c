@@ -50,7 +50,7 @@ bool snap_wait_context_is_wanted(enum snap_arch arch, const struct snap_thread_c
 /* ---- memory ---- */
 
 /* What cannot be read ends at a page. */
-static int read_range(struct reading *reading, const struct snap_wait_range *range)
+static int read_beside_range(struct reading *reading, const struct snap_wait_range *range)
 {
 	const struct snap_wait_context_source *source = reading->source;
 	uint64_t at = range->address, end = at + range->size;
@@ -92,7 +92,7 @@ static uint8_t *bytes_at(const struct reading *reading, uint64_t address, size_t
 }
 
 /* An array that was read leads to futexes. */
-static int follow(struct reading *reading, const struct snap_wait_range *array)
+static int follow_read_array(struct reading *reading, const struct snap_wait_range *array)
 {
 	const uint8_t *bytes = bytes_at(reading, array->address, array->size);
 	uint64_t futexes[SNAP_MAX_POLLED];
@@ -104,7 +104,7 @@ static int follow(struct reading *reading, const struct snap_wait_range *array)
 		struct snap_wait_range range = snap_wait_range_of_futex(futexes[i]);
 
 		if (range.address + range.size > range.address)
-			error = read_range(reading, &range);
+			error = read_beside_range(reading, &range);
 	}
 	return error;
 }
@@ -120,7 +120,7 @@ static struct snap_wait_range cut_range(const struct reading *reading, struct sn
 	return range;
 }
 
-static int read_words(struct reading *reading, enum snap_arch arch)
+static int read_beside_words(struct reading *reading, enum snap_arch arch)
 {
 	struct snap_wait_range ranges[SNAP_MOST_WAIT_RANGES];
 	struct snap_thread_call call = *reading->call;
@@ -136,10 +136,10 @@ static int read_words(struct reading *reading, enum snap_arch arch)
 	for (size_t i = 0; i < count && !error; i++) {
 		ranges[i] = cut_range(reading, ranges[i]);
 		if (ranges[i].size)
-			error = read_range(reading, &ranges[i]);
+			error = read_beside_range(reading, &ranges[i]);
 	}
 	if (!error && count && snap_wait_ranges_lead_on(arch, &call))
-		error = follow(reading, &ranges[0]);
+		error = follow_read_array(reading, &ranges[0]);
 	return error;
 }
 
@@ -184,7 +184,7 @@ static uint64_t polled_count(const struct reading *reading)
 }
 
 /* What the call wrote there when it came back the last time is none of this one's. */
-static void add_polled(struct reading *reading)
+static void add_beside_polled(struct reading *reading)
 {
 	for (uint64_t i = 0; i < polled_count(reading); i++) {
 		uint64_t address = reading->call->arguments[0] + i * sizeof(struct pollfd);
@@ -259,7 +259,7 @@ static void find_numbers(struct reading *reading)
 	switch (reading->row->call) {
 	case SNAP_CALL_POLL:
 	case SNAP_CALL_PPOLL:
-		add_polled(reading);
+		add_beside_polled(reading);
 		break;
 	case SNAP_CALL_RESTART:
 		add_perhaps_polled(reading);
@@ -342,7 +342,7 @@ int snap_wait_context_read(const struct snap_wait_context_source *source, enum s
 	reading.room = room;
 	reading.piece_count = reading.bytes = reading.number_count = 0;
 	ret->is_futex = is_futex(reading.row->call);
-	error = read_words(&reading, arch);
+	error = read_beside_words(&reading, arch);
 	if (error)
 		return error;
 	find_numbers(&reading);

@@ -68,7 +68,7 @@ static int open_memory(struct snap_reading_area *area)
 	return fd;
 }
 
-static size_t touch(const struct snap_reading_area *area, uint64_t address, size_t size)
+static size_t touch_range(const struct snap_reading_area *area, uint64_t address, size_t size)
 {
 	_cleanup_fd_ int fd = open_task_file(area, "pagemap");
 
@@ -76,8 +76,8 @@ static size_t touch(const struct snap_reading_area *area, uint64_t address, size
 }
 
 /* Of a file, only what can be read without a sleep that nothing ends. */
-static ssize_t read_memory(struct snap_reading_area *area, uint64_t address, void *bytes,
-			   size_t size)
+static ssize_t read_sampled_memory(struct snap_reading_area *area, uint64_t address, void *bytes,
+				   size_t size)
 {
 	int fd = open_memory(area);
 	ssize_t got;
@@ -85,7 +85,7 @@ static ssize_t read_memory(struct snap_reading_area *area, uint64_t address, voi
 	if (fd < 0)
 		return fd;
 	if (area->target.is_file && size) {
-		size = touch(area, address, size);
+		size = touch_range(area, address, size);
 		if (!size)
 			return -EFAULT;
 	}
@@ -94,18 +94,18 @@ static ssize_t read_memory(struct snap_reading_area *area, uint64_t address, voi
 }
 
 /* 0: that memory has gone. Its number may be another process's, of the same program, by now. */
-static ssize_t read_bytes(struct snap_reading_area *area, uint64_t address, void *bytes,
-			  size_t size)
+static ssize_t read_sampled_bytes(struct snap_reading_area *area, uint64_t address, void *bytes,
+				  size_t size)
 {
 	struct snap_reading_kept *kept =
 		&area->kept[(unsigned)area->target.pid % SNAP_READING_KEPT];
-	ssize_t got = read_memory(area, address, bytes, size);
+	ssize_t got = read_sampled_memory(area, address, bytes, size);
 
 	if (got || !size)
 		return got;
 	close(kept->fd - 1);
 	kept->fd = 0;
-	got = read_memory(area, address, bytes, size);
+	got = read_sampled_memory(area, address, bytes, size);
 	return got ? got : -ESTALE;
 }
 
@@ -132,7 +132,7 @@ void snap_reading_bytes(void *memory, uint32_t item _unused_)
 {
 	struct snap_reading_area *area = memory;
 	struct snap_reading_location *location = &area->location;
-	ssize_t got = read_bytes(area, location->address, area->bytes, location->asked);
+	ssize_t got = read_sampled_bytes(area, location->address, area->bytes, location->asked);
 
 	area->status = got < 0 ? (int)got : 0;
 	location->got = got > 0 ? (size_t)got : 0;
@@ -149,7 +149,7 @@ static void read_usual_stack(struct snap_reading_area *area, struct snap_reading
 		return;
 	size = question->end - from;
 	size = size < location->most ? size : location->most;
-	got = read_bytes(area, from, bytes, size);
+	got = read_sampled_bytes(area, from, bytes, size);
 	if (got == -ESTALE)
 		location->status = -ESTALE;
 	if (got <= 0)
@@ -161,11 +161,11 @@ static void read_usual_stack(struct snap_reading_area *area, struct snap_reading
 
 static ssize_t read_context(void *context, uint64_t address, uint8_t *bytes, size_t size)
 {
-	return read_bytes(context, address, bytes, size);
+	return read_sampled_bytes(context, address, bytes, size);
 }
 
 /* Of the thread: each may have descriptors of its own. */
-static ssize_t read_link(void *context, int32_t number, char *text, size_t size)
+static ssize_t read_sampled_link(void *context, int32_t number, char *text, size_t size)
 {
 	const struct snap_reading_area *area = context;
 	char path[PATH];
@@ -179,7 +179,7 @@ static ssize_t read_link(void *context, int32_t number, char *text, size_t size)
 static int locate_context(struct snap_reading_area *area, const struct snap_thread_call *call,
 			  bool always, struct snap_wait_context *ret)
 {
-	const struct snap_wait_context_source source = { read_context, read_link, area };
+	const struct snap_wait_context_source source = { read_context, read_sampled_link, area };
 	struct snap_region *all = &area->context_room, room = *all;
 	int error;
 
@@ -208,8 +208,8 @@ static void locate_call(struct snap_reading_area *area, struct snap_reading_loca
 		location->status = -ESTALE;
 }
 
-static void locate(struct snap_reading_area *area, struct snap_reading_location *location,
-		   uint8_t *bytes)
+static void locate_for_sampler(struct snap_reading_area *area,
+			       struct snap_reading_location *location, uint8_t *bytes)
 {
 	_cleanup_fd_ int fd = -1;
 	char text[SYSCALL_TEXT];
@@ -231,7 +231,7 @@ void snap_reading_location(void *memory, uint32_t item _unused_)
 {
 	struct snap_reading_area *area = memory;
 
-	locate(area, &area->location, area->bytes);
+	locate_for_sampler(area, &area->location, area->bytes);
 	area->status = area->location.status;
 }
 
@@ -254,8 +254,8 @@ void snap_reading_list(void *memory, uint32_t item _unused_)
 	follow_caller(area);
 	for (uint32_t i = 0; i < area->list_count; i++) {
 		begin_item(area, i);
-		locate(area, &area->list[i],
-		       area->list_bytes + (size_t)i * SNAP_READING_LIST_STACK);
+		locate_for_sampler(area, &area->list[i],
+				   area->list_bytes + (size_t)i * SNAP_READING_LIST_STACK);
 	}
 	area->status = 0;
 }
@@ -287,7 +287,7 @@ void snap_reading_pieces(void *memory, uint32_t item _unused_)
 	area->status = 0;
 	for (uint32_t i = 0; i < area->piece_count && !area->status; i++) {
 		struct snap_reading_piece *piece = &area->pieces[i];
-		ssize_t got = read_bytes(area, piece->address, bytes, piece->size);
+		ssize_t got = read_sampled_bytes(area, piece->address, bytes, piece->size);
 
 		piece->got = got > 0 ? (uint32_t)got : 0;
 		bytes += piece->size;
@@ -301,8 +301,8 @@ static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ran
 	size_t total = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		ssize_t got = read_bytes(context, (uintptr_t)ranges[i].iov_base, bytes + total,
-					 ranges[i].iov_len);
+		ssize_t got = read_sampled_bytes(context, (uintptr_t)ranges[i].iov_base,
+						 bytes + total, ranges[i].iov_len);
 
 		total += got > 0 ? (size_t)got : 0;
 		if (got != (ssize_t)ranges[i].iov_len)
@@ -322,7 +322,8 @@ void snap_reading_plan(void *memory, uint32_t item _unused_)
 		snap_thread_plan_execute(&area->plan, area->plan_work, SNAP_THREAD_PLAN_NS, &room);
 }
 
-static void find_runtimes(struct snap_reading_area *area, const struct snap_space_reader *reader)
+static void find_sampled_runtimes(struct snap_reading_area *area,
+				  const struct snap_space_reader *reader)
 {
 	const struct snap_runtime_candidate candidate = {
 		.space = &area->about.space,
@@ -337,7 +338,7 @@ static void find_runtimes(struct snap_reading_area *area, const struct snap_spac
 }
 
 /* The credentials with which it reads files, and the network that it sees. */
-static void read_process(struct snap_reading_area *area)
+static void read_sampled_process(struct snap_reading_area *area)
 {
 	char path[PATH], text[PATH];
 	_cleanup_fd_ int fd = -1;
@@ -377,7 +378,7 @@ void snap_reading_space(void *memory, uint32_t item _unused_)
 		area->status = -ENOMEM;
 	else
 		area->status = snap_space_read_maps(&reader, fd, &area->about.space);
-	read_process(area);
+	read_sampled_process(area);
 	/* Its memory may have been open for long: the mappings are not known to be of the same. */
 	if (!area->status && !is_same_program(area, false))
 		area->status = -ESTALE;
@@ -386,5 +387,5 @@ void snap_reading_space(void *memory, uint32_t item _unused_)
 	area->target.is_file = true; /* first pages of modules */
 	snap_space_read_pieces(&reader, &area->about.space);
 	if (area->wanted)
-		find_runtimes(area, &reader);
+		find_sampled_runtimes(area, &reader);
 }
