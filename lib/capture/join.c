@@ -9,14 +9,14 @@
 
 enum { FIRST_PIECES = 64, ROOM_PARTS = 4 /* of what is left, one part may be taken at a time */ };
 
-static uint64_t end_of(const struct snap_memory_piece *piece)
+static uint64_t end_of_piece(const struct snap_memory_piece *piece)
 {
 	return piece->address + piece->size;
 }
 
 /* Room for one more behind so many, which are kept. */
-static bool reserve_piece(struct snap_joined_image *joined, struct snap_shared_memory *shared,
-			  size_t used)
+static bool reserve_joined_piece(struct snap_joined_image *joined,
+				 struct snap_shared_memory *shared, size_t used)
 {
 	size_t capacity = 2 * used + FIRST_PIECES;
 	struct snap_memory_piece *pieces;
@@ -41,7 +41,7 @@ static size_t find_piece(const struct snap_memory_image *image, uint64_t address
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (end_of(&image->pieces[middle]) <= address)
+		if (end_of_piece(&image->pieces[middle]) <= address)
 			low = middle + 1;
 		else
 			high = middle;
@@ -64,7 +64,7 @@ static void add_bytes(struct snap_joined_image *joined, struct snap_shared_memor
 
 	if (size <= snap_region_room(&shared->stacks) / ROOM_PARTS &&
 	    image->bytes + joined->apart + size <= joined->most &&
-	    reserve_piece(joined, shared, image->piece_count + *added))
+	    reserve_joined_piece(joined, shared, image->piece_count + *added))
 		kept = snap_region_alloc(&shared->stacks, size);
 	if (!kept) {
 		say_cut(image);
@@ -76,10 +76,10 @@ static void add_bytes(struct snap_joined_image *joined, struct snap_shared_memor
 	image->bytes += size;
 }
 
-static void add_piece(struct snap_joined_image *joined, struct snap_shared_memory *shared,
-		      const struct snap_memory_piece *piece, size_t *added)
+static void add_joined_piece(struct snap_joined_image *joined, struct snap_shared_memory *shared,
+			     const struct snap_memory_piece *piece, size_t *added)
 {
-	uint64_t at = piece->address, end = end_of(piece);
+	uint64_t at = piece->address, end = end_of_piece(piece);
 
 	for (size_t i = find_piece(&joined->image, at); at < end; i++) {
 		const struct snap_memory_piece *next =
@@ -91,7 +91,7 @@ static void add_piece(struct snap_joined_image *joined, struct snap_shared_memor
 				  until - at, added);
 		if (!next)
 			return;
-		at = end_of(next);
+		at = end_of_piece(next);
 	}
 }
 
@@ -131,7 +131,7 @@ static void join_image(struct snap_joined_image *joined, struct snap_shared_memo
 			image->steps[i].cut = from->steps[i].cut;
 	}
 	for (size_t i = 0; i < from->piece_count; i++)
-		add_piece(joined, shared, &from->pieces[i], &added);
+		add_joined_piece(joined, shared, &from->pieces[i], &added);
 	merge_pieces(image, added);
 }
 
@@ -143,7 +143,7 @@ static size_t count_parts(const struct snap_memory_image *image,
 {
 	size_t first = find_piece(image, piece->address), i = first;
 
-	while (i < image->piece_count && image->pieces[i].address < end_of(piece))
+	while (i < image->piece_count && image->pieces[i].address < end_of_piece(piece))
 		i++;
 	return i - first;
 }
@@ -167,17 +167,17 @@ static const uint8_t *keep_bytes(struct snap_joined_image *joined,
 }
 
 /* False: some of it was left out. */
-static bool keep_piece(struct snap_joined_image *joined, struct snap_shared_memory *shared,
-		       const struct snap_memory_piece *piece, struct snap_memory_image *ret)
+static bool keep_joined_piece(struct snap_joined_image *joined, struct snap_shared_memory *shared,
+			      const struct snap_memory_piece *piece, struct snap_memory_image *ret)
 {
 	const struct snap_memory_image *image = &joined->image;
-	uint64_t at = piece->address, end = end_of(piece);
+	uint64_t at = piece->address, end = end_of_piece(piece);
 	bool is_whole = true;
 
 	for (size_t i = find_piece(image, at); at < end; i++) {
 		const struct snap_memory_piece *part =
 			i < image->piece_count ? &image->pieces[i] : NULL;
-		uint64_t until = part && end_of(part) < end ? end_of(part) : end;
+		uint64_t until = part && end_of_piece(part) < end ? end_of_piece(part) : end;
 		const uint8_t *bytes;
 
 		if (!part || part->address >= end)
@@ -238,7 +238,7 @@ const struct snap_memory_image *snap_join_image(struct snap_joined_image *joined
 	image->piece_count = 0;
 	image->bytes = 0;
 	for (size_t i = 0; i < from->piece_count; i++)
-		is_whole &= keep_piece(joined, shared, &from->pieces[i], image);
+		is_whole &= keep_joined_piece(joined, shared, &from->pieces[i], image);
 	if (!is_whole) {
 		say_cut(image);
 		say_cut(&joined->image);

@@ -38,7 +38,7 @@ static void nostop_deinit(struct snap_nostop *nostop)
 
 /* ---- what the sampler does not tell of ---- */
 
-static struct snap_thread *find_thread(const struct snap_traced *traced, pid_t tid)
+static struct snap_thread *find_nostop_thread(const struct snap_traced *traced, pid_t tid)
 {
 	for (size_t i = 0; i < traced->thread_count; i++)
 		if (traced->threads[i].tid == tid)
@@ -109,7 +109,7 @@ static struct stacksnap_error *add_zombie_leader(struct snap_nostop *nostop,
 {
 	struct stacksnap_error *err;
 
-	if (find_thread(traced, traced->pid))
+	if (find_nostop_thread(traced, traced->pid))
 		return NULL;
 	err = add_unread_thread(nostop, traced, tasks_fd, traced->pid);
 	if (!err && traced->threads[traced->thread_count - 1].state != 'Z')
@@ -233,7 +233,7 @@ static struct stacksnap_error *prepare(struct snap_nostop *nostop)
 	return NULL;
 }
 
-static struct stacksnap_error *finish(struct snap_nostop *nostop)
+static struct stacksnap_error *finish_nostop(struct snap_nostop *nostop)
 {
 	for (size_t i = 0; i < nostop->capture->process_count; i++) {
 		struct stacksnap_error *err;
@@ -249,7 +249,7 @@ static struct stacksnap_error *finish(struct snap_nostop *nostop)
 }
 
 /* If it fails, it is unknown since when threads wait. */
-static struct stacksnap_error *read_clocks(struct snap_nostop *nostop)
+static struct stacksnap_error *read_nostop_clocks(struct snap_nostop *nostop)
 {
 	nostop->clocks = malloc(sizeof(*nostop->clocks));
 	if (!nostop->clocks)
@@ -279,7 +279,7 @@ struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 	if (options->kernel_stacks || options->explain == SNAP_EXPLAIN_ALL)
 		err = snap_thread_asker_new(&nostop.asker);
 	if (!err && options->explain == SNAP_EXPLAIN_ALL)
-		err = read_clocks(&nostop);
+		err = read_nostop_clocks(&nostop);
 	if (err)
 		return err;
 	err = snap_sampler_create(options, &sink, &sampler);
@@ -294,7 +294,7 @@ struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 	if (!err && options->explain != SNAP_EXPLAIN_NO)
 		err = snap_nostop_confirm(&nostop, sampler);
 	if (!err)
-		err = finish(&nostop);
+		err = finish_nostop(&nostop);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < nostop.stop->process_count; i++)

@@ -108,7 +108,7 @@ static struct stacksnap_error *take_trouble(struct snap_nostop *nostop,
 	return mine->trouble_message ? NULL : snap_error_no_memory();
 }
 
-static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_process *process)
+static struct stacksnap_error *on_nostop_mapped(void *context, struct snap_sampled_process *process)
 {
 	struct snap_nostop *nostop = context;
 	struct stacksnap_error *err;
@@ -123,8 +123,8 @@ static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_proc
 	return err ? err : snap_thread_plans_ask(&nostop->plans, nostop->capture, index, process);
 }
 
-static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
-					  bool exec)
+static struct stacksnap_error *on_nostop_program(void *context,
+						 struct snap_sampled_process *process, bool exec)
 {
 	struct snap_nostop *nostop = context;
 	struct snap_capture *capture = nostop->capture;
@@ -151,7 +151,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 	nostop->sampled[index] = process;
 	nostop->heard[index] = true;
 	capture->live[index] = *process->live;
-	return on_mapped(context, process);
+	return on_nostop_mapped(context, process);
 }
 
 void snap_nostop_take_live(struct snap_nostop *nostop, size_t index)
@@ -163,7 +163,7 @@ void snap_nostop_take_live(struct snap_nostop *nostop, size_t index)
 	nostop->sampled[index] = NULL;
 }
 
-static void on_ended(void *context, struct snap_sampled_process *process)
+static void on_nostop_ended(void *context, struct snap_sampled_process *process)
 {
 	if (process->user)
 		snap_nostop_take_live(context, (uintptr_t)process->user - 1);
@@ -236,7 +236,7 @@ static void describe_wait(struct snap_nostop *nostop, const struct snap_sampled_
 	read_kernel_stack(nostop, traced, mine);
 }
 
-static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_nostop_renamed(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_nostop *nostop = context;
 	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
@@ -247,7 +247,7 @@ static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thr
 	return NULL;
 }
 
-static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_nostop_born(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_nostop *nostop = context;
 	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
@@ -265,10 +265,10 @@ static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread
 	nostop->left++;
 	if (nostop->options->wchan || nostop->options->kernel_stacks)
 		describe_wait(nostop, thread, traced, mine);
-	return on_renamed(context, thread);
+	return on_nostop_renamed(context, thread);
 }
 
-static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_nostop_died(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_nostop *nostop = context;
 	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
@@ -361,9 +361,9 @@ static bool has_stale_maps(struct snap_nostop *nostop, const struct snap_sampled
 	return true;
 }
 
-static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
-					 const struct snap_thread *copy,
-					 enum snap_verdict *verdict_ret)
+static struct stacksnap_error *on_nostop_sample(void *context, struct snap_sampled_thread *thread,
+						const struct snap_thread *copy,
+						enum snap_verdict *verdict_ret)
 {
 	struct snap_nostop *nostop = context;
 	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
@@ -410,12 +410,12 @@ struct snap_sampler_sink snap_nostop_sink(struct snap_nostop *nostop)
 {
 	return (struct snap_sampler_sink){
 		.context = nostop,
-		.program = on_program,
-		.mapped = on_mapped,
-		.ended = on_ended,
-		.born = on_born,
-		.renamed = on_renamed,
-		.died = on_died,
-		.sample = on_sample,
+		.program = on_nostop_program,
+		.mapped = on_nostop_mapped,
+		.ended = on_nostop_ended,
+		.born = on_nostop_born,
+		.renamed = on_nostop_renamed,
+		.died = on_nostop_died,
+		.sample = on_nostop_sample,
 	};
 }

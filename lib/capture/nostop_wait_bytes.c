@@ -24,7 +24,8 @@ enum {
 };
 
 /* The same as the last thread's: many wait for one lock. */
-static bool is_known(const struct snap_memory_image *image, const struct snap_memory_piece *piece)
+static bool is_piece_known(const struct snap_memory_image *image,
+			   const struct snap_memory_piece *piece)
 {
 	const struct snap_memory_piece *last =
 		image->piece_count ? &image->pieces[image->piece_count - 1] : NULL;
@@ -34,7 +35,7 @@ static bool is_known(const struct snap_memory_image *image, const struct snap_me
 }
 
 /* Whether there is room for one more piece. */
-static bool reserve_piece(struct snap_nostop *nostop, struct snap_traced *traced)
+static bool reserve_nostop_piece(struct snap_nostop *nostop, struct snap_traced *traced)
 {
 	struct snap_nostop_wait_bytes *words = &nostop->words[traced->index];
 	struct snap_memory_image *image = traced->words;
@@ -54,15 +55,15 @@ static bool reserve_piece(struct snap_nostop *nostop, struct snap_traced *traced
 	return true;
 }
 
-static void keep_piece(struct snap_nostop *nostop, struct snap_traced *traced,
-		       const struct snap_memory_piece *piece)
+static void keep_nostop_piece(struct snap_nostop *nostop, struct snap_traced *traced,
+			      const struct snap_memory_piece *piece)
 {
 	uint64_t most = LEAST_BYTES + traced->thread_count * (uint64_t)BYTES_A_THREAD;
 	struct snap_memory_image *image = traced->words;
 	uint8_t *bytes;
 
-	if (is_known(image, piece) || image->bytes + piece->size > most ||
-	    !reserve_piece(nostop, traced))
+	if (is_piece_known(image, piece) || image->bytes + piece->size > most ||
+	    !reserve_nostop_piece(nostop, traced))
 		return;
 	bytes = snap_region_alloc(&nostop->shared->stacks, piece->size);
 	if (!bytes)
@@ -81,7 +82,7 @@ void snap_nostop_keep_wait_bytes(struct snap_nostop *nostop, struct snap_traced 
 	if (!traced->words)
 		traced->words = snap_region_alloc(&nostop->shared->records, sizeof(*traced->words));
 	for (size_t i = 0; traced->words && i < words->piece_count; i++)
-		keep_piece(nostop, traced, &words->pieces[i]);
+		keep_nostop_piece(nostop, traced, &words->pieces[i]);
 }
 
 /* ---- once all have been copied ---- */
@@ -112,8 +113,8 @@ static bool is_in_futex(const struct snap_traced *traced, const struct snap_thre
 	return kind == SNAP_CALL_FUTEX || kind == SNAP_CALL_RESTART;
 }
 
-static bool is_in_call(void *context, const struct snap_sampled_thread *thread,
-		       struct snap_thread_call *ret)
+static bool is_thread_in_call(void *context, const struct snap_sampled_thread *thread,
+			      struct snap_thread_call *ret)
 {
 	struct moment *moment = context;
 	struct snap_traced *traced;
@@ -130,8 +131,8 @@ static bool is_in_call(void *context, const struct snap_sampled_thread *thread,
 }
 
 /* Of a stopped thread only the stack was read. False: nothing more can be read. */
-static bool add_words(struct moment *moment, struct snap_traced *traced,
-		      const struct snap_confirm_memory *memory)
+static bool add_nostop_words(struct moment *moment, struct snap_traced *traced,
+			     const struct snap_confirm_memory *memory)
 {
 	for (size_t i = 0; moment->copied && i < traced->thread_count; i++) {
 		struct snap_thread copy = traced->threads[i];
@@ -200,7 +201,7 @@ static bool read_words_again(void *context, const struct snap_sampled_process *p
 	struct snap_memory_image *image;
 	size_t kept = 0, count;
 
-	if (traced && !add_words(moment, traced, memory))
+	if (traced && !add_nostop_words(moment, traced, memory))
 		return false;
 	image = traced ? traced->words : NULL;
 	if (!image || !image->piece_count)
@@ -260,7 +261,7 @@ struct stacksnap_error *snap_nostop_confirm(struct snap_nostop *nostop,
 	struct moment moment = { .nostop = nostop, .copied = copied };
 	const struct snap_confirm confirm = {
 		.context = &moment,
-		.in_call = is_in_call,
+		.in_call = is_thread_in_call,
 		.read_words = read_words_again,
 		.confirmed = note_confirmed,
 	};

@@ -35,7 +35,7 @@ struct snap_thread_asker {
 
 /* ---- in a worker ---- */
 
-static int open_tasks(const struct question *question)
+static int open_asked_tasks(const struct question *question)
 {
 	char path[PATH];
 	int fd;
@@ -45,18 +45,18 @@ static int open_tasks(const struct question *question)
 	return fd < 0 ? -errno : fd;
 }
 
-static void read_stat(void *area, uint32_t item _unused_)
+static void read_asked_stat(void *area, uint32_t item _unused_)
 {
 	struct question *question = area;
-	_cleanup_fd_ int fd = open_tasks(question);
+	_cleanup_fd_ int fd = open_asked_tasks(question);
 
 	question->status = fd < 0 ? fd : snap_procfs_task_stat(fd, question->tid, &question->stat);
 }
 
-static void read_stack(void *area, uint32_t item _unused_)
+static void read_asked_stack(void *area, uint32_t item _unused_)
 {
 	struct question *question = area;
-	_cleanup_fd_ int fd = open_tasks(question);
+	_cleanup_fd_ int fd = open_asked_tasks(question);
 	ssize_t size = fd < 0 ? fd
 			      : snap_procfs_task_read(fd, question->tid, "stack", question->text,
 						      sizeof(question->text));
@@ -65,10 +65,10 @@ static void read_stack(void *area, uint32_t item _unused_)
 	question->size = size > 0 ? (size_t)size : 0;
 }
 
-static void read_call(void *area, uint32_t item _unused_)
+static void read_asked_call(void *area, uint32_t item _unused_)
 {
 	struct question *question = area;
-	_cleanup_fd_ int fd = open_tasks(question);
+	_cleanup_fd_ int fd = open_asked_tasks(question);
 	ssize_t size = fd < 0 ? fd
 			      : snap_procfs_task_read(fd, question->tid, "syscall", question->text,
 						      sizeof(question->text));
@@ -78,7 +78,7 @@ static void read_call(void *area, uint32_t item _unused_)
 		question->status = -EBADMSG;
 }
 
-static void read_clocks(void *area, uint32_t item _unused_)
+static void read_asked_clocks(void *area, uint32_t item _unused_)
 {
 	struct question *question = area;
 
@@ -119,10 +119,10 @@ void snap_thread_asker_destroy(struct snap_thread_asker *asker)
 }
 
 /* The answer, by a worker that is made if need be; of no use where it is not 0. */
-static int ask(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
-	       void (*run)(void *area, uint32_t item), struct question **ret)
+static int ask_one_thread(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
+			  void (*run)(void *area, uint32_t item), struct question **ret)
 {
-	int64_t patience_ns = run == read_clocks ? CLOCKS_NS : PATIENCE_NS;
+	int64_t patience_ns = run == read_asked_clocks ? CLOCKS_NS : PATIENCE_NS;
 	struct snap_work work = { .run = run, .patience_ns = patience_ns };
 	struct question *question = snap_workers_area(&asker->pool);
 
@@ -142,7 +142,7 @@ int snap_thread_ask_stat(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			 struct snap_stat *ret)
 {
 	struct question *question;
-	int status = ask(asker, pid, tid, read_stat, &question);
+	int status = ask_one_thread(asker, pid, tid, read_asked_stat, &question);
 
 	if (status == 0)
 		*ret = question->stat;
@@ -153,7 +153,7 @@ int snap_thread_ask_stack(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			  const char **text_ret, size_t *size_ret)
 {
 	struct question *question;
-	int status = ask(asker, pid, tid, read_stack, &question);
+	int status = ask_one_thread(asker, pid, tid, read_asked_stack, &question);
 
 	if (status == 0) {
 		*text_ret = question->text;
@@ -166,7 +166,7 @@ int snap_thread_ask_call(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			 struct snap_syscall_line *ret)
 {
 	struct question *question;
-	int status = ask(asker, pid, tid, read_call, &question);
+	int status = ask_one_thread(asker, pid, tid, read_asked_call, &question);
 
 	if (status == 0)
 		*ret = question->line;
@@ -176,7 +176,7 @@ int snap_thread_ask_call(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 int snap_thread_ask_clocks(struct snap_thread_asker *asker, struct snap_run_clocks *ret)
 {
 	struct question *question;
-	int status = ask(asker, 0, 0, read_clocks, &question);
+	int status = ask_one_thread(asker, 0, 0, read_asked_clocks, &question);
 
 	if (status == 0)
 		*ret = question->clocks;

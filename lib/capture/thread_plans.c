@@ -17,7 +17,7 @@ void snap_thread_plans_deinit(struct snap_thread_plans *plans)
 	free(plans->processes);
 }
 
-static bool reserve(struct snap_thread_plans *plans, size_t index)
+static bool reserve_thread_plan(struct snap_thread_plans *plans, size_t index)
 {
 	if (!snap_reserve_array_zeroed(plans->processes, plans->capacity, index + 1))
 		return false;
@@ -38,7 +38,7 @@ struct stacksnap_error *snap_thread_plans_ask(struct snap_thread_plans *plans,
 	process->plan = NULL;
 	if (!hook || !hook->probe || !process->runtimes)
 		return NULL;
-	if (!reserve(plans, index))
+	if (!reserve_thread_plan(plans, index))
 		return snap_error_no_memory();
 	err = hook->probe(hook->context, plans->options, capture, index, &plan, &found);
 	if (err || !found || !snap_memory_plan_check(&plan))

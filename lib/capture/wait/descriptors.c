@@ -53,8 +53,8 @@ struct identities {
 
 /* ---- in a worker ---- */
 
-static int read_link(const struct looks *looks, struct look *look, const char *name,
-		     size_t *length_ret)
+static int read_descriptor_link(const struct looks *looks, struct look *look, const char *name,
+				size_t *length_ret)
 {
 	char text[SNAP_MAX_LINK + 1];
 	ssize_t length = snap_procfs_link(looks->memory->root_fd, name, text, sizeof(text));
@@ -256,7 +256,7 @@ static bool has_info(const struct look *look)
 }
 
 /* Of what an epoll watches the kind alone counts, and what tells two of a kind apart. */
-static void look_at(void *context, uint32_t item)
+static void look_at_descriptor(void *context, uint32_t item)
 {
 	const struct looks *looks = context;
 	struct look *look = &looks->list[item];
@@ -266,7 +266,7 @@ static void look_at(void *context, uint32_t item)
 
 	look->found = (struct snap_descriptor){ .number = look->number, .remaining_ns = -1 };
 	snprintf(name, sizeof(name), "%d/fd/%d", (int)look->pid, (int)look->number);
-	look->status = read_link(looks, look, name, &length);
+	look->status = read_descriptor_link(looks, look, name, &length);
 	if (look->status)
 		return;
 	look->found.kind = snap_parse_descriptor_link(look->found.link, length, &look->found.inode);
@@ -368,7 +368,7 @@ static void run_looks(struct snap_wait_resolver *resolver, struct looks *looks)
 
 	if (!looks->count)
 		return;
-	marks = snap_wait_asker_run(resolver->asker, look_at, looks, looks->count,
+	marks = snap_wait_asker_run(resolver->asker, look_at_descriptor, looks, looks->count,
 				    resolver->until_ns);
 	/* One that was given up may still be written to. */
 	for (size_t i = 0; i < looks->count; i++)

@@ -21,7 +21,7 @@ enum {
 	MOST_PENDING = 1 << 16,
 };
 
-static struct snap_socket *add_socket(const struct snap_dumps *dumps, struct snap_dump *dump)
+static struct snap_socket *add_diag_socket(const struct snap_dumps *dumps, struct snap_dump *dump)
 {
 	struct snap_dump_block *block = dump->blocks;
 
@@ -96,7 +96,7 @@ static bool take_message(const struct snap_dumps *dumps, struct snap_dump *dump,
 		dump->status = -error;
 		if (result != SNAP_DIAG_SOCKET)
 			return false;
-		kept = add_socket(dumps, dump);
+		kept = add_diag_socket(dumps, dump);
 		if (!kept)
 			return false;
 		*kept = answer.socket;
@@ -107,7 +107,7 @@ static bool take_message(const struct snap_dumps *dumps, struct snap_dump *dump,
 }
 
 /* From the kernel alone: a process could send to the socket as well (netlink(7)). */
-static ssize_t receive(int fd, uint8_t *answer, size_t size)
+static ssize_t receive_diag_answer(int fd, uint8_t *answer, size_t size)
 {
 	struct sockaddr_nl from = { .nl_pid = 0 };
 	struct iovec part = { answer, size };
@@ -141,7 +141,7 @@ static void ask_kernel(const struct snap_dumps *dumps, struct snap_dump *dump)
 		return;
 	}
 	do {
-		got = receive(fd, answer, sizeof(answer));
+		got = receive_diag_answer(fd, answer, sizeof(answer));
 	} while (got > 0 && take_message(dumps, dump, answer, (size_t)got));
 	if (got <= 0)
 		dump->status = got ? (int)got : -EBADMSG;
@@ -156,7 +156,7 @@ static uint64_t own_namespace(int root_fd)
 	return length > 0 && snap_parse_namespace(text, (size_t)length, &inode) ? inode : 0;
 }
 
-static bool enter_namespace(const struct snap_dumps *dumps, const struct snap_dump *dump)
+static bool enter_diag_namespace(const struct snap_dumps *dumps, const struct snap_dump *dump)
 {
 	char name[SNAP_WAIT_NAME];
 	_cleanup_fd_ int fd = -1;
@@ -188,7 +188,7 @@ static const char *table_of(enum snap_socket_family family)
 	}
 }
 
-static void read_table(const struct snap_dumps *dumps, struct snap_dump *dump)
+static void read_diag_table(const struct snap_dumps *dumps, struct snap_dump *dump)
 {
 	const char *table = table_of(dump->family);
 	char name[SNAP_WAIT_NAME], text[TABLE_TEXT], *line;
@@ -213,7 +213,7 @@ static void read_table(const struct snap_dumps *dumps, struct snap_dump *dump)
 			    ? !snap_parse_unix_socket(line, length, &socket)
 			    : !snap_parse_inet_socket(line, length, dump->family, &socket))
 			continue;
-		kept = add_socket(dumps, dump);
+		kept = add_diag_socket(dumps, dump);
 		if (!kept)
 			return;
 		*kept = socket;
@@ -227,11 +227,11 @@ void snap_dump_run(void *context, uint32_t item)
 	const struct snap_dumps *dumps = context;
 	struct snap_dump *dump = &dumps->list[item];
 
-	dump->is_elsewhere = !enter_namespace(dumps, dump);
+	dump->is_elsewhere = !enter_diag_namespace(dumps, dump);
 	if (dump->is_elsewhere)
 		dump->status = -EPERM;
 	else
 		ask_kernel(dumps, dump);
 	if (dump->status && !dump->count)
-		read_table(dumps, dump);
+		read_diag_table(dumps, dump);
 }

@@ -66,7 +66,7 @@ struct numbers {
 
 /* ---- in a worker ---- */
 
-static bool has_ended(char state)
+static bool has_owner_ended(char state)
 {
 	return state == 'Z' || state == 'X';
 }
@@ -100,7 +100,7 @@ static bool has_memory(int root_fd, pid_t pid, const struct number *number)
 }
 
 /* A thread with that number in the namespace that procfs shows, which is its own one. */
-static bool is_here(int root_fd, const struct number *number)
+static bool is_owner_here(int root_fd, const struct number *number)
 {
 	struct snap_status status;
 
@@ -108,7 +108,7 @@ static bool is_here(int root_fd, const struct number *number)
 		return false;
 	if (snap_procfs_task_status(root_fd, number->tid, &status))
 		return true;
-	return status.ns_depth <= 1 && !has_ended(status.state) &&
+	return status.ns_depth <= 1 && !has_owner_ended(status.state) &&
 	       has_memory(root_fd, status.tgid, number);
 }
 
@@ -152,7 +152,8 @@ static void look_inside(void *context, uint32_t item)
 	}
 	snap_numbers_init(&tasks, fd);
 	while ((more = snap_numbers_next(&tasks, &tid)) > 0)
-		if (snap_procfs_task_status(fd, tid, &status) == 0 && !has_ended(status.state))
+		if (snap_procfs_task_status(fd, tid, &status) == 0 &&
+		    !has_owner_ended(status.state))
 			mark(numbers, pid, status.ns_pid);
 	numbers->is_partial |= more < 0 && !snap_procfs_is_gone(more);
 }
@@ -186,7 +187,7 @@ static void look_here(void *context, uint32_t item)
 	struct numbers *numbers = context;
 	int root_fd = numbers->memory->root_fd;
 
-	numbers->list[item].is_there = is_here(root_fd, &numbers->list[item]);
+	numbers->list[item].is_there = is_owner_here(root_fd, &numbers->list[item]);
 	if (item == 0)
 		numbers->is_first = is_first_namespace(root_fd);
 }
@@ -274,8 +275,9 @@ static struct stacksnap_error *add_word(struct list *list, const struct snap_pro
 }
 
 /* The words that may have an owner, of locks that the value in the call can belong to. */
-static struct stacksnap_error *add_thread(struct list *list, const struct snap_process *process,
-					  const struct snap_thread *thread)
+static struct stacksnap_error *add_gone_thread(struct list *list,
+					       const struct snap_process *process,
+					       const struct snap_thread *thread)
 {
 	struct snap_thread_call call = snap_wait_call_of(process->arch, thread);
 	unsigned op = (unsigned)call.arguments[1], command = op & FUTEX_COMMAND;
@@ -314,7 +316,7 @@ static struct stacksnap_error *list_numbers(struct list *list)
 
 		for (size_t k = 0; k < process->thread_count && !err; k++)
 			if (snap_wait_is_alive(process, &process->threads[k]))
-				err = add_thread(list, process, &process->threads[k]);
+				err = add_gone_thread(list, process, &process->threads[k]);
 	}
 	if (list->count)
 		qsort(list->numbers, list->count, sizeof(*list->numbers), compare_numbers);
@@ -380,8 +382,9 @@ static struct numbers *share_numbers(struct snap_wait_resolver *resolver, const 
 }
 
 /* False: some item was not done. */
-static bool run(struct snap_wait_resolver *resolver, struct numbers *numbers,
-		void (*look)(void *context, uint32_t item), size_t count, int64_t until_ns)
+static bool run_gone_owners(struct snap_wait_resolver *resolver, struct numbers *numbers,
+			    void (*look)(void *context, uint32_t item), size_t count,
+			    int64_t until_ns)
 {
 	const uint8_t *marks = snap_wait_asker_run(resolver->asker, look, numbers, count, until_ns);
 
@@ -400,8 +403,8 @@ static bool look_through(struct snap_wait_resolver *resolver, struct numbers *nu
 	if (count <= 0 || count > MOST_PIDS)
 		return false;
 	numbers->pids = pids;
-	return run(resolver, numbers, look_inside, (size_t)count,
-		   snap_clock_ns(CLOCK_MONOTONIC) + LOOK_NS) &&
+	return run_gone_owners(resolver, numbers, look_inside, (size_t)count,
+			       snap_clock_ns(CLOCK_MONOTONIC) + LOOK_NS) &&
 	       !numbers->is_partial;
 }
 
@@ -429,9 +432,9 @@ struct stacksnap_error *snap_wait_ask_gone(struct snap_wait_resolver *resolver)
 	numbers = share_numbers(resolver, &list);
 	if (!numbers)
 		return snap_error_no_memory();
-	if (!run(resolver, numbers, look_here, numbers->count, resolver->until_ns) ||
+	if (!run_gone_owners(resolver, numbers, look_here, numbers->count, resolver->until_ns) ||
 	    !has_somebody_gone(numbers) || !look_through(resolver, numbers) ||
-	    !run(resolver, numbers, look_again, numbers->count, resolver->until_ns))
+	    !run_gone_owners(resolver, numbers, look_again, numbers->count, resolver->until_ns))
 		return NULL;
 	return keep_gone(resolver, numbers);
 }

@@ -40,7 +40,7 @@ struct table {
 SNAP_ORDER(compare_inodes, uint64_t, a, b, snap_compare(*a, *b));
 
 /* Of files with one inode number on several devices any will do: all their locks are kept. */
-static bool is_wanted(const struct table *table, const struct snap_file_lock *lock)
+static bool is_lock_wanted(const struct table *table, const struct snap_file_lock *lock)
 {
 	return bsearch(&lock->inode, table->inodes, table->inode_count, sizeof(lock->inode),
 		       compare_inodes) != NULL;
@@ -66,7 +66,7 @@ static void add_lock(struct table *table, const struct snap_file_lock *lock)
 	table->count++;
 }
 
-static void read_table(void *context, uint32_t item _unused_)
+static void read_locks_table(void *context, uint32_t item _unused_)
 {
 	struct table *table = context;
 	char text[TABLE_TEXT], *line;
@@ -84,7 +84,7 @@ static void read_table(void *context, uint32_t item _unused_)
 	snap_lines_init(&lines, fd, text, sizeof(text));
 	while ((more = snap_lines_next(&lines, &line, &length)) > 0 && !table->is_cut &&
 	       !table->is_late) {
-		if (snap_parse_file_lock(line, length, &lock) && is_wanted(table, &lock))
+		if (snap_parse_file_lock(line, length, &lock) && is_lock_wanted(table, &lock))
 			add_lock(table, &lock);
 		table->is_late = lines.total != total && snap_clock_ns(CLOCK_MONOTONIC) >= until_ns;
 		total = lines.total;
@@ -152,7 +152,7 @@ struct stacksnap_error *snap_wait_ask_locks(struct snap_wait_resolver *resolver)
 	table->memory = asker->memory;
 	table->inodes = inodes;
 	table->inode_count = count;
-	marks = snap_wait_asker_run(asker, read_table, table, 1, resolver->until_ns);
+	marks = snap_wait_asker_run(asker, read_locks_table, table, 1, resolver->until_ns);
 	if (!marks || marks[0] != SNAP_ITEM_DONE)
 		return NULL;
 	resolver->facts->lacks |= table->status ? SNAP_LACK_FILE_LOCKS : 0;

@@ -123,7 +123,7 @@ static struct stacksnap_error *want_descriptor(struct ends *ends, const struct s
 SNAP_ORDER(compare_candidates, struct candidate, a, b, snap_scan_compare(&a->end, &b->end));
 
 /* Of files and FIFOs two may have one inode, on two devices. */
-static bool is_same(const struct candidate *a, const struct candidate *b)
+static bool is_same_end(const struct candidate *a, const struct candidate *b)
 {
 	return snap_scan_compare(&a->end, &b->end) == 0 && a->end.dev_major == b->end.dev_major &&
 	       a->end.dev_minor == b->end.dev_minor && snap_same_text(a->end.name, b->end.name);
@@ -139,7 +139,7 @@ static void merge_candidates(struct ends *ends)
 		struct candidate *last = count ? &ends->candidates[count - 1] : NULL;
 		const struct candidate *next = &ends->candidates[i];
 
-		if (last && is_same(last, next)) {
+		if (last && is_same_end(last, next)) {
 			last->needs |= next->needs;
 			last->may_ask_outside |= next->may_ask_outside;
 		} else {

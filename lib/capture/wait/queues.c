@@ -67,7 +67,7 @@ static void ask_home(void *context, uint32_t item)
 }
 
 /* Afterwards the worker is there, wherever it was before. */
-static bool enter_namespace(int root_fd, const struct queue *queue)
+static bool enter_queue_namespace(int root_fd, const struct queue *queue)
 {
 	static const char own[] = "thread-self/ns/ipc";
 	char name[SNAP_WAIT_NAME];
@@ -92,7 +92,7 @@ static void ask_queue(void *context, uint32_t item)
 	size_t length;
 	int last;
 
-	queue->is_elsewhere = !enter_namespace(queues->memory->root_fd, queue);
+	queue->is_elsewhere = !enter_queue_namespace(queues->memory->root_fd, queue);
 	if (queue->is_elsewhere)
 		return;
 	fd = snap_procfs_open_file(queues->memory->root_fd,

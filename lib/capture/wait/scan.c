@@ -49,7 +49,7 @@ static size_t find_wanted(const struct snap_scans *scans, enum snap_descriptor_k
 }
 
 /* A process may have a thousand numbers for one end: it is listed once, or twice if it is both. */
-static void add_end(const struct table *table, size_t wanted, bool readable, bool writable)
+static void add_scanned_end(const struct table *table, size_t wanted, bool readable, bool writable)
 {
 	struct snap_scans *scans = table->scans;
 	uint8_t what = (uint8_t)((readable ? READABLE : 0) | (writable ? WRITABLE : 0));
@@ -77,7 +77,7 @@ static void add_link(const struct table *table, size_t wanted, const char *numbe
 
 	/* The permissions of the link say which end it is. */
 	if (fstatat(table->fd, number, &status, AT_SYMLINK_NOFOLLOW) == 0)
-		add_end(table, wanted, status.st_mode & S_IRUSR, status.st_mode & S_IWUSR);
+		add_scanned_end(table, wanted, status.st_mode & S_IRUSR, status.st_mode & S_IWUSR);
 }
 
 static int open_info(const struct table *table, const char *number)
@@ -105,7 +105,7 @@ static void scan_eventfd(const struct table *table, const char *number)
 		snap_parse_fdinfo_line(line, length, &info);
 	wanted = find_wanted(table->scans, SNAP_DESCRIPTOR_EVENTFD, info.id);
 	if (wanted < table->scans->wanted_count)
-		add_end(table, wanted, true, true);
+		add_scanned_end(table, wanted, true, true);
 }
 
 static bool is_on(const struct snap_file_lock *lock, const struct snap_wanted_peer *wanted)
@@ -213,7 +213,7 @@ static void scan_link(const struct table *table, const char *number)
 	}
 	wanted = find_wanted(scans, kind, inode);
 	if (wanted < scans->wanted_count && kind == SNAP_DESCRIPTOR_SOCKET)
-		add_end(table, wanted, true, true);
+		add_scanned_end(table, wanted, true, true);
 	else if (wanted < scans->wanted_count)
 		add_link(table, wanted, number);
 }

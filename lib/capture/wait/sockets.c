@@ -52,7 +52,7 @@ static void sockets_deinit(struct sockets *sockets)
 
 /* ---- what there is ---- */
 
-static bool has_socket(const struct snap_process *process)
+static bool has_wanted_socket(const struct snap_process *process)
 {
 	for (size_t i = 0; i < process->descriptor_count; i++)
 		if (process->descriptors[i].kind == SNAP_DESCRIPTOR_SOCKET)
@@ -80,7 +80,7 @@ static void list_namespaces(struct sockets *sockets)
 	for (size_t i = 0; i < capture->process_count; i++) {
 		const struct snap_process *process = &capture->processes[i];
 
-		if (!has_socket(process))
+		if (!has_wanted_socket(process))
 			continue;
 		if (process->net_namespace)
 			add_namespace(sockets, process);
@@ -89,7 +89,7 @@ static void list_namespaces(struct sockets *sockets)
 	}
 }
 
-static bool is_tcp(const struct snap_socket *socket)
+static bool is_tcp_socket(const struct snap_socket *socket)
 {
 	return socket->family == SNAP_SOCKET_TCP4 || socket->family == SNAP_SOCKET_TCP6;
 }
@@ -146,8 +146,8 @@ static struct entry *find_inode(const struct sockets *sockets, uint64_t inode)
 	return NULL;
 }
 
-static struct stacksnap_error *add_entry(struct sockets *sockets, const struct snap_socket *socket,
-					 bool is_text)
+static struct stacksnap_error *add_socket_entry(struct sockets *sockets,
+						const struct snap_socket *socket, bool is_text)
 {
 	struct entry *same = find_inode(sockets, socket->inode);
 	size_t number = sockets->count;
@@ -165,7 +165,7 @@ static struct stacksnap_error *add_entry(struct sockets *sockets, const struct s
 	sockets->entries[sockets->count++] = (struct entry){ .socket = *socket };
 	if ((socket->inode &&
 	     !snap_hash_table_add(&sockets->by_inode, snap_hash_mix(socket->inode), number)) ||
-	    (is_tcp(socket) &&
+	    (is_tcp_socket(socket) &&
 	     !snap_hash_table_add(&sockets->by_address, hash_of_address(socket), number)))
 		return snap_error_no_memory();
 	return NULL;
@@ -192,7 +192,7 @@ static struct stacksnap_error *take_dump(struct sockets *sockets, const struct s
 	note_lacks(sockets, dump);
 	for (const struct snap_dump_block *block = dump->blocks; block; block = block->next)
 		for (size_t i = 0; i < block->count && !err; i++)
-			err = add_entry(sockets, &block->sockets[i], dump->is_text);
+			err = add_socket_entry(sockets, &block->sockets[i], dump->is_text);
 	for (const struct snap_dump_pending *pending = dump->pending; pending && !err;
 	     pending = pending->next) {
 		struct entry *entry = find_inode(sockets, pending->inode);
@@ -236,7 +236,7 @@ static struct stacksnap_error *dump_families(struct sockets *sockets,
 
 /* ---- which of them matter ---- */
 
-static void keep(struct sockets *sockets, struct entry *entry)
+static void keep_found_socket(struct sockets *sockets, struct entry *entry)
 {
 	sockets->kept += entry && !entry->is_kept;
 	if (entry)
@@ -245,7 +245,7 @@ static void keep(struct sockets *sockets, struct entry *entry)
 
 static void keep_peer(struct sockets *sockets, struct entry *entry)
 {
-	keep(sockets, entry);
+	keep_found_socket(sockets, entry);
 	if (entry)
 		entry->uses |= sockets->uses;
 }
@@ -265,8 +265,8 @@ static bool is_same_address(const struct snap_socket_address *a,
 }
 
 /* Whether an address is one of this machine, as far as this socket tells. */
-static bool is_here(const struct snap_socket_address *local,
-		    const struct snap_socket_address *remote)
+static bool is_local_pair(const struct snap_socket_address *local,
+			  const struct snap_socket_address *remote)
 {
 	static const uint8_t six[16] = { [15] = 1 };
 	static const uint8_t mapped_loopback[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
@@ -323,7 +323,7 @@ static void keep_tcp_peer(struct sockets *sockets, const struct snap_socket *soc
 	 * A connection that was not accepted yet has no process; the listener's processes could
 	 * accept it.
 	 */
-	if (!has_owner && is_here(&local, &remote))
+	if (!has_owner && is_local_pair(&local, &remote))
 		keep_listeners(sockets, socket->namespace, &remote);
 }
 
@@ -337,10 +337,10 @@ static void keep_socket(struct sockets *sockets, uint64_t inode)
 		entry->socket = (struct snap_socket){ .namespace = entry->socket.namespace,
 						      .inode = inode,
 						      .family = entry->socket.family };
-	keep(sockets, entry);
+	keep_found_socket(sockets, entry);
 	if (entry->socket.family == SNAP_SOCKET_UNIX)
 		keep_peer(sockets, find_inode(sockets, entry->socket.peer));
-	else if (is_tcp(&entry->socket))
+	else if (is_tcp_socket(&entry->socket))
 		keep_tcp_peer(sockets, &entry->socket);
 }
 

@@ -207,9 +207,9 @@ static void take_call(struct snap_thread *thread, const struct question *questio
 	memcpy(thread->call.arguments, question->place.arguments, sizeof(thread->call.arguments));
 }
 
-static struct stacksnap_error *take_answer(struct snap_wait_resolver *resolver,
-					   struct snap_thread *thread,
-					   const struct question *question)
+static struct stacksnap_error *take_thread_answer(struct snap_wait_resolver *resolver,
+						  struct snap_thread *thread,
+						  const struct question *question)
 {
 	if (question->call)
 		take_call(thread, question);
@@ -232,7 +232,7 @@ static struct stacksnap_error *take_answers(struct snap_wait_resolver *resolver,
 
 	for (size_t i = 0; marks && i < count && !err; i++)
 		if (marks[i] == SNAP_ITEM_DONE)
-			err = take_answer(resolver, threads[i], &questions->list[i]);
+			err = take_thread_answer(resolver, threads[i], &questions->list[i]);
 	return err;
 }
 

@@ -27,8 +27,8 @@ bool snap_wait_is_alive(const struct snap_process *process, const struct snap_th
 	       thread->state != 'X';
 }
 
-static bool read_stack(const uint8_t *stack, size_t stack_size, uint64_t start, uint64_t address,
-		       void *out, size_t size)
+static bool read_wanted_stack(const uint8_t *stack, size_t stack_size, uint64_t start,
+			      uint64_t address, void *out, size_t size)
 {
 	if (!stack || address < start || address - start > stack_size ||
 	    size > stack_size - (size_t)(address - start))
@@ -41,10 +41,10 @@ bool snap_wait_read_memory(const struct snap_process *process, const struct snap
 			   uint64_t address, void *out, size_t size)
 {
 	return (process->words && snap_memory_image_read(process->words, address, out, size)) ||
-	       read_stack(thread->stack, thread->stack_size, thread->stack_address, address, out,
-			  size) ||
-	       read_stack(thread->stack2, thread->stack2_size, thread->stack2_address, address, out,
-			  size);
+	       read_wanted_stack(thread->stack, thread->stack_size, thread->stack_address, address,
+				 out, size) ||
+	       read_wanted_stack(thread->stack2, thread->stack2_size, thread->stack2_address,
+				 address, out, size);
 }
 
 /* ---- the list ---- */
@@ -69,7 +69,7 @@ struct kept {
 	size_t of_calls, of_epolls;
 };
 
-static bool has_room(struct kept *kept, size_t all, const struct snap_wait_want *want)
+static bool has_room_for_want(struct kept *kept, size_t all, const struct snap_wait_want *want)
 {
 	if (all >= MOST_WANTS)
 		return false;
@@ -94,7 +94,7 @@ void snap_wait_settle_wants(struct snap_wait_resolver *resolver)
 			want.uses |= wants[end].uses;
 		if (i && wants[i - 1].process != want.process)
 			kept = (struct kept){ 0, 0 };
-		if (has_room(&kept, count, &want))
+		if (has_room_for_want(&kept, count, &want))
 			wants[count++] = want;
 		else
 			resolver->facts->lacks |= SNAP_LACK_CUT;
@@ -127,9 +127,9 @@ struct snap_descriptor *snap_wait_find_descriptor(const struct snap_process *pro
 
 /* ---- calls ---- */
 
-static struct stacksnap_error *add_polled(struct snap_wait_resolver *resolver,
-					  const struct snap_wait_caller *caller,
-					  const int32_t *numbers, size_t count)
+static struct stacksnap_error *add_wanted_polled(struct snap_wait_resolver *resolver,
+						 const struct snap_wait_caller *caller,
+						 const int32_t *numbers, size_t count)
 {
 	unsigned use = count == 1 ? SNAP_WAIT_USE_ONE : SNAP_WAIT_USE_POLL;
 	struct stacksnap_error *err = NULL;
@@ -167,7 +167,7 @@ static struct stacksnap_error *want_poll(struct snap_wait_resolver *resolver,
 		if (polled.fd >= 0)
 			numbers[found++] = polled.fd;
 	}
-	return add_polled(resolver, caller, numbers, found);
+	return add_wanted_polled(resolver, caller, numbers, found);
 }
 
 /* Those that are in one of the three sets, the lowest first. */
@@ -197,7 +197,7 @@ static struct stacksnap_error *want_select(struct snap_wait_resolver *resolver,
 	for (uint64_t i = 0; i < most && found < SNAP_MAX_POLLED; i++)
 		if (all[i / NUMBER_BITS] >> i % NUMBER_BITS & 1)
 			numbers[found++] = (int32_t)i;
-	return add_polled(resolver, caller, numbers, found);
+	return add_wanted_polled(resolver, caller, numbers, found);
 }
 
 /* What a call that names one descriptor does with it; 0: it names none. */
