@@ -258,7 +258,7 @@ static void hand_over_picks(struct snap_channel *channel, const struct snap_pick
 	syscall(SYS_futex, &channel->request, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static bool is_done(const struct snap_slot *slot)
+static bool is_slot_done(const struct snap_slot *slot)
 {
 	return snap_tracee_is_done(__atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE));
 }
@@ -306,7 +306,7 @@ static void take_over_copies(struct snap_channel *channel, struct snap_pick *pic
 		const struct snap_thread *from = &slot->pick.copy;
 		struct snap_pick *pick = &picks[i];
 		struct snap_thread *to = &pick->copy;
-		bool done = is_done(slot);
+		bool done = is_slot_done(slot);
 
 		pick->arch = slot->pick.arch;
 		pick->error = done ? slot->pick.error : ETIMEDOUT;
@@ -355,7 +355,7 @@ static bool is_waiting_useless(const struct snap_single *single)
 		_cleanup_fd_ int process = -1;
 		struct snap_status status;
 
-		if (is_done(slot))
+		if (is_slot_done(slot))
 			continue;
 		process = snap_procfs_open_process(&single->procfs, slot->pick.tid);
 		/* Not from its stat, which may wait for an exec. */
@@ -369,7 +369,7 @@ static bool is_waiting_useless(const struct snap_single *single)
 enum watch_result { WATCH_SERVED, WATCH_DIED, WATCH_OVERDUE, WATCH_CANCELLED };
 
 /* Mostly one wait that ends soon; the rest is for threads that do not stop. */
-static enum watch_result watch_child(struct snap_single *single, int64_t timeout_ns)
+static enum watch_result watch_single_child(struct snap_single *single, int64_t timeout_ns)
 {
 	struct snap_channel *channel = single->channel;
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC), until = begin + timeout_ns,
@@ -463,7 +463,7 @@ static struct stacksnap_error *make_call(struct snap_single *single, const struc
 	single->channel->patience_ns = single->patience_ns;
 	single->channel->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + timeout_ns;
 	hand_over_picks(single->channel, picks, count);
-	*ret = watch_child(single, timeout_ns);
+	*ret = watch_single_child(single, timeout_ns);
 	note_end(single, &before, *ret == WATCH_SERVED && single->channel->leaves);
 	if (*ret != WATCH_SERVED || single->channel->leaves)
 		end_child(single, *ret != WATCH_SERVED);

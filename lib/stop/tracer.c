@@ -128,8 +128,8 @@ static void help_child(const struct snap_options *options, struct snap_shared_me
 	snap_help_end(help);
 }
 
-static int64_t deadline_of(const struct snap_options *options, const struct snap_stop *stop,
-			   int64_t start)
+static int64_t deadline_of_stop(const struct snap_options *options, const struct snap_stop *stop,
+				int64_t start)
 {
 	int64_t begin = __atomic_load_n(&stop->begin_ns, __ATOMIC_ACQUIRE);
 	int64_t end = __atomic_load_n(&stop->end_ns, __ATOMIC_ACQUIRE);
@@ -176,11 +176,11 @@ static struct stacksnap_error *answer_child(const struct snap_options *options,
 }
 
 /* Until the child is done or has ended (NULL), or there is a reason to end it. */
-static struct stacksnap_error *watch_child(const struct snap_options *options,
-					   const struct child *child,
-					   const struct snap_stop_again *again,
-					   struct snap_shared_memory *memory,
-					   struct snap_stop *stop)
+static struct stacksnap_error *watch_tracer_child(const struct snap_options *options,
+						  const struct child *child,
+						  const struct snap_stop_again *again,
+						  struct snap_shared_memory *memory,
+						  struct snap_stop *stop)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
 	unsigned blocked = 0;
@@ -206,7 +206,7 @@ static struct stacksnap_error *watch_child(const struct snap_options *options,
 				return err;
 		}
 		now = snap_clock_ns(CLOCK_MONOTONIC);
-		if (now > deadline_of(options, stop, start)) {
+		if (now > deadline_of_stop(options, stop, start)) {
 			stop->out_of_time |= stop->until_ns && now > stop->until_ns;
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the tracing process did not exit in time");
@@ -277,7 +277,7 @@ struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 	if (err)
 		return err;
 	prefault_stacks(memory, stop);
-	err = watch_child(options, &child, again, memory, stop);
+	err = watch_tracer_child(options, &child, again, memory, stop);
 	if (err || !stop->end_ns)
 		snap_spawn_end(child.pidfd, err ? 0 : PATIENCE_MS, PATIENCE_MS);
 	else

@@ -23,7 +23,7 @@ struct ranges {
 	size_t count, most;
 };
 
-static void add(struct ranges *ranges, uint64_t address, uint64_t size)
+static void add_futex_range(struct ranges *ranges, uint64_t address, uint64_t size)
 {
 	if (address < LEAST_ADDRESS || address >= MOST_ADDRESS || !size ||
 	    ranges->count == ranges->most)
@@ -60,7 +60,7 @@ static void add_futex(struct ranges *ranges, uint64_t address)
 	struct snap_wait_range range = snap_wait_range_of_futex(address);
 
 	if (address >= LEAST_ADDRESS)
-		add(ranges, range.address, range.size);
+		add_futex_range(ranges, range.address, range.size);
 }
 
 static void add_sets(struct ranges *ranges, const struct snap_thread_call *call, uint32_t most)
@@ -69,7 +69,7 @@ static void add_sets(struct ranges *ranges, const struct snap_thread_call *call,
 	uint64_t size = (bits + SET_WORD_BITS - 1) / SET_WORD_BITS * (SET_WORD_BITS / 8);
 
 	for (int i = 0; i < SETS; i++)
-		add(ranges, call->arguments[1 + i], size < most ? size : most);
+		add_futex_range(ranges, call->arguments[1 + i], size < most ? size : most);
 }
 
 /*
@@ -82,18 +82,18 @@ static void add_restarted(struct ranges *ranges, const struct snap_thread_call *
 
 	add_futex(ranges, call->arguments[0]);
 	if (count <= SNAP_MAX_POLLED)
-		add(ranges, call->arguments[0], count * POLLFD_BYTES);
-	add(ranges, call->arguments[2], TIMESPEC_BYTES);
+		add_futex_range(ranges, call->arguments[0], count * POLLFD_BYTES);
+	add_futex_range(ranges, call->arguments[2], TIMESPEC_BYTES);
 }
 
-static void add_array(struct ranges *ranges, const struct snap_thread_call *call,
-		      const struct snap_wait_call_row *row)
+static void add_futex_array(struct ranges *ranges, const struct snap_thread_call *call,
+			    const struct snap_wait_call_row *row)
 {
 	uint64_t count = row->count >= 0 ? (uint32_t)call->arguments[row->count] : 1;
 
 	if (row->count >= 0 && count > row->most)
 		count = row->most;
-	add(ranges, call->arguments[row->pointer], count * row->bytes);
+	add_futex_range(ranges, call->arguments[row->pointer], count * row->bytes);
 }
 
 size_t snap_wait_ranges(enum snap_arch arch, const struct snap_thread_call *call,
@@ -114,9 +114,9 @@ size_t snap_wait_ranges(enum snap_arch arch, const struct snap_thread_call *call
 	if (row->call == SNAP_CALL_SELECT || row->call == SNAP_CALL_PSELECT)
 		add_sets(&ranges, call, row->bytes);
 	else if (row->pointer >= 0)
-		add_array(&ranges, call, row);
+		add_futex_array(&ranges, call, row);
 	if (row->timeout >= 0)
-		add(&ranges, call->arguments[row->timeout], TIMESPEC_BYTES);
+		add_futex_range(&ranges, call->arguments[row->timeout], TIMESPEC_BYTES);
 	return ranges.count;
 }
 

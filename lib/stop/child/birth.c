@@ -11,7 +11,7 @@
 
 enum { MOST_NEW_PIDS = 1024 /* that are checked in the pause */ };
 
-static bool is_known(const struct snap_tracer *tracer, pid_t tid)
+static bool is_tracee_known(const struct snap_tracer *tracer, pid_t tid)
 {
 	uint32_t index = tid > 0 && tid < SNAP_TRACER_TIDS ? tracer->by_tid[tid] : 0;
 
@@ -34,7 +34,7 @@ static void add_newborn(struct snap_tracer *tracer, uint32_t process, pid_t tid,
 }
 
 /* A process that was forked, or cloned without CLONE_THREAD: at birth it is like its parent. */
-static bool add_process(struct snap_tracer *tracer, pid_t pid, uint32_t parent)
+static bool add_born_process(struct snap_tracer *tracer, pid_t pid, uint32_t parent)
 {
 	struct snap_stop *stop = tracer->stop;
 	uint32_t process = stop->process_count;
@@ -70,12 +70,12 @@ void snap_tracer_catch_child(struct snap_tracer *tracer, uint32_t creator, int e
 		return;
 	tid = (pid_t)message;
 	/* A second listing of the tree may have found it first. */
-	if (is_known(tracer, tid))
+	if (is_tracee_known(tracer, tid))
 		return;
 	/* A process that is made by clone() without SIGCHLD is reported as CLONE, too. */
 	if (event == PTRACE_EVENT_CLONE && snap_procfs_task_stat(tasks, tid, &stat) == 0)
 		add_newborn(tracer, process, tid, creator);
-	else if (add_process(tracer, tid, process))
+	else if (add_born_process(tracer, tid, process))
 		add_newborn(tracer, tracer->stop->process_count - 1, tid, creator);
 }
 
@@ -104,7 +104,7 @@ static void add_unseen_child(struct snap_tracer *tracer, pid_t pid, uint32_t par
 	struct snap_stop *stop = tracer->stop;
 	uint32_t process = stop->process_count;
 
-	if (!add_process(tracer, pid, parent))
+	if (!add_born_process(tracer, pid, parent))
 		stop->processes[parent].children_missed++;
 	else if (tracer->task_fds[process] < 0)
 		stop->process_count--; /* it has gone */

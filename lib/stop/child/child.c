@@ -130,7 +130,7 @@ static bool ask_for_more(const struct snap_tracer_task *task, bool *more_ret)
 }
 
 /* Before the first worker is made, as a worker follows us to each processor. */
-static void read_clocks(struct snap_tracer *tracer)
+static void read_tracer_clocks(struct snap_tracer *tracer)
 {
 	struct snap_run_clocks *clocks;
 
@@ -171,7 +171,7 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 	raise_file_limit();
 	if (!lay_out_scratch(&tracer))
 		return;
-	read_clocks(&tracer);
+	read_tracer_clocks(&tracer);
 	snap_ticks_set_up(on_tick, tracer.ticks_place, &tracer);
 	/* The first worker starts while we list threads. */
 	if (snap_workers_init(&tracer.pool, 0, task->procfs->root_fd, 0) ||

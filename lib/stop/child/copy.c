@@ -280,7 +280,7 @@ static bool is_needed(const struct snap_tracer *tracer, uint32_t index, bool car
 }
 
 /* The place of a process: first stacks without a file behind them, then those with one. */
-static uint32_t *place_of(const struct snap_tracer *tracer, uint32_t index)
+static uint32_t *place_of_item(const struct snap_tracer *tracer, uint32_t index)
 {
 	uint32_t process = tracer->tracees[index].process;
 
@@ -289,7 +289,7 @@ static uint32_t *place_of(const struct snap_tracer *tracer, uint32_t index)
 }
 
 /* Makes the items, without their wants; returns their number. */
-static uint32_t list_items(struct snap_tracer *tracer, struct snap_copy_item *items)
+static uint32_t list_copy_items(struct snap_tracer *tracer, struct snap_copy_item *items)
 {
 	uint32_t processes = tracer->stop->process_count, count = 0, first = 0;
 
@@ -326,7 +326,7 @@ static bool list_wants(struct snap_tracer *tracer, const struct snap_copy_list *
 
 		if (!is_needed(tracer, i, careful))
 			continue;
-		list->wants[(*place_of(tracer, i))++] = (struct snap_want){
+		list->wants[(*place_of_item(tracer, i))++] = (struct snap_want){
 			.address = need->address,
 			.size = need->size < most ? need->size : most,
 			.tracee = i,
@@ -515,7 +515,7 @@ static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		if (!is_needed(tracer, i, careful))
 			continue;
-		++*place_of(tracer, i);
+		++*place_of_item(tracer, i);
 		wants++;
 	}
 	if (!(wants + words.want_count) || !list)
@@ -532,7 +532,7 @@ static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 	work.marks = snap_region_alloc(&tracer->lists, most_items);
 	if (!list->items || !list->wants || !list->signs || !work.marks)
 		return;
-	items = list_items(tracer, list->items);
+	items = list_copy_items(tracer, list->items);
 	if (!list_wants(tracer, list, items, most, careful))
 		return;
 	if (!careful)

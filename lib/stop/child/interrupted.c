@@ -12,7 +12,7 @@
 enum { SIGNAL_FRAME_BYTES = 4 << 20 /* of all stacks that are searched for signal frames */ };
 
 /* The thread pointer, which is near the usual stack of a thread; 0: unknown. */
-static uint64_t thread_pointer(const struct snap_thread *thread)
+static uint64_t interrupted_thread_pointer(const struct snap_thread *thread)
 {
 	struct snap_known_registers known;
 
@@ -59,7 +59,7 @@ static struct snap_need find_interrupted_stack(struct snap_tracer *tracer,
 		.own = snap_tracer_find_map(tracer, tracee->process, thread->stack_address),
 	};
 
-	if (!interrupted.own || is_usual_stack(interrupted.own, thread_pointer(thread)))
+	if (!interrupted.own || is_usual_stack(interrupted.own, interrupted_thread_pointer(thread)))
 		return (struct snap_need){ 0 };
 	if (!snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
 		return (struct snap_need){ 0 };

@@ -110,7 +110,7 @@ enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t inde
 }
 
 /* The state of a thread that does not stop; 0: unknown. */
-static char read_state(const struct snap_tracer *tracer, const struct snap_tracee *tracee)
+static char read_tracee_state(const struct snap_tracer *tracer, const struct snap_tracee *tracee)
 {
 	int tasks = tracer->task_fds[tracee->process];
 	struct snap_stat stat;
@@ -133,7 +133,7 @@ static void wait_for_one(struct snap_tracer *tracer, uint32_t index)
 
 	while (snap_tracer_wait(tracer, index, tracer->time_is_up ? WNOHANG : 0) ==
 	       SNAP_WAITED_NOT_YET) {
-		char state = read_state(tracer, tracee);
+		char state = read_tracee_state(tracer, tracee);
 
 		if (is_ended_leader(tracer, tracee, state)) {
 			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_ENDED);
@@ -199,7 +199,7 @@ static void interrupt_threads(struct snap_tracer *tracer, uint32_t first)
 static void follow_exec(struct snap_tracer *tracer, uint32_t process)
 {
 	struct snap_tracee *leader = snap_tracer_leader(tracer, process);
-	char state = leader ? read_state(tracer, leader) : 0;
+	char state = leader ? read_tracee_state(tracer, leader) : 0;
 
 	if (!state || !strchr("RSD", state))
 		return;

@@ -142,7 +142,7 @@ void snap_tracer_probe(struct snap_tracer *tracer)
 /* ---- in the pause ---- */
 
 /* Lists the stopped threads of a process; false: there are none, or no memory. */
-static bool list_threads(struct snap_tracer *tracer, struct snap_plan_list *list)
+static bool list_planned_threads(struct snap_tracer *tracer, struct snap_plan_list *list)
 {
 	const struct snap_traced *traced = &tracer->stop->processes[list->process];
 	struct snap_plan_thread *threads = snap_region_new_array(
@@ -202,7 +202,7 @@ static struct snap_plan_list *make_list(struct snap_tracer *tracer, uint32_t pro
 		list->task.budget.bytes = share->bytes;
 	/* Until the worker notes something else. */
 	note_not_done(traced->plan, &list->image);
-	return list_threads(tracer, list) ? list : NULL;
+	return list_planned_threads(tracer, list) ? list : NULL;
 }
 
 /*
@@ -230,7 +230,8 @@ static void take_image(struct snap_tracer *tracer, const struct snap_plan_list *
 	stacks->end = room.end;
 }
 
-static void execute_plan(struct snap_tracer *tracer, uint32_t process, const struct share *share)
+static void execute_process_plan(struct snap_tracer *tracer, uint32_t process,
+				 const struct share *share)
 {
 	struct snap_plan_list *list = make_list(tracer, process, share);
 	int64_t end_ns = share->until_ns + GRACE_NS, asleep_ns = end_ns - share->now_ns;
@@ -293,7 +294,7 @@ void snap_tracer_execute_plans(struct snap_tracer *tracer)
 		share.until_ns = now + (part < each ? part : each);
 		share.until_ns = share.until_ns < last ? share.until_ns : last;
 		if (!traced->stalled && now < last)
-			execute_plan(tracer, tracer->planned[i], &share);
+			execute_process_plan(tracer, tracer->planned[i], &share);
 		note_missing(tracer, traced);
 		now = snap_clock_ns(CLOCK_MONOTONIC);
 	}

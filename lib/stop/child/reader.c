@@ -44,7 +44,8 @@ struct memory {
 	int64_t last_sign_ns; /* 0: no matter when */
 };
 
-static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
+static size_t read_stop_memory(void *context, uint8_t *bytes, const struct iovec *ranges,
+			       size_t count)
 {
 	const struct memory *memory = context;
 	struct iovec local = { bytes, 0 };
@@ -73,7 +74,7 @@ static int read_by(const struct snap_stop_reader *reader, struct snap_maps_item 
 		.maps = reader->maps,
 		.buffer = reader->buffer,
 		.buffer_size = SNAP_DESCRIBE_BYTES,
-		.read = read_memory,
+		.read = read_stop_memory,
 		.context = &memory,
 		.taken = &reader->memory->spaces,
 		.pool = reader->pool,
@@ -129,8 +130,8 @@ static void measure_stacks(const struct snap_maps_list *list, struct snap_maps_i
 }
 
 /* The managed runtimes that the process may have: a hint, which costs very little. */
-static unsigned find_runtimes(const struct snap_stop_reader *reader,
-			      const struct snap_maps_item *item, int64_t *sign)
+static unsigned find_stop_runtimes(const struct snap_stop_reader *reader,
+				   const struct snap_maps_item *item, int64_t *sign)
 {
 	const struct snap_options *options = reader->options;
 	struct memory memory = { reader->stop->processes[item->process].pid, sign, 0 };
@@ -140,7 +141,7 @@ static unsigned find_runtimes(const struct snap_stop_reader *reader,
 		.wanted = options->runtimes & ~not_needed,
 		.buffer = (uint8_t *)reader->buffer,
 		.buffer_size = SNAP_DESCRIBE_BYTES,
-		.read = read_memory,
+		.read = read_stop_memory,
 		.context = &memory,
 	};
 
@@ -148,7 +149,7 @@ static unsigned find_runtimes(const struct snap_stop_reader *reader,
 }
 
 /* The directory of the threads of a process; a negative errno. */
-static int open_tasks(const struct snap_stop_reader *reader, const struct snap_traced *traced)
+static int open_stop_tasks(const struct snap_stop_reader *reader, const struct snap_traced *traced)
 {
 	_cleanup_fd_ int fd = snap_procfs_open_process(reader->procfs, traced->pid);
 
@@ -172,7 +173,7 @@ void snap_stop_reader_read_maps(void *context, uint32_t index)
 	const struct snap_stop_reader *reader = list->reader;
 	struct snap_maps_item *item = &list->items[index];
 	const struct snap_traced *traced = &reader->stop->processes[item->process];
-	_cleanup_fd_ int tasks_fd = open_tasks(reader, traced);
+	_cleanup_fd_ int tasks_fd = open_stop_tasks(reader, traced);
 	int error = tasks_fd < 0 ? tasks_fd : -ESRCH;
 
 	note_reached(item, SNAP_REACHED_BEGIN);
@@ -183,7 +184,7 @@ void snap_stop_reader_read_maps(void *context, uint32_t index)
 		error = read_by(reader, item, tasks_fd, traced->threads[i].tid,
 				&list->signs[index]);
 	if (!error && list->may_probe)
-		item->runtimes = find_runtimes(reader, item, &list->signs[index]);
+		item->runtimes = find_stop_runtimes(reader, item, &list->signs[index]);
 	if (!error && list->sample_step)
 		measure_stacks(list, item, tasks_fd, &list->signs[index]);
 	item->error = error ? error : check_identity(reader, traced);
@@ -231,7 +232,8 @@ static void copy_carefully(const struct snap_copy_list *list, struct snap_copy_i
 			   int64_t *sign)
 {
 	const struct snap_stop_reader *reader = list->reader;
-	_cleanup_fd_ int tasks_fd = open_tasks(reader, &reader->stop->processes[item->process]);
+	_cleanup_fd_ int tasks_fd =
+		open_stop_tasks(reader, &reader->stop->processes[item->process]);
 	_cleanup_fd_ int mem_fd =
 		tasks_fd < 0 ? -1 : snap_procfs_task_open_file(tasks_fd, item->tid, "mem");
 
@@ -248,7 +250,7 @@ static void copy_carefully(const struct snap_copy_list *list, struct snap_copy_i
  * Whether another worker is still at an earlier item of the process: if that is blocked, this one
  * would be, too.
  */
-static bool is_held(const struct snap_copy_list *list, const struct snap_copy_item *item)
+static bool is_item_held(const struct snap_copy_list *list, const struct snap_copy_item *item)
 {
 	while (item->before != UINT32_MAX) {
 		item = &list->items[item->before];
@@ -264,7 +266,7 @@ void snap_stop_reader_copy(void *context, uint32_t index)
 	const struct snap_copy_list *list = context;
 	struct snap_copy_item *item = &list->items[index];
 
-	if (is_held(list, item))
+	if (is_item_held(list, item))
 		return;
 	__atomic_store_n(&item->begun, 1, __ATOMIC_RELEASE);
 	if (list->careful)
@@ -327,7 +329,7 @@ void snap_stop_reader_read_kernel_stacks(void *context, uint32_t index)
 	const struct snap_kernel_list *list = context;
 	const struct snap_stop_reader *reader = list->reader;
 	struct snap_traced *traced = &reader->stop->processes[list->processes[index]];
-	_cleanup_fd_ int tasks_fd = open_tasks(reader, traced);
+	_cleanup_fd_ int tasks_fd = open_stop_tasks(reader, traced);
 	struct snap_describer describer = { .options = reader->options,
 					    .records = &reader->memory->records,
 					    .tasks_fd = tasks_fd,
@@ -344,8 +346,8 @@ void snap_stop_reader_read_kernel_stacks(void *context, uint32_t index)
 }
 
 /* The call of a thread that did not stop, from the kernel; the thread may be in none. */
-static void read_call(const struct snap_stop_reader *reader, int tasks_fd,
-		      struct snap_thread *thread)
+static void read_stop_call(const struct snap_stop_reader *reader, int tasks_fd,
+			   struct snap_thread *thread)
 {
 	char *text = reader->buffer;
 	ssize_t length = snap_procfs_task_read(tasks_fd, thread->tid, "syscall", text, SAMPLE_TEXT);
@@ -359,12 +361,12 @@ void snap_stop_reader_read_calls(void *context, uint32_t index)
 {
 	const struct snap_kernel_list *list = context;
 	struct snap_traced *traced = &list->reader->stop->processes[list->processes[index]];
-	_cleanup_fd_ int tasks_fd = open_tasks(list->reader, traced);
+	_cleanup_fd_ int tasks_fd = open_stop_tasks(list->reader, traced);
 
 	for (size_t i = 0; tasks_fd >= 0 && i < traced->thread_count; i++) {
 		if (traced->threads[i].result != SNAP_THREAD_NOT_STOPPED)
 			continue;
-		read_call(list->reader, tasks_fd, &traced->threads[i]);
+		read_stop_call(list->reader, tasks_fd, &traced->threads[i]);
 		give_sign(&list->signs[index]);
 	}
 }
@@ -381,7 +383,7 @@ static size_t read_process_memory(void *context, uint8_t *bytes, const struct io
 {
 	struct process_memory *process = context;
 
-	return read_memory(&process->memory, bytes, ranges, count);
+	return read_stop_memory(&process->memory, bytes, ranges, count);
 }
 
 /*
@@ -439,7 +441,7 @@ void snap_stop_reader_execute_plan(void *context, uint32_t index _unused_)
 		return;
 	if (has_heap(task.plan)) {
 		_cleanup_fd_ int tasks_fd =
-			open_tasks(reader, &reader->stop->processes[list->process]);
+			open_stop_tasks(reader, &reader->stop->processes[list->process]);
 
 		if (tasks_fd >= 0)
 			process.pagemap_fd =

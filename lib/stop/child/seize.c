@@ -174,7 +174,7 @@ static bool is_worker(const struct snap_thread *thread)
  * 0 or an errno. SEIZE waits for an exec of the process, which its program can block without end;
  * ETIMEDOUT: a tick has given it up.
  */
-static int seize_thread(struct snap_tracer *tracer, pid_t tid)
+static int seize_listed_thread(struct snap_tracer *tracer, pid_t tid)
 {
 	int error;
 
@@ -218,7 +218,7 @@ static enum snap_tracee_event explain_refusal(struct snap_tracer *tracer,
 	 * During an exec tracing is not permitted, and another tracer may have had it for a moment.
 	 */
 	for (int i = 0; i < REFUSED_TRIES && os_errno == EPERM && status.tracer_pid == 0; i++) {
-		if (!seize_thread(tracer, tracee->tid))
+		if (!seize_listed_thread(tracer, tracee->tid))
 			return SNAP_TRACEE_ON_SEIZED;
 		if (snap_procfs_task_status(tasks, tracee->tid, &status))
 			break;
@@ -255,7 +255,7 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		event = SNAP_TRACEE_ON_REFUSED;
 	} else if (thread->state == 'Z' && tracee->tid == process->pid) {
 		event = SNAP_TRACEE_ON_ENDED;
-	} else if ((error = seize_thread(tracer, tracee->tid)) != 0) {
+	} else if ((error = seize_listed_thread(tracer, tracee->tid)) != 0) {
 		event = explain_refusal(tracer, tracee, error);
 		if (error == ETIMEDOUT && event == SNAP_TRACEE_ON_REFUSED)
 			process->unresponsive = SNAP_UNRESPONSIVE_SEIZE;
@@ -296,7 +296,7 @@ void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process)
 }
 
 /* Lists threads and their states, all before the first SEIZE: reading is the slow part. */
-static void list_threads(struct snap_tracer *tracer, uint32_t process)
+static void list_seized_threads(struct snap_tracer *tracer, uint32_t process)
 {
 	struct snap_traced *traced = &tracer->stop->processes[process];
 	ssize_t count;
@@ -327,7 +327,8 @@ static int64_t part_until(const struct snap_tracer *tracer, unsigned eighths)
 	return until_ns ? now + (until_ns - now) / 8 * eighths : INT64_MAX;
 }
 
-static bool is_left_out(const struct snap_tracer *tracer, uint32_t process, int64_t until_ns)
+static bool is_process_left_out(const struct snap_tracer *tracer, uint32_t process,
+				int64_t until_ns)
 {
 	return process - tracer->prepared >= LEAST_PROCESSES &&
 	       snap_clock_ns(CLOCK_MONOTONIC) >= until_ns;
@@ -364,10 +365,10 @@ static void read_lists(struct snap_tracer *tracer)
 		struct snap_traced *traced = &stop->processes[i];
 
 		tracer->task_fds[i] = -ESRCH;
-		traced->left_out = is_left_out(tracer, i, until_ns);
+		traced->left_out = is_process_left_out(tracer, i, until_ns);
 		if (traced->left_out)
 			continue;
-		list_threads(tracer, i);
+		list_seized_threads(tracer, i);
 		tracer->maps_wanted[i] = !traced->look_only && !traced->vanished && !traced->error;
 	}
 	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * SNAP_NS_PER_MS,
@@ -383,7 +384,7 @@ static void describe_processes(struct snap_tracer *tracer)
 	for (uint32_t i = tracer->prepared; i < stop->process_count; i++) {
 		struct snap_traced *traced = &stop->processes[i];
 
-		traced->left_out |= is_left_out(tracer, i, until_ns);
+		traced->left_out |= is_process_left_out(tracer, i, until_ns);
 		if (!traced->left_out)
 			describe_process(tracer, i);
 	}

@@ -21,7 +21,7 @@
 enum look { LOOK_THERE, LOOK_VANISHED, LOOK_UNKNOWN };
 
 /* A leader that has exited is alive again when another thread has taken its tid, by exec. */
-static enum look look_at(const struct snap_tracer *tracer, const struct snap_tracee *tracee)
+static enum look look_at_tracee(const struct snap_tracer *tracer, const struct snap_tracee *tracee)
 {
 	struct snap_stat stat;
 	int error = snap_procfs_task_stat(tracer->task_fds[tracee->process], tracee->tid, &stat);
@@ -54,7 +54,7 @@ bool snap_tracer_is_settled(const struct snap_tracer *tracer, uint32_t process)
 	for (uint32_t i = 0; unwatched && i < tracer->count; i++) {
 		if (!is_unwatched(&tracer->tracees[i], process))
 			continue;
-		if (look_at(tracer, &tracer->tracees[i]) != LOOK_THERE)
+		if (look_at_tracee(tracer, &tracer->tracees[i]) != LOOK_THERE)
 			return false;
 		unwatched--;
 	}
@@ -66,7 +66,8 @@ static void drop_vanished(struct snap_tracer *tracer, uint32_t process)
 	for (uint32_t i = 0; tracer->unwatched[process] && i < tracer->count; i++) {
 		struct snap_tracee *tracee = &tracer->tracees[i];
 
-		if (is_unwatched(tracee, process) && look_at(tracer, tracee) == LOOK_VANISHED)
+		if (is_unwatched(tracee, process) &&
+		    look_at_tracee(tracer, tracee) == LOOK_VANISHED)
 			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
 	}
 }
@@ -102,7 +103,8 @@ static void drop_unlisted(struct snap_tracer *tracer, uint32_t process, uint16_t
 		struct snap_tracee *tracee = &tracer->tracees[i];
 
 		if (tracee->process != process || tracee->look == look ||
-		    tracee->phase == SNAP_TRACEE_GONE || look_at(tracer, tracee) != LOOK_VANISHED)
+		    tracee->phase == SNAP_TRACEE_GONE ||
+		    look_at_tracee(tracer, tracee) != LOOK_VANISHED)
 			continue;
 		if (tracee->phase == SNAP_TRACEE_STOPPED)
 			ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(long)tracee->signal);

@@ -83,7 +83,7 @@ static void finish_slot(struct snap_slot *slot, enum snap_tracee_event event,
 }
 
 /* Without options: no other thread becomes a tracee. */
-static void seize_thread(struct single *single, struct snap_slot *slot)
+static void seize_single_thread(struct single *single, struct snap_slot *slot)
 {
 	bool seized;
 
@@ -191,7 +191,7 @@ static int64_t time_to_read(const struct snap_channel *channel, const struct sna
  * Has the stacks of a thread read, which may never return. Then the other threads of this call get
  * no stacks, as they are stopped meanwhile, and this memory is not used again.
  */
-static void copy_stack(struct single *single, uint32_t index, uint64_t sp)
+static void copy_single_stack(struct single *single, uint32_t index, uint64_t sp)
 {
 	struct snap_channel *channel = single->channel;
 	struct snap_slot *slot = &channel->slots[index];
@@ -243,7 +243,7 @@ static void copy_and_release_thread(struct single *single, uint32_t index)
 	if (error == 0) {
 		pick->copy.registers = slot->registers;
 		pick->copy.taken = SNAP_TAKEN_ALONE;
-		copy_stack(single, index, sp);
+		copy_single_stack(single, index, sp);
 	}
 	if (ptrace(PTRACE_DETACH, pick->tid, NULL, (void *)(long)slot->signal)) {
 		/* SIGKILL ends stopped threads, too. Unless its end is seen an exec may hang. */
@@ -331,7 +331,7 @@ static void serve_call(struct single *single)
 	uint32_t count = channel->count;
 
 	for (uint32_t i = 0; i < count; i++)
-		seize_thread(single, &channel->slots[i]);
+		seize_single_thread(single, &channel->slots[i]);
 	for (uint32_t i = 0; i < count; i++) {
 		if (channel->slots[i].phase != SNAP_TRACEE_SEIZED)
 			continue;

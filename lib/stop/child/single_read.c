@@ -18,8 +18,8 @@ enum {
 };
 
 /* Reads bytes up to the first that cannot be read. */
-static size_t read_memory(const struct snap_pick *pick, uint64_t address, uint8_t *bytes,
-			  size_t size)
+static size_t read_single_memory(const struct snap_pick *pick, uint64_t address, uint8_t *bytes,
+				 size_t size)
 {
 	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)address, size };
 	ssize_t got = process_vm_readv(pick->tid, &local, 1, &remote, 1, 0);
@@ -75,13 +75,13 @@ static void copy_interrupted_stack(const struct snap_channel *channel, struct sn
 	bytes = sp ? reserve_bytes(channel, &slot->room, &size) : NULL;
 	if (!bytes)
 		return;
-	thread->stack2_size = read_memory(pick, start, bytes, size);
+	thread->stack2_size = read_single_memory(pick, start, bytes, size);
 	thread->stack2_address = start;
 	thread->stack2 = bytes;
 	return_unused_bytes(&slot->room, bytes, thread->stack2_size);
 }
 
-static uint64_t thread_pointer(const struct snap_slot *slot)
+static uint64_t slot_thread_pointer(const struct snap_slot *slot)
 {
 	struct snap_known_registers known = { .thread_pointer = 0 };
 
@@ -90,7 +90,7 @@ static uint64_t thread_pointer(const struct snap_slot *slot)
 	return known.thread_pointer;
 }
 
-static void copy_stack(const struct snap_channel *channel, struct snap_slot *slot)
+static void read_single_stack(const struct snap_channel *channel, struct snap_slot *slot)
 {
 	struct snap_pick *pick = &slot->read;
 	struct snap_thread *thread = &pick->copy;
@@ -104,11 +104,11 @@ static void copy_stack(const struct snap_channel *channel, struct snap_slot *slo
 	thread->stack_unreadable = true;
 	if (!bytes)
 		return;
-	thread->stack_size = read_memory(pick, start, bytes, size);
+	thread->stack_size = read_single_memory(pick, start, bytes, size);
 	/* The bytes below sp may be in another mapping, or in none. */
 	if (!thread->stack_size && start / SNAP_PAGE != sp / SNAP_PAGE) {
 		start = sp & ~(uint64_t)(SNAP_PAGE - 1);
-		thread->stack_size = read_memory(pick, start, bytes, size);
+		thread->stack_size = read_single_memory(pick, start, bytes, size);
 	}
 	thread->stack_address = start;
 	thread->stack = bytes;
@@ -117,9 +117,9 @@ static void copy_stack(const struct snap_channel *channel, struct snap_slot *slo
 		thread->stack_unreadable = thread->stack_size == 0;
 	} else {
 		thread->stack_limited = thread->stack_size == size && size < wanted;
-		thread->stack_unreadable =
-			thread->stack_size < size &&
-			!snap_own_stack_copied(start, thread->stack_size, thread_pointer(slot));
+		thread->stack_unreadable = thread->stack_size < size &&
+					   !snap_own_stack_copied(start, thread->stack_size,
+								  slot_thread_pointer(slot));
 	}
 	return_unused_bytes(&slot->room, bytes, thread->stack_size);
 	if (pick->past_end)
@@ -127,7 +127,7 @@ static void copy_stack(const struct snap_channel *channel, struct snap_slot *slo
 }
 
 /* After the stack, which is useful without the plan. */
-static void execute_plan(struct snap_channel *channel, struct snap_slot *slot)
+static void execute_single_plan(struct snap_channel *channel, struct snap_slot *slot)
 {
 	struct snap_thread_plan *plan = &channel->plans[channel->list.slot];
 
@@ -142,9 +142,9 @@ void snap_single_read(void *context, uint32_t item _unused_)
 	struct snap_channel *channel = context;
 	struct snap_slot *slot = &channel->slots[channel->list.slot];
 
-	copy_stack(channel, slot);
+	read_single_stack(channel, slot);
 	if (slot->has_plan)
-		execute_plan(channel, slot);
+		execute_single_plan(channel, slot);
 }
 
 void snap_single_get_ready(void *context, uint32_t item _unused_)

@@ -84,8 +84,8 @@ static uint32_t process_of(const struct snap_tracer *tracer, const struct snap_w
 }
 
 /* The order of processes and addresses. */
-static bool is_before(const struct snap_tracer *tracer, const struct snap_wait_span *a,
-		      const struct snap_wait_span *b)
+static bool is_range_before(const struct snap_tracer *tracer, const struct snap_wait_span *a,
+			    const struct snap_wait_span *b)
 {
 	uint32_t left = process_of(tracer, a), right = process_of(tracer, b);
 
@@ -99,8 +99,9 @@ static void merge_runs(const struct snap_tracer *tracer, const struct snap_wait_
 	size_t left = from, right = middle;
 
 	for (size_t i = from; i < end; i++) {
-		bool is_right = left == middle ||
-				(right < end && is_before(tracer, &ranges[right], &ranges[left]));
+		bool is_right =
+			left == middle ||
+			(right < end && is_range_before(tracer, &ranges[right], &ranges[left]));
 
 		to[i] = ranges[is_right ? right++ : left++];
 	}
@@ -114,7 +115,7 @@ static struct snap_wait_span *sort_ranges(const struct snap_tracer *tracer,
 	bool is_sorted = true;
 
 	for (size_t i = 1; i < count && is_sorted; i++)
-		is_sorted = !is_before(tracer, &ranges[i], &ranges[i - 1]);
+		is_sorted = !is_range_before(tracer, &ranges[i], &ranges[i - 1]);
 	for (size_t run = 1; !is_sorted && run < count; run *= 2) {
 		struct snap_wait_span *from = ranges;
 
@@ -131,8 +132,8 @@ static struct snap_wait_span *sort_ranges(const struct snap_tracer *tracer,
 }
 
 /* Whether the copy of the thread's own stack will include it. */
-static bool is_in_stack(const struct snap_need *need, uint64_t most,
-			const struct snap_wait_range *range)
+static bool is_in_copied_stack(const struct snap_need *need, uint64_t most,
+			       const struct snap_wait_range *range)
 {
 	uint64_t size = need->size < most ? need->size : most;
 
@@ -162,7 +163,7 @@ static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
 		for (size_t k = 0; k < named_count && count < capacity; k++) {
 			struct snap_wait_span *last = count ? &ranges[count - 1] : NULL;
 
-			if (is_in_stack(&tracer->needs[i], most, &named[k]))
+			if (is_in_copied_stack(&tracer->needs[i], most, &named[k]))
 				continue;
 			/* Many threads in a row wait for one lock. */
 			if (last && last->address == named[k].address &&
@@ -232,7 +233,7 @@ static size_t join_ranges(struct wants *wants, const struct snap_wait_span *rang
 	return i;
 }
 
-static void begin_process(struct wants *wants, uint32_t process)
+static void begin_futex_process(struct wants *wants, uint32_t process)
 {
 	const struct snap_traced *traced = &wants->tracer->stop->processes[process];
 
@@ -258,7 +259,7 @@ static void list_words(struct snap_tracer *tracer, const struct snap_wait_span *
 	for (size_t i = 0; i < count;) {
 		if (process_of(tracer, &ranges[i]) != process) {
 			process = process_of(tracer, &ranges[i]);
-			begin_process(&wants, process);
+			begin_futex_process(&wants, process);
 			words->item_count++;
 		}
 		i += join_ranges(&wants, &ranges[i], count - i);

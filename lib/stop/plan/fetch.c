@@ -141,7 +141,7 @@ static bool is_relocated(const struct snap_plan_run *run, const struct snap_map 
 	       next->offset == map->offset + (map->end - map->start);
 }
 
-static bool is_left_out(struct snap_plan_run *run, const struct snap_plan_request *request)
+static bool is_request_left_out(struct snap_plan_run *run, const struct snap_plan_request *request)
 {
 	const struct snap_map *map = find_map(run, request->address);
 
@@ -157,7 +157,7 @@ struct cursor {
 	uint64_t from;  /* addresses below are done */
 };
 
-static uint64_t end_of(const struct snap_plan_request *request)
+static uint64_t end_of_request(const struct snap_plan_request *request)
 {
 	return request->address + request->size;
 }
@@ -200,19 +200,20 @@ static bool next_piece(struct snap_plan_run *run, struct cursor *cursor, uint64_
 	for (;; i++) {
 		if (i == run->request_count || snap_plan_is_late(run))
 			return false;
-		if (requests[i].offset == SNAP_PLAN_WANTED && end_of(&requests[i]) > cursor->from)
+		if (requests[i].offset == SNAP_PLAN_WANTED &&
+		    end_of_request(&requests[i]) > cursor->from)
 			break;
 	}
 	*first_ret = i;
 	start = requests[i].address > cursor->from ? requests[i].address : cursor->from;
-	end = end_of(&requests[i]);
+	end = end_of_request(&requests[i]);
 	if (goes_on_nearby(run, &requests[i]))
 		take_page(cursor, most, &start, &end);
 	for (i++; i < run->request_count && end - start < most; i++) {
 		if (requests[i].address >= end + NEAR_BYTES || snap_plan_is_late(run))
 			break;
-		if (requests[i].offset == SNAP_PLAN_WANTED && end_of(&requests[i]) > end)
-			end = end_of(&requests[i]);
+		if (requests[i].offset == SNAP_PLAN_WANTED && end_of_request(&requests[i]) > end)
+			end = end_of_request(&requests[i]);
 	}
 	/* A request that is too long for one call continues in the next one. */
 	cursor->request = end - start > most ? *first_ret : i;
@@ -368,7 +369,7 @@ void snap_plan_fetch(struct snap_plan_run *run)
 	for (size_t i = 0; i < run->request_count; i++) {
 		struct snap_plan_request *request = &run->requests[i];
 
-		if (is_left_out(run, request))
+		if (is_request_left_out(run, request))
 			request->offset = 0;
 		else if (snap_plan_known(run, request->address, request->size, &request->offset))
 			request->got = request->size;

@@ -119,8 +119,8 @@ static bool read_count(const struct snap_plan_step *step, const struct snap_plan
 	return true;
 }
 
-static bool read_range(const struct snap_plan_step *step, const struct snap_plan_view *view,
-		       uint64_t shift, struct snap_plan_target *ret)
+static bool read_field_range(const struct snap_plan_step *step, const struct snap_plan_view *view,
+			     uint64_t shift, struct snap_plan_target *ret)
 {
 	uint64_t base, high, low, lowest = UINT64_MAX;
 
@@ -144,7 +144,7 @@ bool snap_plan_target(const struct snap_plan_step *step, const struct snap_plan_
 	uint64_t value, count = 0;
 
 	if (step->op == SNAP_PLAN_RANGE)
-		return read_range(step, view, shift, ret);
+		return read_field_range(step, view, shift, ret);
 	if (step->flags & SNAP_PLAN_RELATIVE) {
 		ret->address = view->address ? view->address + (uint64_t)step->add + shift : 0;
 		ret->head = 0;

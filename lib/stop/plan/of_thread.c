@@ -41,7 +41,8 @@ size_t snap_thread_plan_work(void)
 	return snap_plan_work_bytes(&BUDGET);
 }
 
-static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
+static size_t read_thread_memory(void *context, uint8_t *bytes, const struct iovec *ranges,
+				 size_t count)
 {
 	const pid_t *tid = context;
 	struct iovec local = { bytes, 0 };
@@ -65,7 +66,7 @@ void snap_thread_plan_execute(struct snap_thread_plan *plan, struct snap_region 
 		.plan = &plan->plan,
 		.threads = &plan->thread,
 		.thread_count = 1,
-		.source = { .read = read_memory, .context = &tid },
+		.source = { .read = read_thread_memory, .context = &tid },
 		.budget = BUDGET,
 		.work = work,
 	};
