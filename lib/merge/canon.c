@@ -12,7 +12,7 @@ void snap_merge_canon_deinit(struct snap_merge_canon *canon)
 	snap_buffer_deinit(&canon->raw);
 }
 
-static bool refuse(struct snap_merge_canon *canon, const char *wrong)
+static bool refuse_entry(struct snap_merge_canon *canon, const char *wrong)
 {
 	canon->wrong = wrong;
 	return false;
@@ -29,12 +29,12 @@ const char *snap_merge_canon_raw(struct snap_merge_canon *canon, const struct sn
 	decoded = snap_buffer_reserve(&canon->decoded, span->length + 1);
 	raw = snap_buffer_reserve(&canon->raw, span->length + 1);
 	if (!decoded || !raw) {
-		refuse(canon, NULL);
+		refuse_entry(canon, NULL);
 		return NULL;
 	}
 	length = snap_unescape(decoded, snap_json_span_decode(span, decoded), raw);
 	if (length > most || memchr(raw, '\0', length)) {
-		refuse(canon, "a string of a reasonable length");
+		refuse_entry(canon, "a string of a reasonable length");
 		return NULL;
 	}
 	*length_ret = length;
@@ -64,7 +64,7 @@ static bool put_odd_string(struct snap_merge_canon *canon, const struct snap_jso
 		return false;
 	clean = snap_buffer_reserve(&canon->decoded, 4 * length + 1);
 	if (!clean)
-		return refuse(canon, NULL);
+		return refuse_entry(canon, NULL);
 	put_clean(clean, snap_escape(raw, length, 0, clean, 4 * length + 1), out);
 	return true;
 }
@@ -77,10 +77,10 @@ bool snap_merge_canon_string(struct snap_merge_canon *canon, const struct snap_j
 	if (!span->plain)
 		return put_odd_string(canon, span, most, out);
 	if (span->length > most)
-		return refuse(canon, "a string of a reasonable length");
+		return refuse_entry(canon, "a string of a reasonable length");
 	at = snap_buffer_reserve(out, span->length + 2);
 	if (!at)
-		return refuse(canon, NULL);
+		return refuse_entry(canon, NULL);
 	*at++ = '"';
 	memcpy(at, span->bytes, span->length);
 	at[span->length] = '"';

@@ -11,7 +11,7 @@
 
 enum { LONGEST_BUILD_ID = 512 };
 
-static struct snap_merge_stack *current(struct snap_merge_reader *reader)
+static struct snap_merge_stack *current_entry(struct snap_merge_reader *reader)
 {
 	return &reader->document->stacks[reader->document->stack_count - 1];
 }
@@ -20,8 +20,8 @@ void snap_merge_begin_entries(struct snap_merge_reader *reader)
 {
 	struct snap_merge_document *document = reader->document;
 
-	current(reader)->body_at = document->text.size;
-	current(reader)->place_at = document->place_count;
+	current_entry(reader)->body_at = document->text.size;
+	current_entry(reader)->place_at = document->place_count;
 	snap_buffer_add_byte(&document->text, '[');
 	reader->has_entries = true;
 }
@@ -31,8 +31,9 @@ void snap_merge_end_entries(struct snap_merge_reader *reader)
 	struct snap_merge_document *document = reader->document;
 
 	snap_buffer_add_byte(&document->text, ']');
-	current(reader)->entries_size = document->text.size - current(reader)->body_at;
-	current(reader)->place_count = document->place_count - current(reader)->place_at;
+	current_entry(reader)->entries_size = document->text.size - current_entry(reader)->body_at;
+	current_entry(reader)->place_count =
+		document->place_count - current_entry(reader)->place_at;
 }
 
 static bool same(const struct snap_json_span *a, const struct snap_json_span *b)
@@ -54,7 +55,7 @@ static void note_place(struct snap_merge_reader *reader)
 	/* The modules of what was merged stand apart. */
 	if (document->merged || !place.module.length || !place.build_id.length)
 		return;
-	if (last && document->place_count > current(reader)->place_at &&
+	if (last && document->place_count > current_entry(reader)->place_at &&
 	    same(&last->module, &place.module) && same(&last->build_id, &place.build_id))
 		return;
 	if (!snap_reserve_array(document->places, document->place_capacity,
@@ -64,8 +65,8 @@ static void note_place(struct snap_merge_reader *reader)
 		document->places[document->place_count++] = place;
 }
 
-static bool put_text(struct snap_merge_reader *reader, const char *key, unsigned field, size_t most,
-		     size_t begin)
+static bool put_entry_text(struct snap_merge_reader *reader, const char *key, unsigned field,
+			   size_t most, size_t begin)
 {
 	struct snap_json_span span = snap_merge_value(reader, field);
 
@@ -92,7 +93,7 @@ static void put_flag(struct snap_merge_reader *reader, const char *key, unsigned
 }
 
 /* Whether something but its address tells the frame from others. */
-static bool is_known(const struct snap_merge_reader *reader)
+static bool is_same_entry(const struct snap_merge_reader *reader)
 {
 	return snap_merge_value(reader, ENTRY_FUNCTION).length ||
 	       snap_merge_value(reader, ENTRY_SYMBOL).length ||
@@ -101,29 +102,29 @@ static bool is_known(const struct snap_merge_reader *reader)
 
 static bool put_fields(struct snap_merge_reader *reader, size_t begin)
 {
-	bool fine = put_text(reader, "function", ENTRY_FUNCTION, SNAP_MAX_NAME, begin) &&
-		    put_text(reader, "symbol", ENTRY_SYMBOL, SNAP_MAX_NAME, begin) &&
-		    put_text(reader, "file", ENTRY_FILE, SNAP_MAX_NAME, begin);
+	bool fine = put_entry_text(reader, "function", ENTRY_FUNCTION, SNAP_MAX_NAME, begin) &&
+		    put_entry_text(reader, "symbol", ENTRY_SYMBOL, SNAP_MAX_NAME, begin) &&
+		    put_entry_text(reader, "file", ENTRY_FILE, SNAP_MAX_NAME, begin);
 
 	put_number(reader, "line", ENTRY_LINE, begin);
 	put_number(reader, "column", ENTRY_COLUMN, begin);
-	fine = fine && put_text(reader, "module", ENTRY_MODULE, SNAP_MAX_NAME, begin) &&
-	       put_text(reader, "build_id", ENTRY_BUILD_ID, LONGEST_BUILD_ID, begin) &&
-	       put_text(reader, "offset", ENTRY_OFFSET, SNAP_MAX_NAME, begin) &&
-	       (is_known(reader) ||
-		put_text(reader, "address", ENTRY_ADDRESS, SNAP_MAX_NAME, begin));
+	fine = fine && put_entry_text(reader, "module", ENTRY_MODULE, SNAP_MAX_NAME, begin) &&
+	       put_entry_text(reader, "build_id", ENTRY_BUILD_ID, LONGEST_BUILD_ID, begin) &&
+	       put_entry_text(reader, "offset", ENTRY_OFFSET, SNAP_MAX_NAME, begin) &&
+	       (is_same_entry(reader) ||
+		put_entry_text(reader, "address", ENTRY_ADDRESS, SNAP_MAX_NAME, begin));
 	put_flag(reader, "inlined", ENTRY_INLINED, begin);
 	put_flag(reader, "system", ENTRY_SYSTEM, begin);
 	put_flag(reader, "kernel", ENTRY_KERNEL, begin);
-	return fine && put_text(reader, "language", ENTRY_LANGUAGE, 64, begin) &&
-	       put_text(reader, "trust", ENTRY_TRUST, 64, begin);
+	return fine && put_entry_text(reader, "language", ENTRY_LANGUAGE, 64, begin) &&
+	       put_entry_text(reader, "trust", ENTRY_TRUST, 64, begin);
 }
 
 void snap_merge_end_entry(struct snap_merge_reader *reader)
 {
 	struct snap_buffer *text = &reader->document->text;
 
-	if (text->size > current(reader)->body_at + 1)
+	if (text->size > current_entry(reader)->body_at + 1)
 		snap_buffer_add(text, ", ", 2);
 	snap_buffer_add_byte(text, '{');
 	if (!put_fields(reader, text->size))

@@ -35,7 +35,7 @@ SNAP_ORDER(compare_ranked, struct ranked, a, b, snap_merger_compare_hosts(a->hos
 SNAP_ORDER(compare_times, int64_t, a, b, snap_compare(*a, *b));
 
 /* Times of documents go to their hosts, which are sorted by now. */
-static void add_times(struct finish *finish)
+static void add_merged_times(struct finish *finish)
 {
 	const struct snap_merger *merger = finish->merger;
 	struct snap_merged *merged = finish->merged;
@@ -84,7 +84,7 @@ static void rank_hosts(struct finish *finish)
 	}
 	merged->host_count = count;
 	if (!finish->failed)
-		add_times(finish);
+		add_merged_times(finish);
 }
 
 static void renumber(struct finish *finish, const struct snap_host_set *set,
@@ -101,7 +101,7 @@ static void renumber(struct finish *finish, const struct snap_host_set *set,
 SNAP_ORDER(compare_modules, struct snap_merged_module, a, b, strcmp(a->path, b->path),
 	   strcmp(a->build_id, b->build_id));
 
-static void add_modules(struct finish *finish)
+static void add_merged_modules(struct finish *finish)
 {
 	const struct snap_merger *merger = finish->merger;
 	struct snap_merged *merged = finish->merged;
@@ -125,7 +125,7 @@ static void add_modules(struct finish *finish)
 
 /* ---- groups ---- */
 
-static enum snap_oddity judge(size_t with, size_t all)
+static enum snap_oddity judge_share(size_t with, size_t all)
 {
 	if (100 * with <= SNAP_MERGED_ODD_PERCENT * all)
 		return SNAP_ODD_RARE;
@@ -169,7 +169,7 @@ static void add_group(struct finish *finish, const struct snap_merge_group *from
 	for (size_t i = 0; i < group->example_count; i++)
 		group->examples[i].host = finish->numbers[group->examples[i].host];
 	renumber(finish, &from->hosts, &group->hosts, &group->host_count);
-	group->odd = judge(group->host_count, merged->host_count);
+	group->odd = judge_share(group->host_count, merged->host_count);
 	merged->odd_count += group->odd != SNAP_ODD_NOT;
 }
 
@@ -201,7 +201,7 @@ struct stacksnap_error *snap_merger_finish(const struct snap_merger *merger,
 	snap_arena_init(&merged->arena);
 	rank_hosts(&finish);
 	if (!finish.failed)
-		add_modules(&finish);
+		add_merged_modules(&finish);
 	if (!finish.failed)
 		add_groups(&finish);
 	if (finish.failed)

@@ -146,8 +146,8 @@ static size_t intersect(char *kept, size_t size, const char *other, size_t other
 	return (size_t)(out - kept);
 }
 
-static bool add_labels(const struct snap_merge_document *document,
-		       const struct snap_merge_stack *stack, struct snap_merge_group *group)
+static bool add_merged_labels(const struct snap_merge_document *document,
+			      const struct snap_merge_stack *stack, struct snap_merge_group *group)
 {
 	const char *labels = stack->labels_size ? document->labels.data + stack->labels_at : "";
 
@@ -167,7 +167,7 @@ static int compare_hosts(const struct snap_merger *merger, uint32_t a, uint32_t 
 	return a == b ? 0 : snap_merger_compare_hosts(&merger->hosts[a], &merger->hosts[b]);
 }
 
-static int compare_texts(const char *a, const char *b)
+static int compare_body_texts(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) : (a != NULL) - (b != NULL);
 }
@@ -178,8 +178,8 @@ static bool is_smaller(const struct snap_merged_example *a, const struct snap_me
 	int order = (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns) ?:
 		    (a->pid > b->pid) - (a->pid < b->pid) ?:
 		    (a->tid > b->tid) - (a->tid < b->tid) ?:
-		    compare_texts(a->task, b->task) ?:
-		    compare_texts(a->process, b->process) ?: compare_texts(a->thread, b->thread);
+		    compare_body_texts(a->task, b->task) ?:
+		    compare_body_texts(a->process, b->process) ?: compare_body_texts(a->thread, b->thread);
 
 	return order < 0;
 }
@@ -247,7 +247,7 @@ bool snap_merger_add_stack(struct snap_merger *merger, const struct snap_merge_d
 	group->thread_count += stack->threads;
 	group->task_count += stack->tasks;
 	if (!add_hosts(merger, document, stack, group) ||
-	    !add_body(merger, document, stack, group) || !add_labels(document, stack, group))
+	    !add_body(merger, document, stack, group) || !add_merged_labels(document, stack, group))
 		return false;
 	for (size_t i = 0; i < stack->example_count; i++)
 		if (!add_example(merger, &document->examples[stack->example_at + i], group))

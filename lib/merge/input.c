@@ -17,7 +17,7 @@ struct walk {
 	bool is_broken; /* the latest was, and what follows may be a part of it */
 };
 
-static void walk_deinit(struct walk *walk)
+static void input_walk_deinit(struct walk *walk)
 {
 	snap_merge_stream_deinit(&walk->stream);
 	snap_merge_reader_destroy(walk->reader);
@@ -25,7 +25,7 @@ static void walk_deinit(struct walk *walk)
 	snap_buffer_deinit(&walk->line);
 }
 
-static void tell(struct walk *walk, const char *what, const char *why)
+static void report_skipped_input(struct walk *walk, const char *what, const char *why)
 {
 	struct snap_merge_input *input = walk->input;
 
@@ -58,44 +58,45 @@ static const char *next_line(const char *at, const char *end)
 }
 
 /* Destroys the error, unless the run ends with it. */
-static struct stacksnap_error *skip(struct walk *walk, struct stacksnap_error *err)
+static struct stacksnap_error *skip_document(struct walk *walk, struct stacksnap_error *err)
 {
 	if (snap_error_code(err) != SNAP_ERROR_FORMAT)
 		return err;
 	walk->input->skipped++;
-	tell(walk, "is skipped", snap_error_message(err));
+	report_skipped_input(walk, "is skipped", snap_error_message(err));
 	snap_error_destroy(err);
 	return NULL;
 }
 
-static struct stacksnap_error *take(struct walk *walk)
+static struct stacksnap_error *take_document(struct walk *walk)
 {
 	enum snap_merge_verdict verdict = SNAP_MERGE_TAKEN;
 	struct stacksnap_error *err =
 		snap_merger_take(walk->input->merger, &walk->document, &verdict);
 
 	if (err)
-		return skip(walk, err);
+		return skip_document(walk, err);
 	switch (verdict) {
 	case SNAP_MERGE_TAKEN:
 		walk->input->taken++;
 		break;
 	case SNAP_MERGE_TWICE:
 		walk->input->twice++;
-		tell(walk, "counts once", "a document of this host and time is there already");
+		report_skipped_input(walk, "counts once",
+				     "a document of this host and time is there already");
 		break;
 	case SNAP_MERGE_SHARED:
 		walk->input->skipped++;
-		tell(walk, "is skipped",
-		     "it holds a document that is there already, and cannot be "
-		     "taken apart: merge what it was made of");
+		report_skipped_input(walk, "is skipped",
+				     "it holds a document that is there already, and cannot be "
+				     "taken apart: merge what it was made of");
 		break;
 	}
 	return NULL;
 }
 
 /* A document that was read, or refused; destroys the error unless the run ends with it. */
-static struct stacksnap_error *settle(struct walk *walk, struct stacksnap_error *err)
+static struct stacksnap_error *settle_document(struct walk *walk, struct stacksnap_error *err)
 {
 	/* What follows a broken one may be a part of it: only whole documents are worth a word. */
 	bool silent = walk->is_broken && err && snap_error_code(err) == SNAP_ERROR_FORMAT;
@@ -105,7 +106,7 @@ static struct stacksnap_error *settle(struct walk *walk, struct stacksnap_error 
 		snap_error_destroy(err);
 		return NULL;
 	}
-	return err ? skip(walk, err) : take(walk);
+	return err ? skip_document(walk, err) : take_document(walk);
 }
 
 /* All documents of a piece that ends at `end`. */
@@ -119,7 +120,7 @@ static struct stacksnap_error *take_piece(struct walk *walk, const char *at, con
 			walk->count++;
 		err = snap_merge_read(walk->reader, at, &walk->document, &behind);
 		at = err && walk->document.broken ? next_line(behind, end) : behind;
-		err = settle(walk, err);
+		err = settle_document(walk, err);
 		if (err)
 			return err;
 	}
@@ -128,7 +129,7 @@ static struct stacksnap_error *take_piece(struct walk *walk, const char *at, con
 
 struct stacksnap_error *snap_merge_input(struct snap_merge_input *input, int fd, const char *name)
 {
-	_cleanup_(walk_deinit) struct walk walk = {
+	_cleanup_(input_walk_deinit) struct walk walk = {
 		.input = input,
 		.name = name,
 		.stream = { .fd = fd, .options = input->options },
@@ -144,7 +145,7 @@ struct stacksnap_error *snap_merge_input(struct snap_merge_input *input, int fd,
 		err = snap_merge_stream_next(&walk.stream, &piece, &size);
 		if (err) {
 			walk.count++;
-			err = skip(&walk, err);
+			err = skip_document(&walk, err);
 		} else if (!piece) {
 			return NULL;
 		} else {

@@ -108,7 +108,7 @@ static uint64_t document_hash(uint32_t host, int64_t time_ns)
 	return snap_hash_add(host, (uint64_t)time_ns);
 }
 
-static bool is_known(const struct snap_merger *merger, uint32_t host, int64_t time_ns)
+static bool is_document_known(const struct snap_merger *merger, uint32_t host, int64_t time_ns)
 {
 	struct snap_probe probe =
 		snap_hash_table_probe(&merger->document_table, document_hash(host, time_ns));
@@ -165,7 +165,8 @@ bool snap_merger_module(struct snap_merger *merger, const struct snap_merge_plac
 }
 
 /* The modules of what was merged, which are complete there. */
-static bool add_modules(struct snap_merger *merger, const struct snap_merge_document *document)
+static bool add_merger_modules(struct snap_merger *merger,
+			       const struct snap_merge_document *document)
 {
 	for (size_t i = 0; document->merged && i < document->place_count; i++) {
 		const struct snap_merge_place *place = &document->places[i];
@@ -186,7 +187,7 @@ static bool add_modules(struct snap_merger *merger, const struct snap_merge_docu
 
 /* ---- processes ---- */
 
-static bool add_pair(struct snap_merger *merger, uint32_t group, pid_t pid)
+static bool add_merger_pair(struct snap_merger *merger, uint32_t group, pid_t pid)
 {
 	if (!snap_reserve_array(merger->pairs, merger->pair_capacity, merger->pair_count + 1))
 		return false;
@@ -224,11 +225,12 @@ static bool add_stacks(struct snap_merger *merger, const struct snap_merge_docum
 		if (!snap_merger_add_stack(merger, document, stack, &groups[i]))
 			return false;
 		if (!document->merged && stack->process != UINT32_MAX &&
-		    !add_pair(merger, groups[i], document->processes[stack->process].pid))
+		    !add_merger_pair(merger, groups[i], document->processes[stack->process].pid))
 			return false;
 	}
 	for (size_t i = 0; i < document->owner_count; i++)
-		if (!add_pair(merger, groups[document->owners[i].stack], document->owners[i].pid))
+		if (!add_merger_pair(merger, groups[document->owners[i].stack],
+				     document->owners[i].pid))
 			return false;
 	count_processes(merger);
 	return true;
@@ -273,8 +275,8 @@ static bool shares_document(const struct snap_merger *merger,
 		const struct snap_merge_host *host = &document->hosts[i];
 
 		for (size_t k = 0; k < host->time_count; k++)
-			if (is_known(merger, merger->numbers[i],
-				     document->times[host->time_at + k]))
+			if (is_document_known(merger, merger->numbers[i],
+					      document->times[host->time_at + k]))
 				return true;
 	}
 	return false;
@@ -306,7 +308,7 @@ struct stacksnap_error *snap_merger_take(struct snap_merger *merger,
 		return NULL;
 	}
 	/* Texts were looked at when it was read: what fails from here on is memory. */
-	if (!add_documents(merger, document) || !add_modules(merger, document) ||
+	if (!add_documents(merger, document) || !add_merger_modules(merger, document) ||
 	    !add_stacks(merger, document))
 		return snap_error_no_memory();
 	*ret = SNAP_MERGE_TAKEN;

@@ -204,7 +204,7 @@ static void end_object(struct snap_merge_reader *reader, enum snap_merge_kind ki
 /* ---- frames ---- */
 
 /* What a container that begins is, by where it stands; SKIP: nothing that is read. */
-static enum snap_merge_kind kind_of(struct snap_merge_reader *reader, bool object)
+static enum snap_merge_kind kind_of_document(struct snap_merge_reader *reader, bool object)
 {
 	struct snap_merge_frame *parent = &reader->frames[reader->depth];
 	const struct snap_merge_shape *shape = &snap_merge_shapes[parent->kind];
@@ -261,7 +261,7 @@ const struct snap_merge_row *snap_merge_find_row(struct snap_merge_frame *frame,
 	return NULL;
 }
 
-static void begin_process(struct snap_merge_reader *reader, struct snap_merge_frame *frame)
+static void begin_document_process(struct snap_merge_reader *reader, struct snap_merge_frame *frame)
 {
 	struct snap_merge_document *document = reader->document;
 
@@ -278,7 +278,8 @@ static void begin_process(struct snap_merge_reader *reader, struct snap_merge_fr
 static void begin_container(struct snap_merge_reader *reader, bool object)
 {
 	const struct snap_merge_frame *parent = &reader->frames[reader->depth];
-	enum snap_merge_kind kind = reader->depth ? kind_of(reader, object) : SNAP_MERGE_ROOT;
+	enum snap_merge_kind kind =
+		reader->depth ? kind_of_document(reader, object) : SNAP_MERGE_ROOT;
 	struct snap_merge_frame frame = { .kind = (unsigned char)kind, .owner = parent->owner };
 
 	if (parent->kind == SNAP_MERGE_ROOT && reader->depth && !is_of_schema(reader, kind))
@@ -291,7 +292,7 @@ static void begin_container(struct snap_merge_reader *reader, bool object)
 		return;
 	}
 	if (kind == SNAP_MERGE_PROCESS)
-		begin_process(reader, &frame);
+		begin_document_process(reader, &frame);
 	else if (kind == SNAP_MERGE_STACK || kind == SNAP_MERGE_GROUP)
 		snap_merge_begin_stack(reader, frame.owner);
 	else if (kind == SNAP_MERGE_LABELS)
@@ -317,7 +318,7 @@ static void end_container(struct snap_merge_reader *reader)
 
 /* ---- values ---- */
 
-static bool is_hex(const struct snap_json_span *span)
+static bool is_hex_span(const struct snap_json_span *span)
 {
 	if (span->length < 3 || span->length > 18 || memcmp(span->bytes, "0x", 2) != 0)
 		return false;
@@ -335,7 +336,7 @@ static bool is_of_type(const struct snap_merge_reader *reader, enum snap_merge_t
 	case SNAP_MERGE_TEXT:
 		return token == SNAP_JSON_STRING;
 	case SNAP_MERGE_HEX:
-		return token == SNAP_JSON_STRING && is_hex(&reader->scan.text);
+		return token == SNAP_JSON_STRING && is_hex_span(&reader->scan.text);
 	case SNAP_MERGE_NUMBER:
 		return token == SNAP_JSON_INTEGER && reader->scan.integer >= 0;
 	case SNAP_MERGE_FLAG:
@@ -410,7 +411,7 @@ static void take_value(struct snap_merge_reader *reader, enum snap_json_token to
 }
 
 /* What is in a container that is not read. False: the document is broken. */
-static bool skip(struct snap_merge_reader *reader)
+static bool skip_value(struct snap_merge_reader *reader)
 {
 	size_t depth = reader->scan.depth;
 	enum snap_json_token token;
@@ -462,7 +463,7 @@ static bool read_tokens(struct snap_merge_reader *reader, const char *bytes)
 			begin_container(reader, token == SNAP_JSON_OBJECT);
 			if (reader->error || reader->frames[reader->depth].kind != SNAP_MERGE_SKIP)
 				continue;
-			if (!skip(reader))
+			if (!skip_value(reader))
 				return false;
 			reader->depth--;
 		} else if (token == SNAP_JSON_OBJECT_END || token == SNAP_JSON_ARRAY_END) {

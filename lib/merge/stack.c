@@ -11,7 +11,7 @@ enum { LONGEST_ID = 64 };
 
 static const int64_t MOST_COUNTED = (int64_t)1 << 53;
 
-static struct snap_merge_stack *current(struct snap_merge_reader *reader)
+static struct snap_merge_stack *current_stack(struct snap_merge_reader *reader)
 {
 	return &reader->document->stacks[reader->document->stack_count - 1];
 }
@@ -38,7 +38,7 @@ void snap_merge_begin_stack(struct snap_merge_reader *reader, uint32_t owner)
 
 /* ---- threads ---- */
 
-static bool is_before(const struct snap_json_span *a, const struct snap_json_span *b)
+static bool is_span_before(const struct snap_json_span *a, const struct snap_json_span *b)
 {
 	size_t length = a->length < b->length ? a->length : b->length;
 	int order = length ? memcmp(a->bytes, b->bytes, length) : 0;
@@ -51,7 +51,7 @@ static void offer_example(struct snap_merge_reader *reader,
 			  const struct snap_merge_example *offered)
 {
 	struct snap_merge_document *document = reader->document;
-	struct snap_merge_stack *stack = current(reader);
+	struct snap_merge_stack *stack = current_stack(reader);
 	struct snap_merge_example *best;
 
 	if (stack->example_count == 0) {
@@ -68,7 +68,7 @@ static void offer_example(struct snap_merge_reader *reader,
 	if (offered->pid != best->pid   ? offered->pid < best->pid
 	    : offered->tid != best->tid ? offered->tid < best->tid
 					: offered->task.bytes && best->task.bytes &&
-						  is_before(&offered->task, &best->task))
+						  is_span_before(&offered->task, &best->task))
 		*best = *offered;
 }
 
@@ -104,7 +104,7 @@ void snap_merge_end_thread(struct snap_merge_reader *reader)
 		reader->tasks++;
 	else
 		reader->threads++;
-	if (current(reader)->process == UINT32_MAX) {
+	if (current_stack(reader)->process == UINT32_MAX) {
 		if (example.pid == 0)
 			snap_merge_refuse(reader, "pid", "that of a process");
 		note_owner(reader, example.pid);
@@ -134,7 +134,7 @@ void snap_merge_end_example(struct snap_merge_reader *reader)
 	snap_merge_check_text(reader, "task", &example.task);
 	if (host < 0 || host >= UINT32_MAX)
 		snap_merge_refuse(reader, "host_number", "the number of a host");
-	if (current(reader)->example_count >= SNAP_MERGED_EXAMPLES)
+	if (current_stack(reader)->example_count >= SNAP_MERGED_EXAMPLES)
 		snap_merge_refuse(reader, "examples", "a smaller array");
 	if (!snap_reserve_array(document->examples, document->example_capacity,
 				document->example_count + 1)) {
@@ -142,7 +142,7 @@ void snap_merge_end_example(struct snap_merge_reader *reader)
 		return;
 	}
 	document->examples[document->example_count++] = example;
-	current(reader)->example_count++;
+	current_stack(reader)->example_count++;
 }
 
 /* ---- labels and the gap ---- */
@@ -161,7 +161,7 @@ void snap_merge_take_label(struct snap_merge_reader *reader, enum snap_json_toke
 
 /* Lines as they are written: `key` is a part of `value`, the whole line. */
 SNAP_ORDER(compare_lines, struct snap_merge_label, a, b,
-	   is_before(&b->value, &a->value) - is_before(&a->value, &b->value));
+	   is_span_before(&b->value, &a->value) - is_span_before(&a->value, &b->value));
 
 /* The lines of labels, sorted; of several with one key the first. */
 static void add_lines(struct snap_merge_reader *reader, struct snap_buffer *out)
@@ -198,7 +198,7 @@ static bool put_line(struct snap_merge_reader *reader, struct snap_merge_label *
 
 void snap_merge_end_labels(struct snap_merge_reader *reader)
 {
-	struct snap_merge_stack *stack = current(reader);
+	struct snap_merge_stack *stack = current_stack(reader);
 	struct snap_buffer *out = &reader->document->labels;
 	const char *at;
 	bool fine = true;
@@ -228,8 +228,8 @@ void snap_merge_end_gap(struct snap_merge_reader *reader)
 
 /* ---- the stack ---- */
 
-static bool put_text(struct snap_merge_reader *reader, const char *key, unsigned field, size_t most,
-		     size_t begin)
+static bool put_stack_text(struct snap_merge_reader *reader, const char *key, unsigned field,
+			   size_t most, size_t begin)
 {
 	struct snap_json_span span = snap_merge_value(reader, field);
 
@@ -238,15 +238,16 @@ static bool put_text(struct snap_merge_reader *reader, const char *key, unsigned
 }
 
 /* What is said of the stack as a whole, behind its entries. */
-static void put_head(struct snap_merge_reader *reader, struct snap_merge_stack *stack)
+static void put_stack_head(struct snap_merge_reader *reader, struct snap_merge_stack *stack)
 {
 	struct snap_buffer *out = &reader->document->text;
 	size_t begin = out->size;
-	bool fine = put_text(reader, "kind", STACK_KIND, LONGEST_ID, begin) &&
-		    put_text(reader, "runtime", STACK_RUNTIME, LONGEST_ID, begin) &&
-		    put_text(reader, "description", STACK_DESCRIPTION, SNAP_MAX_NAME, begin) &&
-		    put_text(reader, "unwind", STACK_UNWIND, LONGEST_ID, begin) &&
-		    put_text(reader, "unwind_detail", STACK_UNWIND_DETAIL, SNAP_MAX_ARGS, begin);
+	bool fine =
+		put_stack_text(reader, "kind", STACK_KIND, LONGEST_ID, begin) &&
+		put_stack_text(reader, "runtime", STACK_RUNTIME, LONGEST_ID, begin) &&
+		put_stack_text(reader, "description", STACK_DESCRIPTION, SNAP_MAX_NAME, begin) &&
+		put_stack_text(reader, "unwind", STACK_UNWIND, LONGEST_ID, begin) &&
+		put_stack_text(reader, "unwind_detail", STACK_UNWIND_DETAIL, SNAP_MAX_ARGS, begin);
 
 	if (!fine)
 		snap_merge_refuse(reader, "description", "a string of a reasonable length");
@@ -305,7 +306,7 @@ static void take_counts(struct snap_merge_reader *reader, struct snap_merge_stac
 
 void snap_merge_end_stack(struct snap_merge_reader *reader, bool is_group)
 {
-	struct snap_merge_stack *stack = current(reader);
+	struct snap_merge_stack *stack = current_stack(reader);
 	struct snap_json_span id = snap_merge_value(reader, STACK_ID);
 
 	if (!parse_id(&id, &stack->id))
@@ -318,7 +319,7 @@ void snap_merge_end_stack(struct snap_merge_reader *reader, bool is_group)
 		take_counts(reader, stack);
 	else
 		check_counts(reader, stack);
-	put_head(reader, stack);
+	put_stack_head(reader, stack);
 	if (reader->document->text.failed || reader->document->labels.failed)
 		snap_merge_no_memory(reader);
 }
