@@ -39,7 +39,7 @@ static void table_deinit(struct table *table)
 }
 
 /* NULL without memory. */
-static struct row *find_row(struct table *table, const char *name, const char *module)
+static struct row *find_function_row(struct table *table, const char *name, const char *module)
 {
 	uint64_t hash = snap_hash_text(name, 0);
 	struct snap_probe probe = snap_hash_table_probe(&table->hashes, hash);
@@ -55,15 +55,16 @@ static struct row *find_row(struct table *table, const char *name, const char *m
 }
 
 /* Functions that recurse are somewhere in the stack once. */
-static bool add_entry(struct table *table, int look, const struct snap_frame *frame,
-		      const struct snap_entry *entry, const uint64_t *samples, bool innermost)
+static bool add_function_entry(struct table *table, int look, const struct snap_frame *frame,
+			       const struct snap_entry *entry, const uint64_t *samples,
+			       bool innermost)
 {
 	const char *name = entry->function ? entry->function : entry->symbol;
 	struct row *row;
 
 	if (!name)
 		return true;
-	row = find_row(table, name, frame->module);
+	row = find_function_row(table, name, frame->module);
 	if (!row)
 		return false;
 	for (int activity = 0; activity < ACTIVITIES; activity++) {
@@ -76,14 +77,15 @@ static bool add_entry(struct table *table, int look, const struct snap_frame *fr
 	return true;
 }
 
-static bool add_stack(struct table *table, int look, const struct snap_recorded_stack *stack,
-		      const uint64_t *samples)
+static bool add_function_stack(struct table *table, int look,
+			       const struct snap_recorded_stack *stack, const uint64_t *samples)
 {
 	table->stacks++;
 	for (size_t i = 0; i < stack->frame_count; i++)
 		for (size_t k = 0; k < stack->frames[i]->entry_count; k++)
-			if (!add_entry(table, look, stack->frames[i], &stack->frames[i]->entries[k],
-				       samples, i == 0 && k == 0))
+			if (!add_function_entry(table, look, stack->frames[i],
+						&stack->frames[i]->entries[k], samples,
+						i == 0 && k == 0))
 				return false;
 	return true;
 }
@@ -106,28 +108,28 @@ static bool add_recording(struct table *table, int look, const struct snap_recor
 		}
 	for (size_t i = 0; i < recording->stack_count; i++)
 		if ((samples[i][RUNNING] || samples[i][WAITING]) &&
-		    !add_stack(table, look, &recording->stacks[i], samples[i]))
+		    !add_function_stack(table, look, &recording->stacks[i], samples[i]))
 			return false;
 	return true;
 }
 
-static uint32_t share(const struct table *table, const struct row *row, int look,
-		      enum activity activity, enum place place)
+static uint32_t share_of_function(const struct table *table, const struct row *row, int look,
+				  enum activity activity, enum place place)
 {
 	uint64_t total = table->totals[look][activity], count = row->counts[look][activity][place];
 
 	return total ? (uint32_t)((unsigned __int128)count * SNAP_DIFF_WHOLE / total) : 0;
 }
 
-static uint32_t distance(uint32_t a, uint32_t b)
+static uint32_t function_distance(uint32_t a, uint32_t b)
 {
 	return a > b ? a - b : b - a;
 }
 
 static uint32_t movement(const struct snap_diff_function *function)
 {
-	uint32_t anywhere = distance(function->before, function->after),
-		 self = distance(function->before_self, function->after_self);
+	uint32_t anywhere = function_distance(function->before, function->after),
+		 self = function_distance(function->before_self, function->after_self);
 
 	return anywhere > self ? anywhere : self;
 }
@@ -139,10 +141,10 @@ static struct snap_diff_function function_of(const struct table *table, const st
 		.name = row->name,
 		.module = row->module,
 		.running = activity == RUNNING,
-		.before = share(table, row, 0, activity, ANYWHERE),
-		.after = share(table, row, 1, activity, ANYWHERE),
-		.before_self = share(table, row, 0, activity, INNERMOST),
-		.after_self = share(table, row, 1, activity, INNERMOST),
+		.before = share_of_function(table, row, 0, activity, ANYWHERE),
+		.after = share_of_function(table, row, 1, activity, ANYWHERE),
+		.before_self = share_of_function(table, row, 0, activity, INNERMOST),
+		.after_self = share_of_function(table, row, 1, activity, INNERMOST),
 	};
 }
 

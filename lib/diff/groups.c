@@ -42,7 +42,7 @@ static const char *id_of(const struct row *row)
 }
 
 /* NULL without memory. */
-static struct row *find_row(struct rows *rows, const struct snap_stack *stack)
+static struct row *find_group_row(struct rows *rows, const struct snap_stack *stack)
 {
 	uint64_t hash = snap_hash_text(stack->id, 0);
 	struct snap_probe probe = snap_hash_table_probe(&rows->table, hash);
@@ -67,10 +67,10 @@ static uint64_t count_of(const struct snap_stack *stack, const struct snap_recor
 		       : 0;
 }
 
-static bool add_stack(struct rows *rows, int side, const struct snap_node *node,
-		      const struct snap_stack *stack, uint64_t count)
+static bool add_group_stack(struct rows *rows, int side, const struct snap_node *node,
+			    const struct snap_stack *stack, uint64_t count)
 {
-	struct row *row = find_row(rows, stack);
+	struct row *row = find_group_row(rows, stack);
 
 	if (!row)
 		return false;
@@ -99,20 +99,20 @@ static bool add_side(struct rows *rows, int side, const struct snap_diff_nodes *
 		const struct snap_stack *stack;
 
 		while ((stack = snap_node_next_stack(list->nodes[i], &cursor)))
-			if (!add_stack(rows, side, list->nodes[i], stack,
-				       count_of(stack, recording)))
+			if (!add_group_stack(rows, side, list->nodes[i], stack,
+					     count_of(stack, recording)))
 				return false;
 	}
 	return true;
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
+static uint64_t group_distance(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : b - a;
 }
 
 /* Of its share of all, in parts of a million. */
-static uint64_t share_of(uint64_t count, uint64_t total)
+static uint64_t share_of_group(uint64_t count, uint64_t total)
 {
 	return total ? (uint64_t)((unsigned __int128)count * 1000000 / total) : 0;
 }
@@ -121,9 +121,10 @@ static bool has_changed(const struct rows *rows, const struct row *row, bool noi
 {
 	if (!noisy)
 		return row->counts[0] != row->counts[1];
-	return distance(row->counts[0], row->counts[1]) >= LEAST_THREADS ||
-	       distance(share_of(row->counts[0], rows->totals[0]),
-			share_of(row->counts[1], rows->totals[1])) >= 1000000 / LEAST_SHARE;
+	return group_distance(row->counts[0], row->counts[1]) >= LEAST_THREADS ||
+	       group_distance(share_of_group(row->counts[0], rows->totals[0]),
+			      share_of_group(row->counts[1], rows->totals[1])) >=
+		       1000000 / LEAST_SHARE;
 }
 
 static struct snap_diff_group group_of(const struct row *row)
@@ -148,7 +149,7 @@ static struct snap_diff_group group_of(const struct row *row)
 }
 
 SNAP_ORDER(compare_groups, struct snap_diff_group, a, b, snap_compare(a->change, b->change),
-	   snap_compare(distance(b->before, b->after), distance(a->before, a->after)),
+	   snap_compare(group_distance(b->before, b->after), group_distance(a->before, a->after)),
 	   strcmp(a->stack->id, b->stack->id));
 
 static void warn_if_foreign(struct snap_diff *diff, const struct rows *rows)

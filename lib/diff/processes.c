@@ -5,17 +5,17 @@
 #include "base/buffer.h"
 
 /* Dead ones have gone already, though their parent has not collected them. */
-static bool is_there(const struct snap_node *node)
+static bool is_node_alive(const struct snap_node *node)
 {
 	return node->type != SNAP_TYPE_DEAD && node->type != SNAP_TYPE_NONE;
 }
 
-static uint64_t hash_of(const struct snap_node *node)
+static uint64_t hash_of_process(const struct snap_node *node)
 {
 	return snap_hash_add((uint64_t)node->pid, node->start_ticks);
 }
 
-static bool is_same(const struct snap_node *a, const struct snap_node *b)
+static bool is_same_process(const struct snap_node *a, const struct snap_node *b)
 {
 	return a->pid == b->pid && a->start_ticks == b->start_ticks;
 }
@@ -23,8 +23,8 @@ static bool is_same(const struct snap_node *a, const struct snap_node *b)
 static bool index_nodes(const struct snap_diff_nodes *list, struct snap_hash_table *table)
 {
 	for (size_t i = 0; i < list->count; i++)
-		if (is_there(list->nodes[i]) &&
-		    !snap_hash_table_add(table, hash_of(list->nodes[i]), i))
+		if (is_node_alive(list->nodes[i]) &&
+		    !snap_hash_table_add(table, hash_of_process(list->nodes[i]), i))
 			return false;
 	return true;
 }
@@ -32,10 +32,10 @@ static bool index_nodes(const struct snap_diff_nodes *list, struct snap_hash_tab
 static bool has_node(const struct snap_diff_nodes *list, const struct snap_hash_table *table,
 		     const struct snap_node *node)
 {
-	struct snap_probe probe = snap_hash_table_probe(table, hash_of(node));
+	struct snap_probe probe = snap_hash_table_probe(table, hash_of_process(node));
 
 	while (snap_probe_next(&probe))
-		if (is_same(list->nodes[probe.number], node))
+		if (is_same_process(list->nodes[probe.number], node))
 			return true;
 	return false;
 }
@@ -48,7 +48,7 @@ static bool add_missing(struct snap_diff *diff, const struct snap_diff_nodes *fr
 	bool fine = index_nodes(to, &table);
 
 	for (size_t i = 0; fine && i < from->count; i++)
-		if (is_there(from->nodes[i]) && !has_node(to, &table, from->nodes[i]))
+		if (is_node_alive(from->nodes[i]) && !has_node(to, &table, from->nodes[i]))
 			diff->processes[diff->process_count++] =
 				(struct snap_diff_process){ came, from->nodes[i] };
 	snap_hash_table_deinit(&table);

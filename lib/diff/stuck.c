@@ -30,7 +30,7 @@ static void all_known_deinit(struct all_known *all)
 	snap_hash_table_deinit(&all->table);
 }
 
-static uint64_t hash_of(const struct snap_node *node, pid_t tid)
+static uint64_t hash_of_thread(const struct snap_node *node, pid_t tid)
 {
 	return snap_hash_add(snap_hash_add((uint64_t)node->pid, node->start_ticks), (uint64_t)tid);
 }
@@ -40,8 +40,8 @@ static bool is_blocked(const struct snap_member *thread)
 	return thread->state == SNAP_STATE_SLEEPING || thread->state == SNAP_STATE_DISK;
 }
 
-static bool add_stack(struct all_known *all, const struct snap_node *node,
-		      const struct snap_stack *stack)
+static bool add_stuck_stack(struct all_known *all, const struct snap_node *node,
+			    const struct snap_stack *stack)
 {
 	for (size_t i = 0; i < stack->thread_count; i++) {
 		const struct snap_member *thread = &stack->threads[i];
@@ -49,7 +49,8 @@ static bool add_stack(struct all_known *all, const struct snap_node *node,
 		if (!is_blocked(thread))
 			continue;
 		if (!snap_reserve_array(all->threads, all->capacity, all->count + 1) ||
-		    !snap_hash_table_add(&all->table, hash_of(node, thread->tid), all->count))
+		    !snap_hash_table_add(&all->table, hash_of_thread(node, thread->tid),
+					 all->count))
 			return false;
 		all->threads[all->count++] = (struct known){ node, stack, thread };
 	}
@@ -63,16 +64,16 @@ static bool add_all(struct all_known *all, const struct snap_diff_nodes *list)
 		const struct snap_stack *stack;
 
 		while ((stack = snap_node_next_stack(list->nodes[i], &cursor)))
-			if (!add_stack(all, list->nodes[i], stack))
+			if (!add_stuck_stack(all, list->nodes[i], stack))
 				return false;
 	}
 	return true;
 }
 
-static const struct known *find(const struct all_known *all, const struct snap_node *node,
-				pid_t tid)
+static const struct known *find_known_thread(const struct all_known *all,
+					     const struct snap_node *node, pid_t tid)
 {
-	struct snap_probe probe = snap_hash_table_probe(&all->table, hash_of(node, tid));
+	struct snap_probe probe = snap_hash_table_probe(&all->table, hash_of_thread(node, tid));
 
 	while (snap_probe_next(&probe)) {
 		const struct known *known = &all->threads[probe.number];
@@ -86,8 +87,8 @@ static const struct known *find(const struct all_known *all, const struct snap_n
 
 enum verdict { MOVED, STUCK, BLIND };
 
-static enum verdict judge(const struct known *known, const struct snap_stack *stack,
-			  const struct snap_member *thread)
+static enum verdict judge_thread(const struct known *known, const struct snap_stack *stack,
+				 const struct snap_member *thread)
 {
 	uint64_t ours = known && known->thread->taken != SNAP_TAKEN_UNSTOPPED ? RUNS_OF_A_STOP : 0;
 
@@ -119,8 +120,8 @@ bool snap_diff_find_stuck(const struct snap_diff_nodes *before, const struct sna
 		while ((stack = snap_node_next_stack(node, &cursor)))
 			for (size_t k = 0; k < stack->thread_count; k++) {
 				const struct snap_member *thread = &stack->threads[k];
-				enum verdict verdict =
-					judge(find(&all, node, thread->tid), stack, thread);
+				enum verdict verdict = judge_thread(
+					find_known_thread(&all, node, thread->tid), stack, thread);
 
 				*blind_ret += verdict == BLIND;
 				if (verdict != STUCK)
