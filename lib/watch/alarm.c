@@ -47,7 +47,7 @@ static struct snap_alarm *find_alarm(const struct snap_alarms *alarms,
 }
 
 /* What is said of it when the snapshot that showed it has gone. */
-static void remember(struct snap_alarm *alarm, const struct snap_alert *alert)
+static void remember_alert(struct snap_alarm *alarm, const struct snap_alert *alert)
 {
 	alarm->pid = alert->pid;
 	alarm->tid_count = alert->tid_count < SNAP_ALARM_TIDS ? alert->tid_count : SNAP_ALARM_TIDS;
@@ -58,7 +58,7 @@ static void remember(struct snap_alarm *alarm, const struct snap_alert *alert)
 	snprintf(alarm->name, sizeof(alarm->name), "%s", alert->name ? alert->name : "");
 }
 
-static void tell(struct snap_alarms *alarms, struct snap_alert alert)
+static void report_alert(struct snap_alarms *alarms, struct snap_alert alert)
 {
 	alert.time_ns = snap_clock_ns(CLOCK_REALTIME);
 	if (!alarms->enough)
@@ -77,7 +77,7 @@ static void raise_if_due(struct snap_alarms *alarms, struct snap_alarm *alarm,
 	alarms->raised++;
 	alert.over = false;
 	alert.since_ns = now_ns - alarm->begun_ns;
-	tell(alarms, alert);
+	report_alert(alarms, alert);
 }
 
 struct stacksnap_error *snap_alarms_see(struct snap_alarms *alarms,
@@ -111,7 +111,7 @@ struct stacksnap_error *snap_alarms_see(struct snap_alarms *alarms,
 	if (now_ns - sighting->holds_ns < alarm->begun_ns)
 		alarm->begun_ns = now_ns - sighting->holds_ns;
 	alarm->round = alarms->round;
-	remember(alarm, &sighting->alert);
+	remember_alert(alarm, &sighting->alert);
 	raise_if_due(alarms, alarm, &sighting->alert, now_ns);
 	return NULL;
 }
@@ -128,7 +128,8 @@ void snap_alarms_end(struct snap_alarms *alarms, int64_t now_ns)
 			continue;
 		}
 		if (alarm->raised)
-			tell(alarms, (struct snap_alert){
+			report_alert(alarms,
+				     (struct snap_alert){
 					     .kind = alarm->kind,
 					     .over = true,
 					     .since_ns = now_ns - alarm->begun_ns,

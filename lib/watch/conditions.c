@@ -17,7 +17,7 @@ enum {
 
 /* ---- what is known of a thread ---- */
 
-static uint64_t hash_of(pid_t pid, pid_t tid)
+static uint64_t hash_of_thread(pid_t pid, pid_t tid)
 {
 	return snap_hash_add((uint64_t)pid, (uint64_t)tid);
 }
@@ -35,7 +35,8 @@ static bool sweep_index_init(struct snap_sweep_index *index, const struct snap_s
 
 		if (thread->shown && thread->process &&
 		    !snap_hash_table_add(&index->table,
-					 hash_of(thread->process->pid, thread->shown->tid), i))
+					 hash_of_thread(thread->process->pid, thread->shown->tid),
+					 i))
 			return false;
 	}
 	return true;
@@ -44,7 +45,7 @@ static bool sweep_index_init(struct snap_sweep_index *index, const struct snap_s
 const struct snap_sweep_thread *snap_sweep_find(const struct snap_sweep_index *index, pid_t pid,
 						pid_t tid)
 {
-	struct snap_probe probe = snap_hash_table_probe(&index->table, hash_of(pid, tid));
+	struct snap_probe probe = snap_hash_table_probe(&index->table, hash_of_thread(pid, tid));
 
 	while (snap_probe_next(&probe)) {
 		const struct snap_sweep_thread *thread = &index->sweep->threads[probe.number];
@@ -185,7 +186,7 @@ static bool can_be_stuck(const struct snap_wait *wait)
 	}
 }
 
-static uint64_t object_of(pid_t pid, const struct snap_wait *wait)
+static uint64_t object_of_wait(pid_t pid, const struct snap_wait *wait)
 {
 	uint64_t hash = snap_hash_add((uint64_t)pid, (uint64_t)wait->kind);
 
@@ -259,7 +260,7 @@ static struct stacksnap_error *list_stuck(const struct snap_conditions *conditio
 			seen->member);
 		if (age < least || is_idle_stack(conditions, seen->stack))
 			continue;
-		stuck = find_stuck(list, object_of(seen->node->pid, wait), i);
+		stuck = find_stuck(list, object_of_wait(seen->node->pid, wait), i);
 		if (!stuck)
 			return snap_error_no_memory();
 		if (age > stuck->age_ns)
@@ -338,7 +339,7 @@ static struct stacksnap_error *check_peers(const struct snap_conditions *conditi
 		if (!wait || !has_silent_peer(wait))
 			continue;
 		sighting = (struct snap_sighting){
-			.key = snap_hash_add(object_of(seen->node->pid, wait),
+			.key = snap_hash_add(object_of_wait(seen->node->pid, wait),
 					     (uint64_t)wait->send_queue),
 			.holds_ns = silent_ns(conditions, index, seen),
 			.sightings = 1,
@@ -381,7 +382,7 @@ static struct stacksnap_error *check_disk(const struct snap_conditions *conditio
 			continue;
 		seen = view_of(conditions, thread);
 		sighting = (struct snap_sighting){
-			.key = hash_of(thread->process->pid, thread->shown->tid),
+			.key = hash_of_thread(thread->process->pid, thread->shown->tid),
 			.holds_ns = sweep->now_ns - thread->shown->ran_ns,
 			.sightings = 1,
 			.alert = { .kind = SNAP_ALERT_DISK,
@@ -430,8 +431,9 @@ static struct stacksnap_error *check_spinning(const struct snap_conditions *cond
 		    !seen->stack->frame_count)
 			continue;
 		sighting = (struct snap_sighting){
-			.key = snap_hash_add(hash_of(thread->process->pid, thread->shown->tid),
-					     hash_top(seen->stack)),
+			.key = snap_hash_add(
+				hash_of_thread(thread->process->pid, thread->shown->tid),
+				hash_top(seen->stack)),
 			.holds_ns = sweep->now_ns - thread->busy_ns,
 			.sightings = SPINNING_LOOKS,
 			.evidence = conditions->view->number,

@@ -147,8 +147,8 @@ static void add_number(struct snap_thread_pool *pool)
 	pool->numbers[pool->number_count++] = (uint32_t)pool->threads;
 }
 
-static void add_thread(struct snap_pools *pools, struct snap_thread_pool *pool,
-		       const struct snap_sweep_thread *thread)
+static void add_pool_thread(struct snap_pools *pools, struct snap_thread_pool *pool,
+			    const struct snap_sweep_thread *thread)
 {
 	const struct snap_sweep_place *usual = usual_place(pool);
 
@@ -196,7 +196,7 @@ struct stacksnap_error *snap_pools_look(struct snap_pools *pools, const struct s
 			continue;
 		err = find_pool(pools, thread, &pool);
 		if (!err && pool)
-			add_thread(pools, pool, thread);
+			add_pool_thread(pools, pool, thread);
 	}
 	if (!err)
 		finish_look(pools, sweep);

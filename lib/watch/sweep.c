@@ -22,7 +22,7 @@ static void set_name(struct snap_sweep_process *process, const struct snap_proce
 	snprintf(process->name, sizeof(process->name), "%s", facts->name ? facts->name : "");
 }
 
-static struct snap_sweep_process *add_process(struct snap_sweep *sweep)
+static struct snap_sweep_process *add_watched_process(struct snap_sweep *sweep)
 {
 	struct snap_sweep_process *process = calloc(1, sizeof(*process));
 
@@ -46,19 +46,20 @@ static void remove_process(struct snap_sweep *sweep, struct snap_sweep_process *
 	free(process);
 }
 
-static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
-					  bool exec)
+static struct stacksnap_error *on_watched_program(void *context,
+						  struct snap_sampled_process *process, bool exec)
 {
 	(void)exec;
 	if (!process->user)
-		process->user = add_process(context);
+		process->user = add_watched_process(context);
 	if (!process->user)
 		return snap_error_no_memory();
 	set_name(process->user, process->facts);
 	return NULL;
 }
 
-static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_process *process)
+static struct stacksnap_error *on_watched_mapped(void *context,
+						 struct snap_sampled_process *process)
 {
 	(void)context;
 	if (process->user)
@@ -66,7 +67,7 @@ static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_proc
 	return NULL;
 }
 
-static void on_ended(void *context, struct snap_sampled_process *process)
+static void on_watched_ended(void *context, struct snap_sampled_process *process)
 {
 	if (process->user)
 		remove_process(context, process->user);
@@ -75,7 +76,7 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 
 /* ---- threads ---- */
 
-static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_watched_born(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_sweep *sweep = context;
 	size_t at = sweep->thread_count;
@@ -98,14 +99,14 @@ static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread
 	return NULL;
 }
 
-static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_watched_renamed(void *context, struct snap_sampled_thread *thread)
 {
 	(void)context;
 	(void)thread;
 	return NULL;
 }
 
-static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_watched_died(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_sweep *sweep = context;
 
@@ -114,9 +115,9 @@ static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread
 	return NULL;
 }
 
-static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
-					 const struct snap_thread *copy,
-					 enum snap_verdict *verdict_ret)
+static struct stacksnap_error *on_watched_sample(void *context, struct snap_sampled_thread *thread,
+						 const struct snap_thread *copy,
+						 enum snap_verdict *verdict_ret)
 {
 	struct snap_sweep *sweep = context;
 	struct snap_sweep_thread *known = &sweep->threads[thread->user];
@@ -153,13 +154,13 @@ struct stacksnap_error *snap_sweep_init(struct snap_sweep *sweep,
 	sweep->options.max_stack = STACK_BYTES;
 	sweep->sink = (struct snap_sampler_sink){
 		.context = sweep,
-		.program = on_program,
-		.mapped = on_mapped,
-		.ended = on_ended,
-		.born = on_born,
-		.renamed = on_renamed,
-		.died = on_died,
-		.sample = on_sample,
+		.program = on_watched_program,
+		.mapped = on_watched_mapped,
+		.ended = on_watched_ended,
+		.born = on_watched_born,
+		.renamed = on_watched_renamed,
+		.died = on_watched_died,
+		.sample = on_watched_sample,
 	};
 	return snap_sampler_create(&sweep->options, &sweep->sink, &sweep->sampler);
 }

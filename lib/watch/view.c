@@ -12,7 +12,7 @@ void snap_view_deinit(struct snap_view *view)
 	*view = (struct snap_view){ .snapshot = NULL };
 }
 
-static uint64_t hash_of(pid_t pid, pid_t tid)
+static uint64_t hash_of_view_thread(pid_t pid, pid_t tid)
 {
 	return snap_hash_add((uint64_t)pid, (uint64_t)tid);
 }
@@ -26,8 +26,9 @@ static struct stacksnap_error *add_threads(struct snap_view *view, const struct 
 			size_t at = view->thread_count;
 
 			if (!snap_reserve_array(view->threads, view->thread_capacity, at + 1) ||
-			    !snap_hash_table_add(&view->by_tid,
-						 hash_of(node->pid, stack->threads[k].tid), at))
+			    !snap_hash_table_add(
+				    &view->by_tid,
+				    hash_of_view_thread(node->pid, stack->threads[k].tid), at))
 				return snap_error_no_memory();
 			view->threads[view->thread_count++] = (struct snap_view_thread){
 				.node = node,
@@ -78,7 +79,8 @@ struct stacksnap_error *snap_view_set(struct snap_view *view, struct snap_snapsh
 
 const struct snap_view_thread *snap_view_find(const struct snap_view *view, pid_t pid, pid_t tid)
 {
-	struct snap_probe probe = snap_hash_table_probe(&view->by_tid, hash_of(pid, tid));
+	struct snap_probe probe =
+		snap_hash_table_probe(&view->by_tid, hash_of_view_thread(pid, tid));
 
 	while (snap_probe_next(&probe)) {
 		const struct snap_view_thread *thread = &view->threads[probe.number];

@@ -98,8 +98,8 @@ static struct stacksnap_error *take_view(struct snap_watcher *watcher)
 	return err ? NULL : snap_view_set(&watcher->view, snapshot, begin);
 }
 
-static struct stacksnap_error *check(struct snap_watcher *watcher,
-				     const struct snap_conditions *conditions)
+static struct stacksnap_error *check_conditions(struct snap_watcher *watcher,
+						const struct snap_conditions *conditions)
 {
 	struct stacksnap_error *err;
 
@@ -118,7 +118,7 @@ static bool may_take_view(const struct snap_watcher *watcher)
 	       watcher->sweep.now_ns >= watcher->next_view_ns;
 }
 
-static struct stacksnap_error *look(struct snap_watcher *watcher)
+static struct stacksnap_error *poll_targets(struct snap_watcher *watcher)
 {
 	const struct snap_conditions conditions = {
 		.options = watcher->options,
@@ -135,7 +135,7 @@ static struct stacksnap_error *look(struct snap_watcher *watcher)
 		err = snap_pools_look(&watcher->pools, &watcher->sweep);
 	if (!err && snap_conditions_need_view(&conditions) && may_take_view(watcher))
 		err = take_view(watcher);
-	return err ? err : check(watcher, &conditions);
+	return err ? err : check_conditions(watcher, &conditions);
 }
 
 static void sleep_until(struct snap_watcher *watcher, int64_t until_ns)
@@ -168,7 +168,7 @@ struct stacksnap_error *snap_watcher_run(struct snap_watcher *watcher, size_t *r
 	struct stacksnap_error *err = NULL;
 
 	while (!err && !was_asked_to_end(watcher) && !watcher->sweep.no_targets) {
-		err = look(watcher);
+		err = poll_targets(watcher);
 		if (!err && watcher->sweep.refused && !watcher->sweep.no_targets)
 			err = snap_error_format(SNAP_ERROR_PERMISSION,
 						"none of the targets may be read any more");
