@@ -17,8 +17,8 @@ enum {
 	WORD = 8,
 };
 
-static size_t read_memory(struct snap_core_memory *memory, uint64_t address, void *bytes,
-			  size_t size)
+static size_t read_args_memory(struct snap_core_memory *memory, uint64_t address, void *bytes,
+			       size_t size)
 {
 	const struct iovec range = { (void *)(uintptr_t)address, size };
 
@@ -72,7 +72,7 @@ static size_t read_arg(struct snap_core_memory *memory, uint64_t address, char *
 
 	while (got < room) {
 		size_t part = room - got < 256 ? room - got : 256;
-		size_t done = read_memory(memory, address + got, to + got, part);
+		size_t done = read_args_memory(memory, address + got, to + got, part);
 		const char *end = memchr(to + got, 0, done);
 
 		if (end)
@@ -120,7 +120,7 @@ bool snap_core_find_args(const struct snap_core_notes *notes, struct snap_core_m
 	start = end - map->start > LOOK_BYTES ? end - LOOK_BYTES : snap_round_up(map->start, WORD);
 	if (start >= end)
 		return false;
-	size = read_memory(memory, start, bytes, (size_t)(end - start));
+	size = read_args_memory(memory, start, bytes, (size_t)(end - start));
 	/* It lies right below the strings: the last place is the first one to be looked at. */
 	if (size < notes->aux_size)
 		return false;

@@ -46,7 +46,8 @@ struct filling {
 	uint8_t *buffer; /* BUFFER bytes */
 };
 
-static size_t read_memory(const struct filling *filling, uint64_t address, void *bytes, size_t size)
+static size_t read_core_memory(const struct filling *filling, uint64_t address, void *bytes,
+			       size_t size)
 {
 	const struct iovec range = { (void *)(uintptr_t)address, size };
 
@@ -130,7 +131,7 @@ static const struct snap_map *next_stack(const struct filling *filling, uint64_t
 	return NULL;
 }
 
-static struct need find_stack(const struct filling *filling, uint64_t sp)
+static struct need find_core_stack(const struct filling *filling, uint64_t sp)
 {
 	const struct snap_map *map = snap_process_map(filling->process, sp);
 	uint64_t start;
@@ -147,7 +148,7 @@ static struct need find_stack(const struct filling *filling, uint64_t sp)
 
 static struct need need_of(const struct filling *filling, const struct snap_thread *thread)
 {
-	return find_stack(filling, registers_of(filling, thread).sp);
+	return find_core_stack(filling, registers_of(filling, thread).sp);
 }
 
 /* The longest stack with which all fit: the inner frames of each are worth more than one whole. */
@@ -170,8 +171,8 @@ static uint64_t longest_stack(const struct filling *filling)
 }
 
 /* What is read takes room, and what is not there takes none. */
-static const uint8_t *copy(const struct filling *filling, uint64_t address, uint64_t size,
-			   size_t *got_ret)
+static const uint8_t *copy_core_range(const struct filling *filling, uint64_t address,
+				      uint64_t size, size_t *got_ret)
 {
 	struct snap_region *stacks = &filling->shared->stacks;
 	uint8_t *bytes;
@@ -180,7 +181,7 @@ static const uint8_t *copy(const struct filling *filling, uint64_t address, uint
 	if (size == 0 || size > snap_region_room(stacks))
 		return NULL;
 	bytes = stacks->next;
-	*got_ret = read_memory(filling, address, bytes, (size_t)size);
+	*got_ret = read_core_memory(filling, address, bytes, (size_t)size);
 	return *got_ret ? snap_region_alloc(stacks, *got_ret) : NULL;
 }
 
@@ -197,7 +198,8 @@ static uint64_t most_of(const struct filling *filling, const struct snap_thread 
 	return most > CRASHED_STACK ? most : CRASHED_STACK;
 }
 
-static void fill_stack(const struct filling *filling, struct snap_thread *thread, uint64_t most)
+static void fill_core_stack(const struct filling *filling, struct snap_thread *thread,
+			    uint64_t most)
 {
 	struct need need = need_of(filling, thread);
 	uint64_t size;
@@ -209,7 +211,7 @@ static void fill_stack(const struct filling *filling, struct snap_thread *thread
 	if (!need.size)
 		return;
 	thread->stack_address = need.address;
-	thread->stack = copy(filling, need.address, size, &thread->stack_size);
+	thread->stack = copy_core_range(filling, need.address, size, &thread->stack_size);
 	thread->stack_limited = thread->stack_size == size && size < need.size;
 	thread->stack_unreadable = thread->stack_size < size;
 }
@@ -229,7 +231,7 @@ static bool is_elsewhere(void *context, uint64_t sp)
 
 	if (!map || map == interrupted->own || !map->write)
 		return false;
-	interrupted->need = find_stack(interrupted->filling, sp);
+	interrupted->need = find_core_stack(interrupted->filling, sp);
 	return interrupted->need.size > 0;
 }
 
@@ -258,7 +260,8 @@ static void fill_interrupted(const struct filling *filling, struct snap_thread *
 		return;
 	size = interrupted.need.size < most ? interrupted.need.size : most;
 	thread->stack2_address = interrupted.need.address;
-	thread->stack2 = copy(filling, interrupted.need.address, size, &thread->stack2_size);
+	thread->stack2 =
+		copy_core_range(filling, interrupted.need.address, size, &thread->stack2_size);
 }
 
 static struct stacksnap_error *fill_stacks(const struct filling *filling)
@@ -270,7 +273,7 @@ static struct stacksnap_error *fill_stacks(const struct filling *filling)
 	for (size_t i = 0; i < process->thread_count; i++) {
 		if (snap_options_cancelled(filling->options))
 			return snap_error_cancelled();
-		fill_stack(filling, &process->threads[i], most);
+		fill_core_stack(filling, &process->threads[i], most);
 	}
 	for (size_t i = 0; i < process->thread_count; i++)
 		fill_interrupted(filling, &process->threads[i], most, &budget);
@@ -295,7 +298,7 @@ static void words_deinit(struct words *words)
 	free(words->pieces);
 }
 
-static bool is_in_stack(const struct snap_thread *thread, const struct snap_wait_range *range)
+static bool is_in_core_stack(const struct snap_thread *thread, const struct snap_wait_range *range)
 {
 	uint64_t at = range->address - thread->stack_address;
 
@@ -313,14 +316,14 @@ static bool is_last(const struct words *words, const struct snap_wait_range *ran
 }
 
 /* False without memory. */
-static bool add_words(struct words *words, const struct snap_wait_range *range)
+static bool add_core_words(struct words *words, const struct snap_wait_range *range)
 {
 	struct snap_memory_piece piece = { .address = range->address };
 	size_t got;
 
 	if (range->size > words->left || is_last(words, range))
 		return true;
-	piece.bytes = copy(words->filling, range->address, range->size, &got);
+	piece.bytes = copy_core_range(words->filling, range->address, range->size, &got);
 	piece.size = got;
 	if (!piece.bytes)
 		return true;
@@ -332,24 +335,24 @@ static bool add_words(struct words *words, const struct snap_wait_range *range)
 }
 
 /* The futexes of a call that waits for several. */
-static bool add_array(struct words *words, const struct snap_wait_range *range)
+static bool add_core_array(struct words *words, const struct snap_wait_range *range)
 {
 	uint8_t array[MOST_ARRAY];
 	uint64_t futexes[MOST_FUTEXES];
 	size_t size = range->size < sizeof(array) ? range->size : sizeof(array), count;
 	bool fine = true;
 
-	size = read_memory(words->filling, range->address, array, size);
+	size = read_core_memory(words->filling, range->address, array, size);
 	count = snap_futexes_of_array(array, size, futexes, MOST_FUTEXES);
 	for (size_t i = 0; i < count && fine; i++) {
 		struct snap_wait_range word = snap_wait_range_of_futex(futexes[i]);
 
-		fine = add_words(words, &word);
+		fine = add_core_words(words, &word);
 	}
 	return fine;
 }
 
-static bool add_thread(struct words *words, const struct snap_thread *thread)
+static bool add_core_thread(struct words *words, const struct snap_thread *thread)
 {
 	enum snap_arch arch = words->filling->process->arch;
 	struct snap_wait_range ranges[SNAP_MOST_WAIT_RANGES];
@@ -358,9 +361,9 @@ static bool add_thread(struct words *words, const struct snap_thread *thread)
 	bool fine = true;
 
 	for (size_t i = 0; i < count && fine; i++)
-		fine = is_in_stack(thread, &ranges[i]) || add_words(words, &ranges[i]);
+		fine = is_in_core_stack(thread, &ranges[i]) || add_core_words(words, &ranges[i]);
 	if (fine && count && snap_wait_ranges_lead_on(arch, &call))
-		fine = add_array(words, &ranges[0]);
+		fine = add_core_array(words, &ranges[0]);
 	return fine;
 }
 
@@ -382,7 +385,7 @@ static struct stacksnap_error *fill_words(const struct filling *filling)
 	filling->capture->waits->lacks = SNAP_LACK_ALL;
 	words.left = WORD_BYTES + process->thread_count * (uint64_t)WORD_BYTES_A_THREAD;
 	for (size_t i = 0; i < process->thread_count; i++)
-		if (!add_thread(&words, &process->threads[i]))
+		if (!add_core_thread(&words, &process->threads[i]))
 			return snap_error_no_memory();
 	image->pieces = snap_arena_memdup(arena, words.pieces, words.count * sizeof(*words.pieces));
 	if (!words.count)
@@ -397,7 +400,7 @@ static struct stacksnap_error *fill_words(const struct filling *filling)
 
 /* ---- memory of runtimes ---- */
 
-static unsigned find_runtimes(const struct filling *filling)
+static unsigned find_core_runtimes(const struct filling *filling)
 {
 	const struct snap_space space = {
 		.maps = filling->process->maps,
@@ -418,8 +421,8 @@ static unsigned find_runtimes(const struct filling *filling)
 						: snap_plan_candidates(&candidate);
 }
 
-static struct stacksnap_error *execute_plan(const struct filling *filling,
-					    const struct snap_memory_plan *plan)
+static struct stacksnap_error *execute_core_plan(const struct filling *filling,
+						 const struct snap_memory_plan *plan)
 {
 	struct snap_process *process = filling->process;
 	struct snap_plan_task task = {
@@ -471,12 +474,12 @@ static struct stacksnap_error *fill_runtimes(const struct filling *filling,
 	bool found = false;
 
 	if (!hook || !hook->probe || !filling->options->runtimes ||
-	    filling->process->arch != SNAP_OWN_ARCH || !find_runtimes(filling))
+	    filling->process->arch != SNAP_OWN_ARCH || !find_core_runtimes(filling))
 		return NULL;
 	err = hook->probe(hook->context, filling->options, filling->capture, 0, &plan, &found);
 	if (err || !found || !snap_memory_plan_check(&plan))
 		return err;
-	return execute_plan(filling, &plan);
+	return execute_core_plan(filling, &plan);
 }
 
 /* ---- the whole ---- */

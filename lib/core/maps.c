@@ -134,7 +134,7 @@ static void add_map(struct making *making, uint64_t start, uint64_t end,
 }
 
 /* Both lists are sorted: cut where either begins or ends. */
-static void merge(struct making *making)
+static void merge_core_maps(struct making *making)
 {
 	const struct snap_core_notes *notes = making->notes;
 	size_t range = 0, file = 0;
@@ -197,7 +197,7 @@ struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes, struc
 	making.maps = snap_arena_new_array(arena, making.capacity, struct snap_map);
 	if (!making.paths.texts || !making.maps || !keep_segments(notes, core))
 		return snap_error_no_memory();
-	merge(&making);
+	merge_core_maps(&making);
 	if (making.no_memory)
 		return snap_error_no_memory();
 	process->maps = making.maps;

@@ -54,8 +54,8 @@ size_t snap_core_read_at(int fd, void *bytes, size_t size, uint64_t offset)
 }
 
 /* A range may lie in several segments, next to each other. */
-static size_t read_range(const struct snap_core_memory *memory, uint8_t *bytes, uint64_t address,
-			 size_t size)
+static size_t read_core_range(const struct snap_core_memory *memory, uint8_t *bytes,
+			      uint64_t address, size_t size)
 {
 	size_t done = 0;
 
@@ -79,8 +79,8 @@ size_t snap_core_memory_read(void *memory, uint8_t *bytes, const struct iovec *r
 	size_t total = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		size_t got = read_range(memory, bytes + total, (uintptr_t)ranges[i].iov_base,
-					ranges[i].iov_len);
+		size_t got = read_core_range(memory, bytes + total, (uintptr_t)ranges[i].iov_base,
+					     ranges[i].iov_len);
 
 		total += got;
 		if (got < ranges[i].iov_len)
@@ -90,7 +90,7 @@ size_t snap_core_memory_read(void *memory, uint8_t *bytes, const struct iovec *r
 }
 
 /* Whether there are bytes at a place of the file; what is found out holds for many places. */
-static bool is_data(struct snap_core_memory *memory, uint64_t offset)
+static bool is_core_data(struct snap_core_memory *memory, uint64_t offset)
 {
 	off_t at;
 
@@ -124,7 +124,7 @@ bool snap_core_memory_resident(void *context, uint64_t address, bool *pages, siz
 		uint64_t offset, there;
 
 		pages[i] = find_bytes(memory, address + i * SNAP_PAGE, &offset, &there) &&
-			   is_data(memory, offset);
+			   is_core_data(memory, offset);
 	}
 	return true;
 }

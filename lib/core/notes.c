@@ -198,7 +198,7 @@ static bool makes_a_core(int signal)
 }
 
 /* Codes above 0 are the kernel's, of what an instruction did (sigaction(2)). */
-static bool has_address(const struct snap_signal *signal)
+static bool has_note_address(const struct snap_signal *signal)
 {
 	bool is_fault = signal->number == SIGSEGV || signal->number == SIGBUS ||
 			signal->number == SIGILL || signal->number == SIGFPE ||
@@ -218,7 +218,7 @@ static void settle_signal(struct snap_core_notes *notes, struct snap_process *pr
 	if (!makes_a_core(signal.number) || !first->signal)
 		return;
 	signal.tid = first->tid;
-	signal.has_address = has_address(&signal);
+	signal.has_address = has_note_address(&signal);
 	if (!signal.has_address)
 		signal.address = 0;
 	process->signal = signal;
@@ -269,7 +269,7 @@ static char state_letter(uint8_t letter)
 }
 
 /* A text of a fixed size, which need not end in NUL; NULL: it is empty. */
-static const char *take_text(struct snap_capture *capture, const uint8_t *bytes, size_t size)
+static const char *take_note_text(struct snap_capture *capture, const uint8_t *bytes, size_t size)
 {
 	size_t length = strnlen((const char *)bytes, size);
 
@@ -312,7 +312,7 @@ static void settle_process(const struct snap_core_notes *notes, struct snap_capt
 	process->pgrp = pgrp > 0 ? pgrp : 0;
 	process->uid = snap_u32_at(bytes + SNAP_PRPSINFO_UID);
 	process->state = state_letter(bytes[SNAP_PRPSINFO_STATE]);
-	process->name = take_text(capture, bytes + SNAP_PRPSINFO_NAME, SHORT_NAME);
+	process->name = take_note_text(capture, bytes + SNAP_PRPSINFO_NAME, SHORT_NAME);
 	take_short_args(capture, bytes + SNAP_PRPSINFO_ARGS, process);
 }
 

@@ -62,7 +62,7 @@ bool snap_core_is_core(const void *bytes, size_t size)
 }
 
 /* `size` bytes at a place, at most a window; NULL: the file ends before. */
-static const uint8_t *look(struct window *window, uint64_t offset, size_t size)
+static const uint8_t *read_core_window(struct window *window, uint64_t offset, size_t size)
 {
 	if (offset < window->start || offset - window->start > window->size ||
 	    size > window->size - (offset - window->start)) {
@@ -178,7 +178,7 @@ static bool take_note(struct parsing *parsing, uint32_t type, uint64_t offset, u
 	if (size > WINDOW)
 		bytes = copy = read_long(parsing, offset, size, &no_memory);
 	else
-		bytes = look(&parsing->window, offset, size);
+		bytes = read_core_window(&parsing->window, offset, size);
 	parsing->core->truncated |= !bytes;
 	if (no_memory)
 		return false;
@@ -196,7 +196,7 @@ static struct stacksnap_error *read_notes(struct parsing *parsing, const struct 
 		end = parsing->file_size;
 	}
 	for (unsigned i = 0; i < MOST_NOTES && at < end && end - at >= sizeof(Elf64_Nhdr); i++) {
-		const uint8_t *bytes = look(&parsing->window, at, sizeof(Elf64_Nhdr));
+		const uint8_t *bytes = read_core_window(&parsing->window, at, sizeof(Elf64_Nhdr));
 		uint64_t name_at = at + sizeof(Elf64_Nhdr), data_at;
 		Elf64_Nhdr note;
 		bool is_core;
@@ -207,7 +207,7 @@ static struct stacksnap_error *read_notes(struct parsing *parsing, const struct 
 		data_at = name_at + snap_round_up(note.n_namesz, NOTE_ALIGNMENT);
 		at = data_at + snap_round_up(note.n_descsz, NOTE_ALIGNMENT);
 		bytes = note.n_namesz == sizeof(name)
-				? look(&parsing->window, name_at, sizeof(name))
+				? read_core_window(&parsing->window, name_at, sizeof(name))
 				: NULL;
 		is_core = bytes && memcmp(bytes, name, sizeof(name)) == 0;
 		if (data_at > end || note.n_descsz > end - data_at)
@@ -247,7 +247,7 @@ static struct stacksnap_error *check_header(struct parsing *parsing, const Elf64
 	return NULL;
 }
 
-static struct stacksnap_error *parse(struct parsing *parsing, int fd)
+static struct stacksnap_error *parse_core(struct parsing *parsing, int fd)
 {
 	struct stacksnap_error *err;
 	struct stat status;
@@ -284,5 +284,5 @@ struct stacksnap_error *snap_core_parse(int fd, struct snap_core *ret)
 	if (!ret->capture)
 		return snap_error_no_memory();
 	parsing->core = ret;
-	return parse(parsing, fd);
+	return parse_core(parsing, fd);
 }

@@ -231,7 +231,7 @@ static bool is_built(enum snap_packing packing)
 	return false;
 }
 
-static bool begin(struct snap_unpacker *unpacker)
+static bool begin_unpacking(struct snap_unpacker *unpacker)
 {
 	switch (unpacker->packing) {
 	case SNAP_PACKING_GZIP:
@@ -262,7 +262,7 @@ struct stacksnap_error *snap_unpacker_create(enum snap_packing packing, struct s
 	if (!unpacker)
 		return snap_error_no_memory();
 	unpacker->packing = packing;
-	if (!begin(unpacker))
+	if (!begin_unpacking(unpacker))
 		return snap_error_no_memory();
 	*ret = snap_take_ptr(unpacker);
 	return NULL;
