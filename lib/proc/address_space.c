@@ -24,7 +24,7 @@ enum {
  * finds enough for an ordinary one. After a thousand of these the next one finds room for a few
  * mappings, and for those that it shares with others.
  */
-static size_t share_of(const struct snap_space_reader *reader)
+static size_t share_of_budget(const struct snap_space_reader *reader)
 {
 	uint64_t taken = reader->taken ? __atomic_load_n(reader->taken, __ATOMIC_RELAXED) : 0;
 	uint64_t left = taken < SNAP_SPACES_BYTES ? SNAP_SPACES_BYTES - taken : 0;
@@ -36,20 +36,21 @@ static size_t share_of(const struct snap_space_reader *reader)
 	return left / 2 > SNAP_SPACE_LEAST ? left / 2 : SNAP_SPACE_LEAST;
 }
 
-static void take(const struct snap_space_reader *reader, size_t bytes)
+static void take_budget(const struct snap_space_reader *reader, size_t bytes)
 {
 	if (reader->taken)
 		__atomic_fetch_add(reader->taken, bytes, __ATOMIC_RELAXED);
 }
 
 /* Bytes as they are kept: those of another process, or a copy, which takes room. NULL: none. */
-static const void *keep(const struct snap_space_reader *reader, const void *bytes, size_t size)
+static const void *keep_bytes(const struct snap_space_reader *reader, const void *bytes,
+			      size_t size)
 {
 	const void *kept = snap_space_pool_find(reader->pool, bytes, size);
 
 	if (kept)
 		return kept;
-	take(reader, size);
+	take_budget(reader, size);
 	return snap_space_pool_add(reader->pool, reader->records, bytes, size);
 }
 
@@ -66,7 +67,7 @@ static bool is_path(const char *kept, const char *path, size_t length)
 }
 
 /* NULL: there is no room for it. */
-static const char *keep_text(struct reading *reading, const char *path, size_t length)
+static const char *keep_space_text(struct reading *reading, const char *path, size_t length)
 {
 	char text[SNAP_MAX_PATH + 1];
 	const char *kept;
@@ -79,7 +80,7 @@ static const char *keep_text(struct reading *reading, const char *path, size_t l
 	if (length >= reading->room)
 		return NULL;
 	reading->room -= length + 1;
-	return keep(reading->reader, text, length + 1);
+	return keep_bytes(reading->reader, text, length + 1);
 }
 
 /* The mappings of a file follow each other, mostly. False: there is no room for it. */
@@ -95,7 +96,7 @@ static bool keep_path(struct reading *reading, struct snap_map *map, const char 
 	place = is_path(before, path, length) ? &before
 					      : &reading->paths[snap_recent_place(path, length)];
 	if (!is_path(*place, path, length)) {
-		*place = keep_text(reading, path, length);
+		*place = keep_space_text(reading, path, length);
 		if (!*place)
 			return false;
 	}
@@ -139,7 +140,7 @@ static bool keep_map(struct reading *reading, const char *line, size_t length)
 static int settle_maps(const struct reading *reading, struct snap_space *ret)
 {
 	const struct snap_space_reader *reader = reading->reader;
-	const void *maps = keep(reader, reader->maps, reading->count * sizeof(*reader->maps));
+	const void *maps = keep_bytes(reader, reader->maps, reading->count * sizeof(*reader->maps));
 
 	if (!maps)
 		return -ENOMEM;
@@ -152,7 +153,7 @@ static int settle_maps(const struct reading *reading, struct snap_space *ret)
 int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 			 struct snap_space *ret)
 {
-	struct reading reading = { .reader = reader, .room = share_of(reader) };
+	struct reading reading = { .reader = reader, .room = share_of_budget(reader) };
 	struct snap_lines lines;
 	uint64_t reported = 0;
 	bool cut = false;
@@ -180,7 +181,7 @@ static bool is_vdso(const struct snap_map *map)
 	return map->path && strcmp(map->path, "[vdso]") == 0;
 }
 
-static bool same_file(const struct snap_map *a, const struct snap_map *b)
+static bool is_same_file(const struct snap_map *a, const struct snap_map *b)
 {
 	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
@@ -195,7 +196,7 @@ static bool is_head(const struct snap_map *maps, size_t count, size_t index)
 
 	if (map->inode == 0 || map->offset != 0 || !map->read)
 		return false;
-	for (size_t i = index; i < count && same_file(map, &maps[i]); i++) {
+	for (size_t i = index; i < count && is_same_file(map, &maps[i]); i++) {
 		if (i > index && maps[i].offset == 0)
 			return false;
 		if (maps[i].execute)
@@ -277,19 +278,19 @@ static size_t read_some(const struct snap_space_reader *reader, uint8_t *bytes,
 }
 
 /* The same bytes where they are kept; false: there is no room for them. */
-static bool keep_piece(const struct snap_space_reader *reader, const struct snap_space *space,
-		       size_t *room, struct snap_piece *piece)
+static bool keep_space_piece(const struct snap_space_reader *reader, const struct snap_space *space,
+			     size_t *room, struct snap_piece *piece)
 {
 	const struct snap_map *map =
 		&space->maps[snap_space_find(space->maps, space->map_count, piece->address)];
 	const void *kept = snap_space_pool_find(reader->pool, piece->data, piece->size);
 
-	if (!kept && (!is_vdso(map) || share_of(reader) == SNAP_SPACE_FEW)) {
+	if (!kept && (!is_vdso(map) || share_of_budget(reader) == SNAP_SPACE_FEW)) {
 		if (piece->size > *room)
 			return false;
 		*room -= piece->size;
 	}
-	piece->data = kept ? kept : keep(reader, piece->data, piece->size);
+	piece->data = kept ? kept : keep_bytes(reader, piece->data, piece->size);
 	return piece->data;
 }
 
@@ -336,7 +337,7 @@ void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_
 
 		for (size_t k = 0; k < whole; k++) {
 			pieces[kept] = pieces[i + k];
-			kept += keep_piece(reader, space, &room, &pieces[kept]);
+			kept += keep_space_piece(reader, space, &room, &pieces[kept]);
 		}
 		__atomic_store_n(&space->piece_count, kept, __ATOMIC_RELEASE);
 		/* When none could be read, the first cannot. */
@@ -347,7 +348,7 @@ void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_
 int snap_space_keep(const struct snap_space_reader *reader, const struct snap_space *from,
 		    struct snap_space *ret)
 {
-	struct reading reading = { .reader = reader, .room = share_of(reader) };
+	struct reading reading = { .reader = reader, .room = share_of_budget(reader) };
 	struct snap_piece *pieces;
 	size_t room, kept = 0;
 	int error;
@@ -373,7 +374,7 @@ int snap_space_keep(const struct snap_space_reader *reader, const struct snap_sp
 	for (size_t i = 0; pieces && i < from->piece_count; i++) {
 		pieces[kept] = from->pieces[i];
 		kept += pieces[kept].address < ret->maps[ret->map_count - 1].end &&
-			keep_piece(reader, ret, &room, &pieces[kept]);
+			keep_space_piece(reader, ret, &room, &pieces[kept]);
 	}
 	ret->pieces = pieces;
 	ret->piece_count = kept;

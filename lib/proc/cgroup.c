@@ -157,7 +157,7 @@ bool snap_cgroup_is_below(const char *path, const char *group)
 	return true;
 }
 
-static bool is_hex(struct part part, size_t length)
+static bool is_container_hex(struct part part, size_t length)
 {
 	if (part.length != length)
 		return false;
@@ -184,7 +184,8 @@ static bool find_long_id(struct part part, struct part *ret)
 		return false;
 	id = (struct part){ part.text + part.length - ID_LENGTH, ID_LENGTH };
 	part.length -= ID_LENGTH;
-	if (!is_hex(id, ID_LENGTH) || ends_with(part, "conmon-") || equals(part, "conmon-"))
+	if (!is_container_hex(id, ID_LENGTH) || ends_with(part, "conmon-") ||
+	    equals(part, "conmon-"))
 		return false;
 	if (part.length && part.text[part.length - 1] != '-' && part.text[part.length - 1] != ':')
 		return false;
@@ -225,7 +226,7 @@ static bool find_name(struct part before, struct part part, struct part *ret)
 	}
 	/* "/ecs/TASK/TASK-NUMBER": the task's id and a number for the container. */
 	if (part.length > TASK_ID_LENGTH + 1 && part.text[TASK_ID_LENGTH] == '-' &&
-	    is_hex((struct part){ part.text, TASK_ID_LENGTH }, TASK_ID_LENGTH) &&
+	    is_container_hex((struct part){ part.text, TASK_ID_LENGTH }, TASK_ID_LENGTH) &&
 	    before.length == TASK_ID_LENGTH &&
 	    memcmp(before.text, part.text, TASK_ID_LENGTH) == 0) {
 		*ret = part;
@@ -234,7 +235,7 @@ static bool find_name(struct part before, struct part part, struct part *ret)
 	return false;
 }
 
-static int hex_digit(char c)
+static int container_hex_digit(char c)
 {
 	const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c) : NULL;
 
@@ -248,12 +249,12 @@ static int escaped_byte(struct part rest)
 
 	if (rest.length < 4 || rest.text[0] != '\\' || rest.text[1] != 'x')
 		return 0;
-	high = hex_digit(rest.text[2]);
-	low = hex_digit(rest.text[3]);
+	high = container_hex_digit(rest.text[2]);
+	low = container_hex_digit(rest.text[3]);
 	return high < 0 || low < 0 ? 0 : high << 4 | low;
 }
 
-static void copy_name(struct part name, char ret[SNAP_MAX_CONTAINER])
+static void copy_cgroup_name(struct part name, char ret[SNAP_MAX_CONTAINER])
 {
 	size_t length = 0;
 
@@ -277,7 +278,7 @@ void snap_cgroup_container(const char *path, char ret[SNAP_MAX_CONTAINER])
 			found = name;
 		before = part;
 	}
-	copy_name(found, ret);
+	copy_cgroup_name(found, ret);
 }
 
 bool snap_cgroup_container_is(const char *container, const char *wanted)
@@ -286,7 +287,7 @@ bool snap_cgroup_container_is(const char *container, const char *wanted)
 
 	if (!wanted[0] || !container[0])
 		return false;
-	if (is_hex(id, ID_LENGTH))
+	if (is_container_hex(id, ID_LENGTH))
 		return starts_with(id, wanted);
 	return strcmp(container, wanted) == 0;
 }

@@ -18,7 +18,7 @@ pid_t snap_parse_pid(const char *text, size_t length)
 	return (pid_t)value;
 }
 
-static void copy_name(const char *from, size_t length, char name[SNAP_MAX_COMM])
+static void copy_stat_name(const char *from, size_t length, char name[SNAP_MAX_COMM])
 {
 	if (length > SNAP_MAX_COMM - 1)
 		length = SNAP_MAX_COMM - 1;
@@ -35,7 +35,7 @@ void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length
 {
 	if (length && comm[length - 1] == '\n')
 		length--;
-	copy_name(comm, strnlen(comm, length), stat->name);
+	copy_stat_name(comm, strnlen(comm, length), stat->name);
 }
 
 /* Stores a field of stat, as proc(5) counts them. False: the kernel has no such number. */
@@ -85,7 +85,7 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 	    !snap_take_char(&cursor, ' ') || !snap_take_char(&cursor, '(') || cursor.at > last)
 		return false;
 	stat.pid = (pid_t)value;
-	copy_name(cursor.at, (size_t)(last - cursor.at), stat.name);
+	copy_stat_name(cursor.at, (size_t)(last - cursor.at), stat.name);
 	cursor.at = last + 1;
 	if (!snap_take_char(&cursor, ' ') || cursor.at == cursor.end)
 		return false;

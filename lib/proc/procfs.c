@@ -101,7 +101,7 @@ void snap_numbers_init(struct snap_numbers *numbers, int directory_fd)
 }
 
 /* "." and ".." are no numbers. */
-static bool take_entry(struct snap_numbers *numbers, pid_t *ret)
+static bool take_proc_entry(struct snap_numbers *numbers, pid_t *ret)
 {
 	const struct dirent64 *entry = (const void *)(numbers->buffer + numbers->at);
 
@@ -114,7 +114,7 @@ int snap_numbers_next(struct snap_numbers *numbers, pid_t *ret)
 {
 	for (;;) {
 		while (numbers->at < numbers->size)
-			if (take_entry(numbers, ret))
+			if (take_proc_entry(numbers, ret))
 				return 1;
 		numbers->at = 0;
 		numbers->size =
@@ -282,7 +282,7 @@ pid_t snap_procfs_self(const struct snap_procfs *procfs)
  * The fastest way to a number of stat: one open, one read, one close. One read returns the whole text;
  * a second one would only see the end of the file.
  */
-static int read_stat(int directory_fd, const char *path, struct snap_stat *ret)
+static int read_proc_stat(int directory_fd, const char *path, struct snap_stat *ret)
 {
 	_cleanup_fd_ int fd = open_at(directory_fd, path, O_RDONLY);
 	char text[STAT_SIZE];
@@ -310,7 +310,7 @@ static void settle_name(int directory_fd, const char *path, struct snap_stat *st
 
 int snap_procfs_stat(int process_fd, struct snap_stat *ret)
 {
-	int status = read_stat(process_fd, "stat", ret);
+	int status = read_proc_stat(process_fd, "stat", ret);
 
 	if (status == 0 && snap_stat_is_ambiguous(ret))
 		settle_name(process_fd, "comm", ret);
@@ -320,7 +320,8 @@ int snap_procfs_stat(int process_fd, struct snap_stat *ret)
 int snap_procfs_task_stat(int tasks_fd, pid_t tid, struct snap_stat *ret)
 {
 	char path[TASK_PATH_SIZE];
-	int status = task_path(path, tid, "stat") ? read_stat(tasks_fd, path, ret) : -ENAMETOOLONG;
+	int status =
+		task_path(path, tid, "stat") ? read_proc_stat(tasks_fd, path, ret) : -ENAMETOOLONG;
 
 	if (status == 0)
 		snap_procfs_settle_name(tasks_fd, tid, ret);
@@ -413,7 +414,7 @@ void snap_lines_init(struct snap_lines *lines, int fd, char *buffer, size_t size
 }
 
 /* Reads more behind what is there; 0 when there is no more, a negative errno. */
-static int fill(struct snap_lines *lines)
+static int fill_lines(struct snap_lines *lines)
 {
 	ssize_t got;
 
@@ -452,7 +453,7 @@ static int skip_rest(struct snap_lines *lines)
 			return 1;
 		}
 		lines->start = lines->end = 0;
-		more = fill(lines);
+		more = fill_lines(lines);
 	}
 	return more;
 }
@@ -485,7 +486,7 @@ int snap_lines_next(struct snap_lines *lines, char **line_ret, size_t *length_re
 		lines->cut = length == lines->size - 1;
 		if (lines->cut || (lines->at_end && length))
 			return take_line(lines, length, line_ret, length_ret);
-		more = lines->at_end ? 0 : fill(lines);
+		more = lines->at_end ? 0 : fill_lines(lines);
 		/* At the end of the file a last line without a newline may be there. */
 		if (more == 0 && lines->start < lines->end)
 			more = 1;

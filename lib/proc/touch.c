@@ -25,7 +25,7 @@ static bool are_present(int pagemap_fd, uint64_t first_page, size_t count)
 }
 
 /* How many of these pages, which lie one after the other, may be read. */
-static size_t touch(pid_t tid, uint64_t address, size_t page, size_t count)
+static size_t touch_pages(pid_t tid, uint64_t address, size_t page, size_t count)
 {
 	struct iovec remote[PAGES];
 	uint8_t bytes[PAGES];
@@ -50,8 +50,9 @@ size_t snap_memory_touch(int pagemap_fd, pid_t tid, uint64_t address, size_t siz
 	while (at <= last) {
 		size_t count = last - at < PAGES ? (size_t)(last - at) + 1 : PAGES, there;
 
-		there = are_present(pagemap_fd, at, count) ? count
-							   : touch(tid, at * page, page, count);
+		there = are_present(pagemap_fd, at, count)
+				? count
+				: touch_pages(tid, at * page, page, count);
 		if (there < count)
 			return at + there == first ? 0 : (size_t)((at + there) * page - address);
 		at += count;

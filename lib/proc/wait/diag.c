@@ -71,8 +71,8 @@ size_t snap_diag_request(enum snap_socket_family family, uint8_t ret[SNAP_DIAG_R
 	return 0;
 }
 
-static void take_address(const uint32_t address[4], uint16_t port, bool six,
-			 struct snap_socket_address *ret)
+static void take_diag_address(const uint32_t address[4], uint16_t port, bool six,
+			      struct snap_socket_address *ret)
 {
 	memcpy(ret->bytes, address, six ? 16 : 4);
 	ret->port = ntohs(port);
@@ -90,8 +90,8 @@ static bool take_inet(const uint8_t *body, size_t size, struct snap_diag_answer 
 		return false;
 	ret->socket.inode = message.idiag_inode;
 	ret->socket.state = message.idiag_state;
-	take_address(message.id.idiag_src, message.id.idiag_sport, six, &ret->socket.local);
-	take_address(message.id.idiag_dst, message.id.idiag_dport, six, &ret->socket.remote);
+	take_diag_address(message.id.idiag_src, message.id.idiag_sport, six, &ret->socket.local);
+	take_diag_address(message.id.idiag_dst, message.id.idiag_dport, six, &ret->socket.remote);
 	ret->socket.receive_queue = message.idiag_rqueue;
 	ret->socket.send_queue = message.idiag_wqueue;
 	ret->socket.queues_known = true;

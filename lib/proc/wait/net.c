@@ -17,8 +17,8 @@ static bool take_hex(struct snap_text_cursor *cursor, uint64_t limit, uint64_t *
 }
 
 /* "0100007F:BF45": words of 32 bits as they lie in memory, and the port. */
-static bool take_address(struct snap_text_cursor *cursor, size_t words,
-			 struct snap_socket_address *ret)
+static bool take_net_address(struct snap_text_cursor *cursor, size_t words,
+			     struct snap_socket_address *ret)
 {
 	enum { DIGITS = 8 };
 	uint64_t value;
@@ -73,8 +73,8 @@ bool snap_parse_inet_socket(const char *line, size_t length, enum snap_socket_fa
 	if (!snap_take_number(&cursor, 10, &state) || !snap_take_char(&cursor, ':'))
 		return false;
 	snap_skip_blanks(&cursor);
-	if (!take_address(&cursor, words, &socket.local) ||
-	    !take_address(&cursor, words, &socket.remote) || !take_plain(&cursor, 16, &state) ||
+	if (!take_net_address(&cursor, words, &socket.local) ||
+	    !take_net_address(&cursor, words, &socket.remote) || !take_plain(&cursor, 16, &state) ||
 	    state > UINT8_MAX || !take_pair(&cursor, &socket.send_queue, &socket.receive_queue) ||
 	    !take_pair(&cursor, &timer, &when) || !take_plain(&cursor, 16, &retransmits) ||
 	    retransmits > UINT32_MAX || !take_plain(&cursor, 10, &uid) ||
