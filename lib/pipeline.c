@@ -37,7 +37,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int64_t deadline_of(const struct snap_options *options)
+static int64_t deadline_of_run(const struct snap_options *options)
 {
 	return snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns;
 }
@@ -128,8 +128,8 @@ static struct stacksnap_error *list(void *context, const struct snap_options *op
 	return snap_capture_list(options, ret);
 }
 
-static struct stacksnap_error *load(void *context, const struct snap_options *options,
-				    struct snap_capture **ret)
+static struct stacksnap_error *load_capture(void *context, const struct snap_options *options,
+					    struct snap_capture **ret)
 {
 	const int *fd = context;
 
@@ -154,7 +154,7 @@ static struct stacksnap_error *load_core(void *context, const struct snap_option
 	const struct core_file *file = context;
 	struct stacksnap_error *err;
 
-	err = snap_core_read_in_sandbox(file->fd, options, deadline_of(options), &core);
+	err = snap_core_read_in_sandbox(file->fd, options, deadline_of_run(options), &core);
 	if (!err)
 		err = snap_runtime_probe_create(options, snap_runtimes, false, &probe);
 	if (err)
@@ -200,7 +200,7 @@ static struct stacksnap_error *start_capture(const struct snap_options *options,
 {
 	const struct snap_collector_start start = { .make = capture,
 						    .input = -1,
-						    .deadline_ns = deadline_of(options) };
+						    .deadline_ns = deadline_of_run(options) };
 	struct stacksnap_error *err = check_engine(options);
 
 	return err ? err : snap_collector_start(options, &start, ret);
@@ -225,7 +225,9 @@ struct stacksnap_error *snap_pipeline_capture(const struct snap_options *options
 struct stacksnap_error *snap_pipeline_load_capture(int fd, struct snap_collector **ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
-	const struct snap_collector_start start = { .make = load, .context = &fd, .input = fd };
+	const struct snap_collector_start start = { .make = load_capture,
+						    .context = &fd,
+						    .input = fd };
 	struct stacksnap_error *err = snap_collector_start(NULL, &start, &collector);
 
 	if (!err)
@@ -237,7 +239,7 @@ struct stacksnap_error *snap_pipeline_load_capture(int fd, struct snap_collector
 }
 
 /* A file without a name was made just now, of what came through a pipe. */
-static int64_t time_of(int fd)
+static int64_t time_of_file(int fd)
 {
 	struct stat info;
 
@@ -251,19 +253,19 @@ struct stacksnap_error *snap_pipeline_load_core(int fd, const struct snap_option
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	_cleanup_fd_ int unpacked = -1;
-	struct core_file file = { .fd = fd, .time_ns = time_of(fd) };
+	struct core_file file = { .fd = fd, .time_ns = time_of_file(fd) };
 	struct snap_collector_start start = { .make = load_core, .context = &file };
 	struct stacksnap_error *err;
 
 	/* As long as it takes: there is a limit only if the caller sets one. */
 	err = snap_core_unpack_in_sandbox(fd, options,
-					  options->timeout_given ? deadline_of(options) : 0,
+					  options->timeout_given ? deadline_of_run(options) : 0,
 					  &unpacked, &file.cut);
 	if (err)
 		return err;
 	file.fd = unpacked >= 0 ? unpacked : fd;
 	start.input = file.fd;
-	start.deadline_ns = deadline_of(options);
+	start.deadline_ns = deadline_of_run(options);
 	err = snap_collector_start(options, &start, &collector);
 	if (!err)
 		err = snap_collector_await(collector);
@@ -283,14 +285,14 @@ struct stacksnap_error *snap_pipeline_analyze(struct snap_collector *collector,
 	snap_priority_raise(&before);
 	/* A capture from a file was not urgent until now. */
 	if (!deadline_ns)
-		deadline_ns = deadline_of(options);
+		deadline_ns = deadline_of_run(options);
 	return snap_analyze_in_sandbox(collector, NULL, options, deadline_ns, ret);
 }
 
 /* The parser is made, and enters its sandbox, while the targets are looked at. */
-static struct stacksnap_error *finish(struct snap_collector *collector,
-				      const struct snap_options *options,
-				      struct snap_snapshot **ret)
+static struct stacksnap_error *finish_capture(struct snap_collector *collector,
+					      const struct snap_options *options,
+					      struct snap_snapshot **ret)
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = NULL;
 	int64_t deadline_ns = snap_collector_deadline_ns(collector);
@@ -313,7 +315,7 @@ struct stacksnap_error *snap_pipeline_take(const struct snap_options *options,
 
 	snap_priority_raise(&before);
 	if (!err)
-		err = finish(collector, options, ret);
+		err = finish_capture(collector, options, ret);
 	if (err)
 		return err;
 	snap_collector_dismiss(collector);
@@ -328,11 +330,11 @@ struct stacksnap_error *snap_pipeline_list(const struct snap_options *options,
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	const struct snap_collector_start start = { .make = list,
 						    .input = -1,
-						    .deadline_ns = deadline_of(options) };
+						    .deadline_ns = deadline_of_run(options) };
 	struct stacksnap_error *err = snap_collector_start(options, &start, &collector);
 
 	snap_priority_raise(&before);
-	return err ? err : finish(collector, options, ret);
+	return err ? err : finish_capture(collector, options, ret);
 }
 
 struct stacksnap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
@@ -428,10 +430,10 @@ struct stacksnap_error *snap_pipeline_render_merged(const struct snap_merger *me
 
 /* ---- two of them ---- */
 
-static struct stacksnap_error *look_at(const struct snap_pipeline_look *from,
-				       const struct snap_options *options,
-				       struct snap_recorded_groups *groups,
-				       struct snap_diff_look *ret)
+static struct stacksnap_error *look_at_target(const struct snap_pipeline_look *from,
+					      const struct snap_options *options,
+					      struct snap_recorded_groups *groups,
+					      struct snap_diff_look *ret)
 {
 	struct stacksnap_error *err;
 
@@ -452,9 +454,9 @@ struct stacksnap_error *snap_pipeline_diff(const struct snap_pipeline_look *befo
 	struct stacksnap_error *err;
 
 	*ret = (struct snap_pipeline_diff){ .diff = NULL };
-	err = look_at(before, options, &ret->before, &looks[0]);
+	err = look_at_target(before, options, &ret->before, &looks[0]);
 	if (!err)
-		err = look_at(after, options, &ret->after, &looks[1]);
+		err = look_at_target(after, options, &ret->after, &looks[1]);
 	return err ? err : snap_diff_make(&looks[0], &looks[1], &ret->diff);
 }
 

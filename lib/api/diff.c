@@ -16,7 +16,7 @@ API void stacksnap_diff_destroy(struct stacksnap_diff *diff)
 	free(diff);
 }
 
-static void destroyp(struct stacksnap_diff **diff)
+static void destroy_diff(struct stacksnap_diff **diff)
 {
 	stacksnap_diff_destroy(*diff);
 }
@@ -34,7 +34,7 @@ API struct stacksnap_error *stacksnap_diff_create(const struct stacksnap_look *b
 						  const struct stacksnap_options *options,
 						  struct stacksnap_diff **ret)
 {
-	_cleanup_(destroyp) struct stacksnap_diff *diff = calloc(1, sizeof(*diff));
+	_cleanup_(destroy_diff) struct stacksnap_diff *diff = calloc(1, sizeof(*diff));
 	const struct snap_pipeline_look looks[] = { inner_of(before), inner_of(after) };
 	struct stacksnap_error *err;
 
@@ -55,7 +55,7 @@ API struct stacksnap_error *stacksnap_diff_create_empty(const char *warning_code
 							const char *warning_message,
 							struct stacksnap_diff **ret)
 {
-	_cleanup_(destroyp) struct stacksnap_diff *diff = calloc(1, sizeof(*diff));
+	_cleanup_(destroy_diff) struct stacksnap_diff *diff = calloc(1, sizeof(*diff));
 	const char *code;
 
 	if (!diff)

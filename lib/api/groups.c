@@ -42,7 +42,7 @@ API void stacksnap_groups_destroy(struct stacksnap_groups *groups)
 	free(groups);
 }
 
-static void destroyp(struct stacksnap_groups **groups)
+static void destroy_groups(struct stacksnap_groups **groups)
 {
 	stacksnap_groups_destroy(*groups);
 }
@@ -147,7 +147,7 @@ API struct stacksnap_error *stacksnap_groups_create(const struct stacksnap_recor
 						    const struct stacksnap_options *options,
 						    struct stacksnap_groups **ret)
 {
-	_cleanup_(destroyp) struct stacksnap_groups *groups = calloc(1, sizeof(*groups));
+	_cleanup_(destroy_groups) struct stacksnap_groups *groups = calloc(1, sizeof(*groups));
 	const struct snap_recording *inner = snap_api_recording(recording);
 	struct stacksnap_error *err;
 

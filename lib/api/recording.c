@@ -48,7 +48,7 @@ const struct snap_recording *snap_api_recording(const struct stacksnap_recording
 	return recording->inner;
 }
 
-static void destroyp(struct stacksnap_recording **recording)
+static void destroy_recording(struct stacksnap_recording **recording)
 {
 	stacksnap_recording_destroy(*recording);
 }
@@ -76,11 +76,12 @@ static struct stacksnap_recording_stats public_stats(const struct snap_recording
 }
 
 /* Takes over `inner`, also when it fails. */
-static struct stacksnap_error *wrap(struct snap_recording *inner,
-				    const struct snap_options *options,
-				    struct stacksnap_recording **ret)
+static struct stacksnap_error *wrap_recording(struct snap_recording *inner,
+					      const struct snap_options *options,
+					      struct stacksnap_recording **ret)
 {
-	_cleanup_(destroyp) struct stacksnap_recording *recording = calloc(1, sizeof(*recording));
+	_cleanup_(destroy_recording) struct stacksnap_recording *recording =
+		calloc(1, sizeof(*recording));
 
 	if (!recording) {
 		snap_recording_destroy(inner);
@@ -173,7 +174,7 @@ API struct stacksnap_error *stacksnap_recorder_slice(struct stacksnap_recorder *
 	err = snap_pipeline_slice(recorder->inner, &options->values, &inner);
 	if (err)
 		return err;
-	return wrap(inner, &options->values, ret);
+	return wrap_recording(inner, &options->values, ret);
 }
 
 API struct stacksnap_error *stacksnap_recorder_finish(struct stacksnap_recorder *recorder)
@@ -193,7 +194,7 @@ API struct stacksnap_error *stacksnap_recording_load(int fd,
 	err = snap_pipeline_load_recording(fd, &options->values, &inner);
 	if (err)
 		return err;
-	return wrap(inner, &options->values, ret);
+	return wrap_recording(inner, &options->values, ret);
 }
 
 API struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_recording *recording,

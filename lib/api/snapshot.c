@@ -51,12 +51,12 @@ const struct snap_snapshot *snap_api_snapshot(const struct stacksnap_snapshot *s
 	return snapshot->inner;
 }
 
-static void destroyp(struct stacksnap_snapshot **snapshot)
+static void destroy_snapshot(struct stacksnap_snapshot **snapshot)
 {
 	stacksnap_snapshot_destroy(*snapshot);
 }
 
-static bool is_named(const struct snap_options *options, pid_t pid)
+static bool is_pid_named(const struct snap_options *options, pid_t pid)
 {
 	for (size_t i = 0; i < options->target_count; i++)
 		if (options->targets[i].kind == SNAP_TARGET_PID && options->targets[i].pid == pid)
@@ -126,7 +126,7 @@ static struct stacksnap_error *visit(struct stacksnap_snapshot *snapshot,
 	survey->shown += shown || (list && silent);
 	survey->hidden += !shown;
 	if ((!list || !shown) && snap_trouble_applies(snap_troubles[node->trouble].warning,
-						      is_named(options, node->pid)))
+						      is_pid_named(options, node->pid)))
 		return note_trouble(snapshot, options, node);
 	return NULL;
 }
@@ -172,9 +172,9 @@ static bool has_deadlock(const struct snap_snapshot *snapshot)
 	return false;
 }
 
-static enum stacksnap_outcome judge(const struct snap_snapshot *snapshot,
-				    const struct snap_options *options, bool list,
-				    const struct survey *survey)
+static enum stacksnap_outcome set_snapshot_status(const struct snap_snapshot *snapshot,
+						  const struct snap_options *options, bool list,
+						  const struct survey *survey)
 {
 	if (survey->shown == 0 && survey->hidden > 0)
 		return STACKSNAP_OUTCOME_NOTHING;
@@ -187,10 +187,12 @@ static enum stacksnap_outcome judge(const struct snap_snapshot *snapshot,
 }
 
 /* Takes over `inner`, also when it fails. */
-static struct stacksnap_error *wrap(struct snap_snapshot *inner, const struct snap_options *options,
-				    bool list, struct stacksnap_snapshot **ret)
+static struct stacksnap_error *wrap_snapshot(struct snap_snapshot *inner,
+					     const struct snap_options *options, bool list,
+					     struct stacksnap_snapshot **ret)
 {
-	_cleanup_(destroyp) struct stacksnap_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+	_cleanup_(destroy_snapshot) struct stacksnap_snapshot *snapshot =
+		calloc(1, sizeof(*snapshot));
 	struct survey survey = { 0 };
 	struct stacksnap_error *err;
 
@@ -207,7 +209,7 @@ static struct stacksnap_error *wrap(struct snap_snapshot *inner, const struct sn
 	err = survey_tree(snapshot, options, list, &survey);
 	if (err)
 		return err;
-	snapshot->outcome = judge(inner, options, list, &survey);
+	snapshot->outcome = set_snapshot_status(inner, options, list, &survey);
 	*ret = snap_take_ptr(snapshot);
 	return NULL;
 }
@@ -222,7 +224,7 @@ API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *
 	err = snap_pipeline_analyze(capture->collector, &options->values, &inner);
 	if (err)
 		return err;
-	return wrap(inner, &options->values, false, ret);
+	return wrap_snapshot(inner, &options->values, false, ret);
 }
 
 /* `before`: threads that are stuck since then are marked; NULL: not asked for. */
@@ -237,7 +239,7 @@ static struct stacksnap_error *take_one(const struct snap_options *options,
 	if (!err && before)
 		err = snap_pipeline_mark_stuck(before, inner);
 	if (!err)
-		err = wrap(snap_take_ptr(inner), options, false, ret);
+		err = wrap_snapshot(snap_take_ptr(inner), options, false, ret);
 	if (err)
 		return err;
 	(*ret)->collector = snap_take_ptr(collector);
@@ -265,7 +267,7 @@ static struct stacksnap_error *wait_until(const struct snap_options *options, in
 static struct stacksnap_error *take_again(const struct snap_options *options,
 					  struct stacksnap_snapshot **ret)
 {
-	_cleanup_(destroyp) struct stacksnap_snapshot *first = NULL;
+	_cleanup_(destroy_snapshot) struct stacksnap_snapshot *first = NULL;
 	int64_t until_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->again_ns;
 	struct stacksnap_error *err = take_one(options, NULL, &first);
 
@@ -296,7 +298,7 @@ API struct stacksnap_error *stacksnap_list(const struct stacksnap_options *optio
 		err = snap_pipeline_list(&options->values, &inner);
 	if (err)
 		return err;
-	return wrap(inner, &options->values, true, ret);
+	return wrap_snapshot(inner, &options->values, true, ret);
 }
 
 API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,
@@ -307,7 +309,7 @@ API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksn
 
 	if (err)
 		return err;
-	return wrap(inner, &options->values, false, ret);
+	return wrap_snapshot(inner, &options->values, false, ret);
 }
 
 /* What uname(2) and the clock say: the host of a snapshot that no capture came to. */
@@ -341,7 +343,7 @@ API struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksn
 	code = snap_arena_strdup(&inner->arena, warning_code);
 	if (code)
 		snap_snapshot_warn(inner, code, 0, 0, "%s", warning_message);
-	err = wrap(inner, &options->values, false, ret);
+	err = wrap_snapshot(inner, &options->values, false, ret);
 	if (!err)
 		(*ret)->outcome = STACKSNAP_OUTCOME_NOTHING;
 	return err;

@@ -21,8 +21,8 @@ struct stacksnap_alert {
 	const struct snap_alert *inner;
 };
 
-static struct stacksnap_error *take(void *context, const struct snap_options *options,
-				    struct snap_snapshot **ret)
+static struct stacksnap_error *
+take_alert_snapshot(void *context, const struct snap_options *options, struct snap_snapshot **ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 
@@ -30,7 +30,7 @@ static struct stacksnap_error *take(void *context, const struct snap_options *op
 	return snap_pipeline_take(options, ret, &collector);
 }
 
-static bool tell(void *context, const struct snap_alert *alert)
+static bool report_alert(void *context, const struct snap_alert *alert)
 {
 	struct stacksnap_watcher *watcher = context;
 	const struct stacksnap_alert shown = { .inner = alert };
@@ -42,7 +42,9 @@ API struct stacksnap_error *stacksnap_watcher_create(const struct stacksnap_opti
 						     struct stacksnap_watcher **ret)
 {
 	struct stacksnap_watcher *watcher = calloc(1, sizeof(*watcher));
-	const struct snap_watcher_calls calls = { .take = take, .tell = tell, .context = watcher };
+	const struct snap_watcher_calls calls = { .take = take_alert_snapshot,
+						  .tell = report_alert,
+						  .context = watcher };
 	struct stacksnap_error *err = snap_api_check_targets(&options->values);
 
 	if (!err && !watcher)

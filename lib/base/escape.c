@@ -166,7 +166,7 @@ size_t snap_text_cut(const char *text, size_t length, size_t max)
 	return max;
 }
 
-static int hex_digit(char c)
+static int escape_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -177,8 +177,8 @@ static int hex_digit(char c)
 
 static bool is_escape(const char *text, size_t length)
 {
-	return length >= 4 && text[0] == '\\' && text[1] == 'x' && hex_digit(text[2]) >= 0 &&
-	       hex_digit(text[3]) >= 0;
+	return length >= 4 && text[0] == '\\' && text[1] == 'x' && escape_hex_digit(text[2]) >= 0 &&
+	       escape_hex_digit(text[3]) >= 0;
 }
 
 size_t snap_escape_unit(const char *text, size_t length)
@@ -205,7 +205,8 @@ size_t snap_unescape(const char *text, size_t length, char *out)
 			out[n++] = '\\';
 			i++;
 		} else if (is_escape(text + i, length - i)) {
-			out[n++] = (char)(hex_digit(text[i + 2]) << 4 | hex_digit(text[i + 3]));
+			out[n++] = (char)(escape_hex_digit(text[i + 2]) << 4 |
+					  escape_hex_digit(text[i + 3]));
 			i += 3;
 		} else {
 			out[n++] = text[i];

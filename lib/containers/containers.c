@@ -208,7 +208,7 @@ static void enter_container(struct search *search, int folder, const char *name)
 	read_file(search, folder, "config.json", OCI, name);
 }
 
-static void enter_namespace(struct search *search, int folder, const char *name _unused_)
+static void enter_container_namespace(struct search *search, int folder, const char *name _unused_)
 {
 	read_folders(search, folder, ".", enter_container);
 }
@@ -231,7 +231,7 @@ struct stacksnap_error *snap_containers_find_in(const struct snap_container_plac
 		read_folders(&search, AT_FDCWD, places->docker, enter_docker);
 	search.files_left = MOST_FILES;
 	if (places->containerd)
-		read_folders(&search, AT_FDCWD, places->containerd, enter_namespace);
+		read_folders(&search, AT_FDCWD, places->containerd, enter_container_namespace);
 	search.files_left = MOST_FILES;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(places->storage); i++)
 		if (places->storage[i])

@@ -108,7 +108,7 @@ static bool has_no_name(int process_fd)
 }
 
 /* A file may really have the name "x (deleted)": then it is found under that name. */
-static bool is_called(int process_fd, const char *path)
+static bool is_link_named(int process_fd, const char *path)
 {
 	_cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct stat program, named;
@@ -130,7 +130,7 @@ static void ask_about_name(struct record *record, int process_fd)
 	if (!snap_cut_deleted(path, &cut) || has_no_name(process_fd))
 		return;
 	begin_stage(record, SNAP_ASK_PROGRAM);
-	record->is_called = is_called(process_fd, path);
+	record->is_called = is_link_named(process_fd, path);
 }
 
 static void read_program(const struct snap_asker *asker, struct record *record, int process_fd)

@@ -181,7 +181,7 @@ static void explain_refusal(const struct snap_procfs *procfs, int process_fd,
 	snap_refusal_words(&refusal, reason, MAX_REASON);
 }
 
-static int read_stat(const struct asking *asking, pid_t pid, struct snap_stat *ret)
+static int read_refused_stat(const struct asking *asking, pid_t pid, struct snap_stat *ret)
 {
 	return asking->asker ? snap_asker_stat(asking->asker, pid, ret)
 			     : snap_procfs_task_stat(asking->procfs->root_fd, pid, ret);
@@ -193,8 +193,8 @@ static bool is_own_tracer(const struct asking *asking, pid_t tracer)
 	struct snap_stat stat;
 	pid_t self = snap_procfs_self(asking->procfs);
 
-	return tracer == self || (read_stat(asking, tracer, &stat) == 0 && stat.ppid == self &&
-				  stat.exit_signal == 0);
+	return tracer == self || (read_refused_stat(asking, tracer, &stat) == 0 &&
+				  stat.ppid == self && stat.exit_signal == 0);
 }
 
 /* A foreign tracer of any of the threads; 0: there is none. */
@@ -218,7 +218,7 @@ static void explain_tracer(struct snap_capture *capture, struct snap_process *pr
 			   const struct asking *asking, pid_t tracer)
 {
 	struct snap_stat stat = { .name = "" };
-	int status = read_stat(asking, tracer, &stat);
+	int status = read_refused_stat(asking, tracer, &stat);
 
 	snap_process_set_trouble(
 		capture, process, SNAP_TROUBLE_ALREADY_TRACED,
@@ -255,7 +255,7 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 	pid_t tracer;
 
 	if (!error)
-		error = read_stat(asking, process->pid, &stat);
+		error = read_refused_stat(asking, process->pid, &stat);
 	if (error == -ETIMEDOUT) {
 		explain_silence(capture, process, asking->asker);
 		return;

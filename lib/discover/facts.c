@@ -124,7 +124,7 @@ static bool has_exited(int pidfd)
 	return poll(&wait, 1, 0) > 0;
 }
 
-static bool is_there(int process_fd)
+static bool is_process_there(int process_fd)
 {
 	uid_t owner;
 
@@ -156,7 +156,7 @@ static void keep_live(struct snap_discovery *run, struct snap_live *live, struct
 	run->live_budget -= 1 + (live->files_fd >= 0);
 	if (!reading->is_whole)
 		return;
-	if (is_there(live->proc_fd))
+	if (is_process_there(live->proc_fd))
 		snap_asker_take_files(run->asker, reading->number, &live->root_fd, &live->exe_fd);
 	run->live_budget -= LIVE_EACH - 1;
 	run->whole_budget -= LIVE_EACH;
@@ -184,7 +184,7 @@ static bool has_gone_meanwhile(const struct snap_live *live, int fd, struct snap
 }
 
 /* The stat as it was when the process was found. */
-static struct snap_stat stat_of(const struct snap_process *process)
+static struct snap_stat stat_of_process(const struct snap_process *process)
 {
 	return (struct snap_stat){ .pid = process->pid,
 				   .state = process->state,
@@ -199,12 +199,15 @@ static struct snap_stat stat_of(const struct snap_process *process)
  * Identity: the scan saw a start time, then the pidfd and the directory are opened, then a worker
  * reads the start time. If both are equal, all of these are the same process.
  */
-static struct stacksnap_error *read_process(struct snap_discovery *run, struct reading *reading,
-					    struct snap_process *process, struct snap_live *live,
-					    const struct snap_answer *now)
+static struct stacksnap_error *read_process_facts(struct snap_discovery *run,
+						  struct reading *reading,
+						  struct snap_process *process,
+						  struct snap_live *live,
+						  const struct snap_answer *now)
 {
 	bool is_late = now->kind == SNAP_ANSWER_LATE;
-	struct snap_stat stat = now->kind == SNAP_ANSWER_GIVEN ? now->stat : stat_of(process);
+	struct snap_stat stat =
+		now->kind == SNAP_ANSWER_GIVEN ? now->stat : stat_of_process(process);
 	int status = now->kind == SNAP_ANSWER_GIVEN ? (int)now->args_size : 0;
 	char state = 0;
 
@@ -477,7 +480,7 @@ static struct stacksnap_error *take_readings(struct snap_discovery *run, struct 
 			mark_out_of_time(run, process);
 			continue;
 		}
-		err = read_process(run, reading, process, live, &now);
+		err = read_process_facts(run, reading, process, live, &now);
 		readings->done++;
 	}
 	return err;

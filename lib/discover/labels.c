@@ -46,7 +46,8 @@ int snap_discovery_cgroup(struct snap_discovery *run, int process_fd)
 }
 
 /* A string of the capture; "" is unknown. False without memory. */
-static bool keep_text(struct snap_discovery *run, const char **ret, const char *text, size_t length)
+static bool keep_label_text(struct snap_discovery *run, const char **ret, const char *text,
+			    size_t length)
 {
 	*ret = length ? snap_arena_strndup(&run->capture->arena, text, length) : NULL;
 	return *ret || !length;
@@ -63,10 +64,10 @@ bool snap_discovery_read_groups(struct snap_discovery *run, struct snap_process 
 	if (status != 0)
 		return true;
 	unit = snap_cgroup_unit(run->cgroup.path, &length);
-	return keep_text(run, &process->unit, unit, length) &&
-	       keep_text(run, &process->cgroup, run->cgroup.path, strlen(run->cgroup.path)) &&
-	       keep_text(run, &process->container, run->cgroup.container,
-			 strlen(run->cgroup.container));
+	return keep_label_text(run, &process->unit, unit, length) &&
+	       keep_label_text(run, &process->cgroup, run->cgroup.path, strlen(run->cgroup.path)) &&
+	       keep_label_text(run, &process->container, run->cgroup.container,
+			       strlen(run->cgroup.container));
 }
 
 bool snap_discovery_keep_program(struct snap_discovery *run, struct snap_process *process,
@@ -79,11 +80,11 @@ bool snap_discovery_keep_program(struct snap_discovery *run, struct snap_process
 	if (process->exe_deleted)
 		length = cut;
 	note_missing(run, process, "program", answer->exe_size);
-	if (!keep_text(run, &process->exe, answer->exe, length))
+	if (!keep_label_text(run, &process->exe, answer->exe, length))
 		return false;
 	note_missing(run, process, "arguments", answer->args_size);
 	process->args_size = answer->args_size > 0 ? (size_t)answer->args_size : 0;
-	return keep_text(run, &process->args, answer->args, process->args_size);
+	return keep_label_text(run, &process->args, answer->args, process->args_size);
 }
 
 /*

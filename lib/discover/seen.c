@@ -81,7 +81,7 @@ static bool is_own_child(const struct snap_seen_table *table, const struct snap_
 }
 
 /* By its own stat alone: see is_of_own(). */
-static bool is_own(const struct snap_seen_table *table, const struct snap_stat *stat)
+static bool is_own_process(const struct snap_seen_table *table, const struct snap_stat *stat)
 {
 	return table->self > 0 &&
 	       (stat->pid == table->self || stat->pid == table->here || is_own_child(table, stat));
@@ -123,9 +123,9 @@ static bool read_status(const struct snap_seen_table *table, pid_t pid, struct s
  * *found_ret false: it does not exist or is hidden. A failure with a cause in this process is an
  * error: else a lack of descriptors would look like a machine without processes.
  */
-static struct stacksnap_error *take_entry(const struct snap_seen_table *table, pid_t pid,
-					  const struct snap_answer *answer,
-					  struct snap_seen *seen_ret, bool *found_ret)
+static struct stacksnap_error *take_seen_entry(const struct snap_seen_table *table, pid_t pid,
+					       const struct snap_answer *answer,
+					       struct snap_seen *seen_ret, bool *found_ret)
 {
 	struct snap_seen seen = { .stat = answer->stat, .index = SIZE_MAX };
 	int status = (int)answer->args_size;
@@ -141,12 +141,12 @@ static struct stacksnap_error *take_entry(const struct snap_seen_table *table, p
 		return NULL;
 	*found_ret = true;
 	seen.stat.pid = pid;
-	seen.own = is_own(table, &seen.stat) || is_left_behind(table, &seen.stat);
+	seen.own = is_own_process(table, &seen.stat) || is_left_behind(table, &seen.stat);
 	*seen_ret = seen;
 	return NULL;
 }
 
-static struct snap_answer read_stat(const struct snap_seen_table *table, pid_t pid)
+static struct snap_answer read_seen_stat(const struct snap_seen_table *table, pid_t pid)
 {
 	struct snap_answer answer = { .kind = SNAP_ANSWER_GIVEN };
 
@@ -174,11 +174,11 @@ static int64_t ask_until(const struct snap_seen_table *table)
 	return table->until_ns ? now + (table->until_ns - now) / 4 * 3 : 0;
 }
 
-static struct snap_answer stat_of(const struct snap_seen_table *table, const pid_t *pids,
-				  size_t index)
+static struct snap_answer stat_of_pid(const struct snap_seen_table *table, const pid_t *pids,
+				      size_t index)
 {
 	return table->asker ? snap_asker_answer(table->asker, index)
-			    : read_stat(table, pids[index]);
+			    : read_seen_stat(table, pids[index]);
 }
 
 static struct stacksnap_error *insert_entry(struct snap_seen_table *table,
@@ -226,7 +226,7 @@ static bool is_worker(const struct snap_seen_table *table, const struct snap_see
 	if (!may_be_worker(table, seen) || (parent && !parent->blank))
 		return is_of_own(table, seen);
 	ask_stats(table, &seen->stat.ppid, 1, 0);
-	answer = stat_of(table, &seen->stat.ppid, 0);
+	answer = stat_of_pid(table, &seen->stat.ppid, 0);
 	return answer.kind == SNAP_ANSWER_GIVEN && answer.args_size == 0 &&
 	       is_own_child(table, &answer.stat);
 }
@@ -241,8 +241,8 @@ struct stacksnap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
 
 	if (!known) {
 		ask_stats(table, &pid, 1, 0);
-		answer = stat_of(table, &pid, 0);
-		err = take_entry(table, pid, &answer, &seen, &found);
+		answer = stat_of_pid(table, &pid, 0);
+		err = take_seen_entry(table, pid, &answer, &seen, &found);
 		if (err)
 			return err;
 	}
@@ -273,7 +273,7 @@ static void sort_pids(struct snap_seen_table *table)
 	table->pid_count = count;
 }
 
-static struct stacksnap_error *list_pids(struct snap_seen_table *table)
+static struct stacksnap_error *list_seen_pids(struct snap_seen_table *table)
 {
 	size_t room = FIRST_PIDS;
 	ssize_t count;
@@ -340,7 +340,7 @@ static struct stacksnap_error *ask_about_parents(struct snap_seen_table *table)
 
 		if (!whom_to_ask(table, seen))
 			continue;
-		answer = stat_of(table, table->fresh, at);
+		answer = stat_of_pid(table, table->fresh, at);
 		take_parent(table, seen, table->fresh[at++], &answer);
 	}
 	return NULL;
@@ -401,7 +401,7 @@ static struct stacksnap_error *add_new_pids(struct snap_seen_table *table, size_
 
 		ask_stats(table, pids, some, ask_until(table));
 		for (size_t i = 0; i < some; i++) {
-			struct snap_answer answer = stat_of(table, pids, i);
+			struct snap_answer answer = stat_of_pid(table, pids, i);
 			bool found = false;
 			struct stacksnap_error *err;
 
@@ -409,8 +409,8 @@ static struct stacksnap_error *add_new_pids(struct snap_seen_table *table, size_
 				table->unseen++;
 				continue;
 			}
-			err = take_entry(table, pids[i], &answer, &table->entries[table->count],
-					 &found);
+			err = take_seen_entry(table, pids[i], &answer,
+					      &table->entries[table->count], &found);
 			if (err)
 				return err;
 			table->count += found;
@@ -425,7 +425,7 @@ struct stacksnap_error *snap_seen_scan(struct snap_seen_table *table)
 	struct stacksnap_error *err;
 
 	table->unseen = 0;
-	err = list_pids(table);
+	err = list_seen_pids(table);
 	if (err)
 		return err;
 	if (!snap_reserve_array(table->entries, table->capacity, table->count + table->pid_count) ||

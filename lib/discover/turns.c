@@ -26,7 +26,7 @@ SNAP_ORDER(compare_turns, struct turn, a, b, snap_compare(a->before, b->before),
 	   snap_compare(a->index, b->index));
 
 /* By the effective uid; root's if it cannot be dumped (fs/proc/base.c, task_dump_owner()). */
-static uid_t owner_of(const struct snap_discovery *run, pid_t pid)
+static uid_t owner_of_pid(const struct snap_discovery *run, pid_t pid)
 {
 	struct stat status;
 	char name[16];
@@ -39,7 +39,7 @@ static uid_t owner_of(const struct snap_discovery *run, pid_t pid)
 static void order_turns(const struct snap_discovery *run, struct turn *turns, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		turns[i].owner = owner_of(run, run->capture->processes[turns[i].index].pid);
+		turns[i].owner = owner_of_pid(run, run->capture->processes[turns[i].index].pid);
 	qsort(turns, count, sizeof(*turns), compare_owners);
 	for (size_t i = 1; i < count; i++)
 		if (turns[i].owner == turns[i - 1].owner)

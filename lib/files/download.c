@@ -48,7 +48,7 @@ void snap_download_destroy(struct snap_download *download)
 	free(download);
 }
 
-static void tell(const struct snap_download *download, long done, long total)
+static void report_download(const struct snap_download *download, long done, long total)
 {
 	const struct snap_options *options = download->options;
 	char text[256];
@@ -83,12 +83,12 @@ static int on_progress(struct client *client, long done, long total)
 		return 0;
 	if (download->reported < 0 || done - download->reported >= STEP) {
 		download->reported = done;
-		tell(download, done, total);
+		report_download(download, done, total);
 	}
 	return snap_options_cancelled(download->options);
 }
 
-static bool load(struct snap_download *download)
+static bool load_debuginfod(struct snap_download *download)
 {
 	const struct {
 		const char *name;
@@ -127,7 +127,7 @@ static struct stacksnap_error *start(struct snap_download *download)
 	if (!urls || !*urls)
 		return snap_error_format(SNAP_ERROR_OTHER,
 					 "cannot download debug files: DEBUGINFOD_URLS is not set");
-	if (!load(download))
+	if (!load_debuginfod(download))
 		return snap_error_format(
 			SNAP_ERROR_OTHER, "cannot download debug files: libdebuginfod.so.1 %s",
 			CAN_LOAD ? "is not installed" : "is not loaded by a static program");
@@ -139,8 +139,8 @@ static struct stacksnap_error *start(struct snap_download *download)
 	return NULL;
 }
 
-static struct stacksnap_error *ask(struct snap_download *download,
-				   const struct snap_file_request *request, int *fd_ret)
+static struct stacksnap_error *ask_debuginfod(struct snap_download *download,
+					      const struct snap_file_request *request, int *fd_ret)
 {
 	char *p = download->id;
 	int fd;
@@ -186,5 +186,5 @@ struct stacksnap_error *snap_download_find(struct snap_download **download,
 		return snap_error_not_found();
 	if (snap_options_cancelled(options))
 		return snap_error_cancelled();
-	return ask(*download, request, fd_ret);
+	return ask_debuginfod(*download, request, fd_ret);
 }

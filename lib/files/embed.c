@@ -71,8 +71,9 @@ static uint8_t *copy_file(struct embedder *embedder, int fd, const char *magic, 
 	return data;
 }
 
-static struct stacksnap_error *add(struct embedder *embedder, struct snap_process *process,
-				   struct snap_embedded embedded)
+static struct stacksnap_error *add_embedded_file(struct embedder *embedder,
+						 struct snap_process *process,
+						 struct snap_embedded embedded)
 {
 	size_t count = process->embedded_count;
 	struct snap_embedded *array =
@@ -119,7 +120,7 @@ static struct stacksnap_error *embed_module(struct embedder *embedder, struct sn
 	if (other) {
 		embedded.data = other->data;
 		embedded.size = other->size;
-		return add(embedder, process, embedded);
+		return add_embedded_file(embedder, process, embedded);
 	}
 	if (!may_begin(embedder, &request) ||
 	    snap_error_ignore(embedder->finder.find(embedder->finder.context, &request, &fd)))
@@ -127,7 +128,7 @@ static struct stacksnap_error *embed_module(struct embedder *embedder, struct sn
 	if (is_on_host(&process->maps[map], fd))
 		return NULL;
 	embedded.data = copy_file(embedder, fd, "\177ELF", &embedded.size);
-	return embedded.data ? add(embedder, process, embedded) : NULL;
+	return embedded.data ? add_embedded_file(embedder, process, embedded) : NULL;
 }
 
 /* The first mapping of the file whose code `map` is: mappings of one file lie side by side. */
@@ -178,7 +179,7 @@ static struct stacksnap_error *embed_perf_map(struct embedder *embedder,
 	    snap_error_ignore(embedder->finder.find(embedder->finder.context, &request, &fd)))
 		return NULL;
 	embedded.data = copy_file(embedder, fd, "", &embedded.size);
-	return embedded.data ? add(embedder, process, embedded) : NULL;
+	return embedded.data ? add_embedded_file(embedder, process, embedded) : NULL;
 }
 
 struct stacksnap_error *snap_files_embed(struct snap_files *files, struct snap_capture *capture,

@@ -314,8 +314,8 @@ static struct stacksnap_error *find_perf_map(struct snap_files *files,
 	return err;
 }
 
-static struct stacksnap_error *find(void *context, const struct snap_file_request *request,
-				    int *fd_ret)
+static struct stacksnap_error *
+find_requested_file(void *context, const struct snap_file_request *request, int *fd_ret)
 {
 	struct snap_files *files = context;
 	struct snap_file_candidate place;
@@ -337,5 +337,5 @@ static struct stacksnap_error *find(void *context, const struct snap_file_reques
 
 struct snap_file_finder snap_files_finder(struct snap_files *files)
 {
-	return (struct snap_file_finder){ .find = find, .context = files };
+	return (struct snap_file_finder){ .find = find_requested_file, .context = files };
 }

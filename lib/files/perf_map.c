@@ -15,7 +15,7 @@
 
 enum { MAX_PERF_MAP = 256 << 20 };
 
-static struct stacksnap_error *check(const struct snap_process *process, int fd)
+static struct stacksnap_error *check_perf_map_file(const struct snap_process *process, int fd)
 {
 	struct stat info;
 
@@ -70,7 +70,7 @@ static struct stacksnap_error *open_live(const struct snap_files *files,
 		return snap_error_format(SNAP_ERROR_PERMISSION,
 					 "not read as root for another user's process "
 					 "(--perf-map=always reads it)");
-	err = check(process, fd);
+	err = check_perf_map_file(process, fd);
 	if (err)
 		return err;
 	return snap_files_open_contents(files, fd, fd_ret);

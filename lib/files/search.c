@@ -38,11 +38,11 @@ static bool next(struct list *list, enum snap_file_candidate_kind kind)
 	return true;
 }
 
-static void add_path(struct list *list, enum snap_file_candidate_kind kind, int fd,
-		     const char *format, ...) _printf_(4, 5);
+static void add_search_path(struct list *list, enum snap_file_candidate_kind kind, int fd,
+			    const char *format, ...) _printf_(4, 5);
 
-static void add_path(struct list *list, enum snap_file_candidate_kind kind, int fd,
-		     const char *format, ...)
+static void add_search_path(struct list *list, enum snap_file_candidate_kind kind, int fd,
+			    const char *format, ...)
 {
 	va_list arguments;
 	int length;
@@ -72,7 +72,7 @@ static const char *map_path(const struct snap_map *map)
 											: NULL;
 }
 
-static bool same_file(const struct snap_map *a, const struct snap_map *b)
+static bool same_search_file(const struct snap_map *a, const struct snap_map *b)
 {
 	return a->inode == b->inode && a->dev_major == b->dev_major &&
 	       a->dev_minor == b->dev_minor && a->path && b->path && strcmp(a->path, b->path) == 0;
@@ -86,7 +86,7 @@ static void add_embedded(struct list *list, const struct snap_map *map)
 		const struct snap_embedded *embedded = &process->embedded[i];
 
 		if (embedded->kind != SNAP_FILE_MODULE || embedded->map >= process->map_count ||
-		    !same_file(&process->maps[embedded->map], map))
+		    !same_search_file(&process->maps[embedded->map], map))
 			continue;
 		if (next(list, SNAP_CANDIDATE_BYTES))
 			list->place->embedded = embedded;
@@ -126,14 +126,14 @@ static void add_live_module(struct list *list, const struct snap_map *map, const
 
 	snap_mapping_entry(map, entry);
 	if (files_fd >= 0)
-		add_path(list, SNAP_CANDIDATE_ENTRY, files_fd, "%s", entry);
+		add_search_path(list, SNAP_CANDIDATE_ENTRY, files_fd, "%s", entry);
 	if (is_exe && live->exe_fd >= 0 && next(list, SNAP_CANDIDATE_FD))
 		list->place->fd = live->exe_fd;
 	/* What took a deleted file's name may be a copy: the build id will tell. */
 	if (path && live->root_fd >= 0)
-		add_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", path);
+		add_search_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", path);
 	if (live->root_fd >= 0 && !map->deleted && snap_path_with_newlines(path, other))
-		add_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", other);
+		add_search_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", other);
 }
 
 static void add_module(struct list *list)
@@ -153,13 +153,14 @@ static void add_module(struct list *list)
 	if (!path)
 		return;
 	for (size_t i = 0; i < options->debug_dir_count; i++) {
-		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i], path);
-		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i],
-			 strrchr(path, '/'));
+		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i],
+				path);
+		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i],
+				strrchr(path, '/'));
 	}
-	add_path(list, SNAP_CANDIDATE_HOST, -1, "%s", path);
+	add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s", path);
 	if (snap_path_with_newlines(path, other))
-		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s", other);
+		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s", other);
 }
 
 /*
@@ -172,8 +173,8 @@ static void add_both(struct list *list, const char *path)
 		   !snap_is_same_place(list->live->root_fd, list->files->host_root);
 
 	if (own)
-		add_path(list, SNAP_CANDIDATE_ROOT, list->live->root_fd, "%s", path);
-	add_path(list, SNAP_CANDIDATE_HOST, -1, "%s", path);
+		add_search_path(list, SNAP_CANDIDATE_ROOT, list->live->root_fd, "%s", path);
+	add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s", path);
 }
 
 static void add_build_id(struct list *list)
@@ -189,7 +190,8 @@ static void add_build_id(struct list *list)
 		p += sprintf(p, "%02x", request->build_id[i]);
 	strcpy(p, ".debug");
 	for (size_t i = 0; i < options->debug_dir_count; i++)
-		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i], tail);
+		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i],
+				tail);
 	snprintf(path, sizeof(path), "%s%s", debug_root, tail);
 	add_both(list, path);
 }
@@ -200,10 +202,10 @@ static void add_near(struct list *list, const char *directory, const char *betwe
 	const char *name = list->request->name;
 
 	if (list->live && list->live->root_fd >= 0)
-		add_path(list, SNAP_CANDIDATE_NEAR, list->live->root_fd, "%s%s/%s", directory,
-			 between, name);
+		add_search_path(list, SNAP_CANDIDATE_NEAR, list->live->root_fd, "%s%s/%s",
+				directory, between, name);
 	else if (!list->live)
-		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s/%s", directory, between, name);
+		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s/%s", directory, between, name);
 }
 
 static void add_named(struct list *list)
@@ -217,10 +219,10 @@ static void add_named(struct list *list)
 		*(strrchr(strcpy(directory, path), '/')) = '\0';
 	for (size_t i = 0; i < options->debug_dir_count; i++) {
 		if (path)
-			add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s/%s", options->debug_dirs[i],
-				 directory, request->name);
-		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s/%s", options->debug_dirs[i],
-			 request->name);
+			add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s/%s",
+					options->debug_dirs[i], directory, request->name);
+		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s/%s", options->debug_dirs[i],
+				request->name);
 	}
 	if (path) {
 		add_near(list, directory, "");

@@ -50,7 +50,7 @@ static bool compare_runs(const char *a, const char *b, bool *differ)
 	return true;
 }
 
-static const char *name_at(const char *const *first, size_t stride, size_t number)
+static const char *group_name_at(const char *const *first, size_t stride, size_t number)
 {
 	const void *place = (const char *)first + number * stride;
 
@@ -67,7 +67,7 @@ bool snap_label_fold_names(const char *const *names, size_t stride, size_t count
 	if (!first)
 		return false;
 	for (size_t i = 1; i < count; i++) {
-		const char *name = name_at(names, stride, i);
+		const char *name = group_name_at(names, stride, i);
 
 		if (name == first)
 			continue;
@@ -158,7 +158,7 @@ static const char *intern_label(struct snap_interner *strings, const char *text,
 	return kept;
 }
 
-static void add_label(struct snap_stack *stack, const char *key, const char *value)
+static void add_group_label(struct snap_stack *stack, const char *key, const char *value)
 {
 	if (value)
 		stack->labels[stack->label_count++] = (struct snap_label){ key, value };
@@ -187,13 +187,13 @@ bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack)
 	if (!stack->labels || !ok)
 		return false;
 	stack->label_count = 0;
-	add_label(stack, "state", common.state);
-	add_label(stack, "thread_name", kept_name);
-	add_label(stack, "syscall", common.syscall);
-	add_label(stack, "wchan", common.wchan);
-	add_label(stack, "cpu", kept_cpu);
-	add_label(stack, "type", common.type);
+	add_group_label(stack, "state", common.state);
+	add_group_label(stack, "thread_name", kept_name);
+	add_group_label(stack, "syscall", common.syscall);
+	add_group_label(stack, "wchan", common.wchan);
+	add_group_label(stack, "cpu", kept_cpu);
+	add_group_label(stack, "type", common.type);
 	for (size_t i = 0; i < other_count; i++)
-		add_label(stack, others[i].key, others[i].value);
+		add_group_label(stack, others[i].key, others[i].value);
 	return true;
 }

@@ -38,7 +38,7 @@ static void setter_deinit(struct setter *setter)
 }
 
 /* Its number + 1 goes to the run. */
-static bool share(struct setter *setter, const struct snap_track *track)
+static bool share_holders(struct setter *setter, const struct snap_track *track)
 {
 	uint32_t process = (uint32_t)track->process;
 	uint64_t hash = snap_wait_hash(track->wait, snap_hash_mix(process));
@@ -68,7 +68,7 @@ SNAP_ORDER(by_object, struct shared, a, b, snap_compare(a->process, b->process),
 SNAP_ORDER(by_pid, struct pid_place, a, b, snap_compare(a->pid, b->pid),
 	   snap_compare(a->process, b->process));
 
-static bool list_pids(struct setter *setter)
+static bool list_recorded_pids(struct setter *setter)
 {
 	const struct snap_recording *recording = setter->recording;
 
@@ -101,7 +101,7 @@ static size_t track_of(const struct setter *setter, const struct snap_wait_party
 		       : SIZE_MAX;
 }
 
-static bool keeps_owner(const struct snap_wait *wait)
+static bool keeps_recorded_owner(const struct snap_wait *wait)
 {
 	return wait->has_owner ||
 	       (wait->owner_lack != SNAP_OWNER_KNOWN && wait->owner_lack != SNAP_OWNER_NOT_KEPT);
@@ -121,7 +121,7 @@ static bool fill_wait(const struct setter *setter, const struct shared *shared,
 	wait->holder_count = wait->hint_count = 0;
 	wait->has_owner = false;
 	wait->owner = (struct snap_wait_party){ .tid = 0 };
-	if (!keeps_owner(from))
+	if (!keeps_recorded_owner(from))
 		return true;
 	wait->owner_lack = SNAP_OWNER_KNOWN;
 	ret->owners = snap_arena_new(arena, struct snap_owner_span);
@@ -148,10 +148,10 @@ bool snap_recording_set_waits(struct snap_recording *recording)
 		waiting += recording->tracks[i].wait != NULL;
 	setter.shared = malloc((waiting + 1) * sizeof(*setter.shared));
 	numbers = malloc((waiting + 1) * sizeof(*numbers));
-	if (!setter.shared || !numbers || !list_pids(&setter))
+	if (!setter.shared || !numbers || !list_recorded_pids(&setter))
 		return false;
 	for (size_t i = 0; i < recording->track_count; i++)
-		if (recording->tracks[i].wait && !share(&setter, &recording->tracks[i]))
+		if (recording->tracks[i].wait && !share_holders(&setter, &recording->tracks[i]))
 			return false;
 	recording->waits = snap_arena_new_array(&recording->arena, setter.count + 1,
 						struct snap_recorded_wait);

@@ -147,8 +147,8 @@ static void add_tasks(struct filler *filler, size_t process, const struct snap_s
 }
 
 /* Those that a program gave, sorted by key; of those with one key the first. */
-static void add_labels(struct snap_recorded_stack *stack, const struct snap_label *from,
-		       size_t count)
+static void add_slice_labels(struct snap_recorded_stack *stack, const struct snap_label *from,
+			     size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		size_t at = stack->label_count;
@@ -165,7 +165,7 @@ static void add_labels(struct snap_recorded_stack *stack, const struct snap_labe
 	}
 }
 
-static const char *value_of(const struct snap_task *task, const char *key)
+static const char *value_of_task_label(const struct snap_task *task, const char *key)
 {
 	for (size_t i = 0; i < task->label_count; i++)
 		if (strcmp(task->labels[i].key, key) == 0)
@@ -185,7 +185,7 @@ static bool all_have(const struct snap_stack *stack, const struct snap_label *la
 		if (same && strcmp(same->key, label->key) == 0)
 			value = same->value;
 		else
-			value = value_of(task, label->key);
+			value = value_of_task_label(task, label->key);
 		if (!value || strcmp(value, label->value) != 0)
 			return false;
 	}
@@ -208,14 +208,14 @@ static bool add_labels_of_tasks(struct filler *filler, const struct snap_stack *
 				snap_arena_printf(&filler->recording->arena, "label.%s", label.key);
 		if (!label.key)
 			return false;
-		add_labels(stack, &label, 1);
+		add_slice_labels(stack, &label, 1);
 	}
 	return true;
 }
 
 /* The labels of its tasks, or of the request that the process of its threads serves. */
-static bool fill_labels(struct filler *filler, const struct snap_node *node,
-			const struct snap_stack *from, struct snap_recorded_stack *stack)
+static bool fill_slice_labels(struct filler *filler, const struct snap_node *node,
+			      const struct snap_stack *from, struct snap_recorded_stack *stack)
 {
 	size_t most =
 		from->task_count ? from->tasks->label_count : from->label_count + node->label_count;
@@ -228,12 +228,12 @@ static bool fill_labels(struct filler *filler, const struct snap_node *node,
 		return false;
 	if (from->task_count)
 		return add_labels_of_tasks(filler, from, stack);
-	add_labels(stack, from->labels, from->label_count);
-	add_labels(stack, node->labels, node->label_count);
+	add_slice_labels(stack, from->labels, from->label_count);
+	add_slice_labels(stack, node->labels, node->label_count);
 	return true;
 }
 
-static void add_stack(struct filler *filler, size_t process, const struct snap_stack *from)
+static void add_slice_stack(struct filler *filler, size_t process, const struct snap_stack *from)
 {
 	struct snap_recording *recording = filler->recording;
 	struct snap_recorded_stack *stack = &recording->stacks[filler->stacks];
@@ -285,9 +285,10 @@ static bool add_node(struct filler *filler, struct snap_node *node, size_t paren
 	filler->recording->processes[process] =
 		(struct snap_recorded_process){ .node = node, .parent = parent };
 	while ((stack = snap_node_next_stack(node, &cursor))) {
-		if (!fill_labels(filler, node, stack, &filler->recording->stacks[filler->stacks]))
+		if (!fill_slice_labels(filler, node, stack,
+				       &filler->recording->stacks[filler->stacks]))
 			return false;
-		add_stack(filler, process, stack);
+		add_slice_stack(filler, process, stack);
 	}
 	qsort(tracks + first, filler->tracks - first, sizeof(*tracks), by_tid);
 	for (size_t i = first; i < filler->tracks; i++)
@@ -313,7 +314,7 @@ static bool visit_all(struct filler *filler, const struct snap_snapshot *snapsho
 	return true;
 }
 
-static bool count_node(struct filler *filler, struct snap_node *node, size_t parent _unused_)
+static bool count_slice_node(struct filler *filler, struct snap_node *node, size_t parent _unused_)
 {
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
@@ -351,7 +352,7 @@ struct stacksnap_error *snap_recording_of_snapshot(const struct snap_snapshot *s
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = snap_recording_new();
 	_cleanup_(filler_deinit) struct filler filler = { .recording = recording };
 
-	if (!recording || !visit_all(&filler, snapshot, count_node) ||
+	if (!recording || !visit_all(&filler, snapshot, count_slice_node) ||
 	    !allocate_recording(&filler) || !visit_all(&filler, snapshot, add_node))
 		return snap_error_no_memory();
 	if (!snap_recording_set_waits(recording))

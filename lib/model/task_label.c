@@ -127,7 +127,7 @@ static struct snap_label *common_labels(struct snap_interner *strings,
 }
 
 /* The facts of our own that all tasks share, in front. */
-static size_t put_facts(const struct snap_stack *stack, struct snap_label *labels)
+static size_t put_task_facts(const struct snap_stack *stack, struct snap_label *labels)
 {
 	const struct snap_task *first = &stack->tasks[0];
 	const char *wait = first->wait, *name = first->name;
@@ -155,7 +155,7 @@ bool snap_task_label_stack(struct snap_interner *strings, const struct snap_opti
 			   struct snap_stack *stack, bool in_tree)
 {
 	struct snap_label facts[3];
-	size_t fact_count = put_facts(stack, facts), common = 0, kept = 0;
+	size_t fact_count = put_task_facts(stack, facts), common = 0, kept = 0;
 	struct snap_label *labels = common_labels(strings, stack, &common);
 
 	if (!labels)

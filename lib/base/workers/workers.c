@@ -74,7 +74,7 @@ static void sweep(struct snap_workers *pool)
 	}
 }
 
-static bool is_idle(const struct snap_worker *worker)
+static bool is_worker_idle(const struct snap_worker *worker)
 {
 	return worker->pidfd >= 0 && !worker->left &&
 	       snap_futex_load(&worker->slot->finished) == worker->posted;
@@ -87,7 +87,7 @@ static size_t find_idle(struct snap_workers *pool)
 
 	/* Whether it lives is seen when it is not heard of: asking costs as much as waking it. */
 	for (size_t i = 0; i < SNAP_WORKERS_MOST; i++)
-		if (is_idle(&pool->workers[i]))
+		if (is_worker_idle(&pool->workers[i]))
 			return i;
 	for (size_t i = 0; i < SNAP_WORKERS_MOST; i++) {
 		if (pool->workers[i].pidfd >= 0 && !swept) {
@@ -196,8 +196,8 @@ struct progress {
 };
 
 /* When it is given up: for its item, or because it does not get on with claiming one. */
-static int64_t deadline_of(const struct snap_worker *worker, const struct snap_work *work,
-			   int64_t since, int64_t patience_ns)
+static int64_t deadline_of_worker(const struct snap_worker *worker, const struct snap_work *work,
+				  int64_t since, int64_t patience_ns)
 {
 	int64_t idle_ns = -since > worker->posted_ns ? -since : worker->posted_ns;
 	int64_t until = since > 0 ? since + patience_ns : idle_ns + UNSEEN_FACTOR * patience_ns;
@@ -221,18 +221,18 @@ struct look {
 static int64_t due_of(const struct snap_workers *pool, const struct snap_worker *worker,
 		      const struct snap_work *work, const struct look *look, int64_t since)
 {
-	int64_t until = deadline_of(worker, work, since, work->patience_ns), asleep, at_most;
+	int64_t until = deadline_of_worker(worker, work, since, work->patience_ns), asleep, at_most;
 	char state;
 
 	if (since > 0 && look->now >= until) {
-		at_most = deadline_of(worker, work, since, work->patience_ns + RUNNING_NS);
+		at_most = deadline_of_worker(worker, work, since, work->patience_ns + RUNNING_NS);
 		return look->now < at_most && state_of(pool, worker) == 'R' ? look->now + RUNS_NS
 									    : until;
 	}
 	if (since <= 0 || !work->asleep_ns || work->asleep_ns >= work->patience_ns ||
 	    look->now >= until)
 		return until;
-	asleep = deadline_of(worker, work, since, work->asleep_ns);
+	asleep = deadline_of_worker(worker, work, since, work->asleep_ns);
 	if (look->now < asleep)
 		return asleep;
 	state = state_of(pool, worker);
@@ -360,7 +360,7 @@ bool snap_workers_run(struct snap_workers *pool, const struct snap_work *work)
 
 static bool has_single(const struct snap_workers *pool)
 {
-	return pool->single < SNAP_WORKERS_MOST && is_idle(&pool->workers[pool->single]) &&
+	return pool->single < SNAP_WORKERS_MOST && is_worker_idle(&pool->workers[pool->single]) &&
 	       !snap_spawn_has_ended(pool->workers[pool->single].pidfd, 0);
 }
 
@@ -493,7 +493,7 @@ void snap_workers_follow(struct snap_workers *pool)
 	if (policy < 0 || sched_getparam(0, &parameter))
 		return;
 	for (size_t i = SNAP_WORKERS_MOST; i-- > 0;) {
-		if (!is_idle(&pool->workers[i]))
+		if (!is_worker_idle(&pool->workers[i]))
 			continue;
 		sched_setscheduler(pool->workers[i].slot->pid, policy, &parameter);
 		first = i;

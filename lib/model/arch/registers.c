@@ -62,7 +62,7 @@ enum { CALL = 8, FRAME_POINTER = 29, /* x8 and x29 */ INSTRUCTION = 4 };
  * NT_ARM_SYSTEM_CALL says -1. Only x8 is left, which a running thread uses for anything. Whether
  * the threads of a core ran is not known.
  */
-static bool is_in_call(char state, uint64_t number)
+static bool is_in_call_by_number(char state, uint64_t number)
 {
 	return (state == 'S' || state == 'D' || state == 0) && number <= SNAP_MOST_CALL;
 }
@@ -80,7 +80,7 @@ static bool read_aarch64(const void *raw, size_t size, char state, struct snap_k
 		.sp = of.sp,
 		.fp = of.x[FRAME_POINTER],
 		.thread_pointer = of.thread_pointer,
-		.call = is_in_call(state, of.x[CALL]) ? (int32_t)of.x[CALL] : -1,
+		.call = is_in_call_by_number(state, of.x[CALL]) ? (int32_t)of.x[CALL] : -1,
 	};
 	memcpy(ret->arguments, of.x, sizeof(ret->arguments));
 	/* Not at the instruction again: the thread is about to leave a call that is never restarted. */

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "model/snapshot.h"
 
-static bool copy_text(struct snap_interner *strings, const char **text)
+static bool copy_wait_text(struct snap_interner *strings, const char **text)
 {
 	return snap_intern_text(strings, text, SNAP_MAX_NAME);
 }
@@ -14,7 +14,7 @@ static bool copy_party(struct snap_interner *strings, struct snap_wait_party *pa
 {
 	party->wait = NULL;
 	party->stack = NULL;
-	return copy_text(strings, &party->name) && copy_text(strings, &party->function);
+	return copy_wait_text(strings, &party->name) && copy_wait_text(strings, &party->function);
 }
 
 /* Processes alone: *count becomes how many these are. */
@@ -92,7 +92,7 @@ bool snap_wait_copy(struct snap_interner *strings, const struct snap_wait *from,
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(texts); i++)
-		if (!copy_text(strings, texts[i]))
+		if (!copy_wait_text(strings, texts[i]))
 			return false;
 	if (!copy_others(strings, &wait) || !copy_watched(strings, &wait))
 		return false;

@@ -86,7 +86,7 @@ static bool has_ends(const struct snap_wait *wait)
 	return wait->local || wait->remote;
 }
 
-static void add_socket(struct snap_buffer *text, const struct snap_wait *wait)
+static void add_object_socket(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	if (wait->kind == SNAP_WAIT_SOCKET)
 		snap_buffer_add_text(text, "socket");
@@ -188,7 +188,7 @@ void snap_wait_add_object(struct snap_buffer *text, const struct snap_wait *wait
 		add_child(text, wait);
 		break;
 	case SNAP_WAIT_UNIX ... SNAP_WAIT_SOCKET:
-		add_socket(text, wait);
+		add_object_socket(text, wait);
 		break;
 	case SNAP_WAIT_FILE:
 		if (wait->path)

@@ -80,7 +80,7 @@ bool snap_wait_same(const struct snap_wait *a, const struct snap_wait *b)
 			  same_watched(a, b) && same_sockets(a, b));
 }
 
-static int compare_texts(const char *a, const char *b)
+static int compare_wait_texts(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) : snap_compare(a != NULL, b != NULL);
 }
@@ -88,11 +88,11 @@ static int compare_texts(const char *a, const char *b)
 int snap_wait_compare(const struct snap_wait *a, const struct snap_wait *b)
 {
 	return snap_compare(a->kind, b->kind)       ?: snap_compare(a->address, b->address) ?:
-	       compare_texts(a->path, b->path)      ?: compare_texts(a->local, b->local) ?:
-	       compare_texts(a->remote, b->remote)  ?: snap_compare(a->fd, b->fd) ?:
+	       compare_wait_texts(a->path, b->path)      ?: compare_wait_texts(a->local, b->local) ?:
+	       compare_wait_texts(a->remote, b->remote)  ?: snap_compare(a->fd, b->fd) ?:
 	       snap_compare(a->id, b->id)           ?: snap_compare(a->child, b->child) ?:
 	       snap_compare(a->semaphore, b->semaphore) ?: snap_compare(a->message_type, b->message_type) ?:
-	       compare_texts(a->call, b->call)      ?: snap_compare(a->mode, b->mode);
+	       compare_wait_texts(a->call, b->call)      ?: snap_compare(a->mode, b->mode);
 }
 
 uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed)
@@ -191,7 +191,7 @@ struct snap_wait_times snap_wait_times_of(const struct snap_wait *wait)
 					 wait->remaining_ns };
 }
 
-static void widen(int64_t *least, int64_t *most, int64_t ns)
+static void widen_range(int64_t *least, int64_t *most, int64_t ns)
 {
 	if (ns < 0)
 		return;
@@ -203,6 +203,6 @@ static void widen(int64_t *least, int64_t *most, int64_t ns)
 
 void snap_wait_times_add(struct snap_wait_times *times, const struct snap_wait *wait)
 {
-	widen(&times->least_since_ns, &times->most_since_ns, wait->since_ns);
-	widen(&times->least_left_ns, &times->most_left_ns, wait->remaining_ns);
+	widen_range(&times->least_since_ns, &times->most_since_ns, wait->since_ns);
+	widen_range(&times->least_left_ns, &times->most_left_ns, wait->remaining_ns);
 }

@@ -3,7 +3,7 @@
  * owners of single waits are in text.c. */
 #include "model/wait/parts.h"
 
-static char *take(struct snap_buffer *text)
+static char *take_summary_text(struct snap_buffer *text)
 {
 	char *line = snap_buffer_take(text, NULL);
 
@@ -54,7 +54,7 @@ char *snap_wait_blocker_line(const struct snap_blocker *blocker)
 		add_absent(&text, blocker);
 	else
 		snap_wait_add_party(&text, &party, true);
-	return take(&text);
+	return take_summary_text(&text);
 }
 
 char *snap_wait_link_line(const struct snap_wait *wait)
@@ -62,7 +62,7 @@ char *snap_wait_link_line(const struct snap_wait *wait)
 	struct snap_buffer text = { 0 };
 
 	snap_wait_add_brief(&text, wait);
-	return take(&text);
+	return take_summary_text(&text);
 }
 
 char *snap_wait_owner_line(const struct snap_wait *wait)
@@ -84,7 +84,7 @@ char *snap_wait_owner_line(const struct snap_wait *wait)
 		snap_wait_add_parties(&text, wait->peers, wait->peer_count, wait->peer_total,
 				      false);
 	}
-	return take(&text);
+	return take_summary_text(&text);
 }
 
 char *snap_wait_until_text(const struct snap_deadlock *deadlock)
@@ -97,5 +97,5 @@ char *snap_wait_until_text(const struct snap_deadlock *deadlock)
 	} else if (deadlock->timed) {
 		snap_buffer_add_text(&text, "until its timeout");
 	}
-	return take(&text);
+	return take_summary_text(&text);
 }

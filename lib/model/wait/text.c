@@ -229,7 +229,7 @@ static void add_watched(struct snap_buffer *text, const struct snap_wait *wait)
 }
 
 /* "eventfd 7, pipe 9" */
-static void add_polled(struct snap_buffer *text, const struct snap_wait *wait)
+static void add_text_polled(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	for (size_t i = 0; i < wait->fds_count; i++)
 		snap_buffer_printf(text, "%s%s %d", i ? ", " : "",
@@ -264,7 +264,7 @@ static void add_poll(struct snap_buffer *text, const struct snap_wait *wait)
 	/* The purpose of sockets says more than their numbers. */
 	if (wait->fd_kinds && wait->fds_count && wait->fds_count <= FEW_POLLED && !wait->fds_cut &&
 	    !wait->listening && !wait->connected)
-		add_polled(text, wait);
+		add_text_polled(text, wait);
 	else
 		add_watched(text, wait);
 	if (wait->fd_count >= 0)
@@ -377,7 +377,7 @@ static const char *held_word(const struct snap_wait *wait)
 }
 
 /* Objects whose owner people ask about. */
-static bool is_held(const struct snap_wait *wait)
+static bool is_lock_held(const struct snap_wait *wait)
 {
 	switch (wait->kind) {
 	case SNAP_WAIT_MUTEX ... SNAP_WAIT_RWLOCK:
@@ -397,7 +397,7 @@ static const char *why_unknown(const struct snap_wait *wait)
 	switch (wait->owner_lack) {
 	case SNAP_OWNER_NOT_KEPT:
 		/* The number of readers is shown; a lock keeps nothing else about them. */
-		if (!is_held(wait) || wait->readers > 0)
+		if (!is_lock_held(wait) || wait->readers > 0)
 			return NULL;
 		return is_variant(wait, "musl")   ? "owner unknown: musl keeps none"
 		       : is_variant(wait, "rust") ? "owner unknown: Rust keeps none"
@@ -592,7 +592,7 @@ static void add_queues(struct snap_buffer *text, const struct snap_wait *wait)
 	}
 }
 
-static void add_socket(struct snap_buffer *text, const struct snap_wait *wait)
+static void add_text_socket(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	if (is_variant(wait, "connect"))
 		add_connect(text, wait);
@@ -666,7 +666,7 @@ static void add_details(struct snap_buffer *text, const struct snap_wait *wait)
 						   : ": no process has opened it for writing");
 		break;
 	case SNAP_WAIT_UNIX ... SNAP_WAIT_SOCKET:
-		add_socket(text, wait);
+		add_text_socket(text, wait);
 		break;
 	case SNAP_WAIT_THREAD:
 		if (wait->has_owner)
@@ -698,8 +698,8 @@ static void add_details(struct snap_buffer *text, const struct snap_wait *wait)
 /* ---- the line ---- */
 
 /* Behind all else: until when, and of lines that do not begin with "waits" since when. */
-static void add_times(struct snap_buffer *text, const struct snap_wait *wait,
-		      const struct snap_wait_times *times, bool all)
+static void add_text_times(struct snap_buffer *text, const struct snap_wait *wait,
+			   const struct snap_wait_times *times, bool all)
 {
 	bool knows = wait->timed && times->least_left_ns >= 0;
 
@@ -742,7 +742,7 @@ char *snap_wait_line_of(const struct snap_wait *wait, const struct snap_wait_tim
 	}
 	add_details(&text, wait);
 	add_owner(&text, wait, all);
-	add_times(&text, wait, times, all);
+	add_text_times(&text, wait, times, all);
 	line = text.size || text.failed ? snap_buffer_take(&text, NULL) : strdup("");
 	snap_buffer_deinit(&text);
 	return line;
