@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The file that is rendered: opened, told by its first bytes, and such that it can be read from its
+ * The file that is rendered: opened, recognized by its first bytes, and such that it can be read from its
  * beginning. Knows nothing of what is in it.
  */
 #ifndef SNAP_CLI_INPUT_H

@@ -27,7 +27,7 @@ enum {
 	/* for a request to come, for an answer to be read, and then to go */
 	PATIENCE_S = 30,
 	JOB_PATIENCE_S = 60,   /* beyond the length of a recording */
-	ENDING_PATIENCE_S = 5, /* for answers that are being read, once told to end */
+	ENDING_PATIENCE_S = 5, /* for answers that are being read, once it has to end */
 	HEAD_BYTES = 16 << 10, /* of a request */
 };
 
