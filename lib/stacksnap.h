@@ -89,8 +89,7 @@ const char *stacksnap_options_value(const char *name, size_t index);
  */
 void stacksnap_options_set_cancel(struct stacksnap_options *options, const volatile int *flag);
 
-/* The time that the whole run may take ("timeout"), for the caller who has a clock and a cancel
- * flag. */
+/* The time that the whole run may take ("timeout"), for a caller with a clock and a cancel flag. */
 unsigned stacksnap_options_timeout_ms(const struct stacksnap_options *options);
 
 /*
@@ -435,7 +434,7 @@ struct stacksnap_error *stacksnap_alert_render_snapshot(const struct stacksnap_a
 
 /* ---- files ---- */
 
-/* What a file is, told by its first 16 bytes (fewer, if it has no more). */
+/* What a file is, by its first 16 bytes (fewer, if it has no more). */
 enum stacksnap_file_kind {
 	STACKSNAP_FILE_UNKNOWN = 0,
 	STACKSNAP_FILE_CAPTURE = 1,
@@ -481,7 +480,7 @@ enum stacksnap_outcome stacksnap_merger_outcome(const struct stacksnap_merger *m
 struct stacksnap_error *stacksnap_merger_render(const struct stacksnap_merger *merger,
 						const char *format, FILE *out);
 
-/* Whether a file holds what was merged, told by its first 64 bytes (fewer, if it has no more). */
+/* Whether a file holds what was merged, by its first 64 bytes (fewer, if it has no more). */
 int stacksnap_file_is_merged(const void *bytes, size_t size);
 
 /* ---- differences ---- */

@@ -55,7 +55,7 @@ static inline void snap_frame_record_set_pc(struct snap_frame_record *record, st
 	record->frame.trust = snap_pc_trust(pc);
 }
 
-/* Threads of a process with the same program counters, told apart before anything has a name. */
+/* Threads of a process with the same program counters, grouped before anything has a name. */
 struct snap_raw_stack {
 	uint64_t hash;
 	const struct snap_frame **frames; /* kernel frames, then user frames; in the snapshot */

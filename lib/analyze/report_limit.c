@@ -232,7 +232,7 @@ static void warn_of_tasks(struct snap_analysis *analysis, pid_t pid,
 
 /*
  * Tasks and their labels cost a program nothing that it shows, and are written several times: what
- * is beyond what honest programs have is left out, of those who have the most.
+ * exceeds the needs of honest programs is left out, from the processes that have the most.
  */
 static struct stacksnap_error *limit_tasks(struct snap_analysis *analysis,
 					   struct snap_node *const *nodes, size_t count)

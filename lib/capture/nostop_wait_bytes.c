@@ -102,7 +102,7 @@ static struct snap_thread *thread_of(struct snap_nostop *nostop,
 struct moment {
 	struct snap_nostop *nostop;
 	struct snap_copied_wait_bytes *copied; /* of one thread; NULL: words of all are known */
-	size_t waiting, standing;              /* of those who wait for a lock */
+	size_t waiting, standing;              /* of the threads that wait for a lock */
 };
 
 /* Or in what it goes on with behind a stop. */
@@ -154,7 +154,7 @@ static bool add_nostop_words(struct moment *moment, struct snap_traced *traced,
 SNAP_ORDER(compare_pieces, struct snap_memory_piece, a, b, snap_compare(a->address, b->address),
 	   snap_compare(a->size, b->size));
 
-/* The same lock may have been copied with each of those who wait for it: once is enough. */
+/* The same lock may have been copied with each thread that waits for it: once is enough. */
 static void leave_out_doubles(struct snap_memory_image *image)
 {
 	size_t kept = 0;

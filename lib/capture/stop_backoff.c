@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Patience, and what is left of it: see pace.h. */
+/* Patience, and what is left of it: see stop_backoff.h. */
 #include "capture/stop_backoff.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Pace: how long a capture of many trees waits for those that make it wait.
+ * Backoff of stops: how long a capture of many trees waits for trees that do not stop.
  *
  * Each tree is a stop of its own, and each that stalls costs some hundred milliseconds of patience;
  * many of them would use up the time of the whole run, and all stacks would be lost. So the more
@@ -18,7 +18,7 @@
 
 enum {
 	SNAP_STOP_BACKOFF_USERS = 64,
-	/* Percent of patience that are always left, and to those who come last. */
+	/* Percent of patience that are always left, and to the trees that come last. */
 	SNAP_STOP_BACKOFF_LEAST = 10,
 	SNAP_STOP_BACKOFF_LEAST_OF_ALL = 5,
 };

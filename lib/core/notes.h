@@ -36,7 +36,7 @@ struct snap_core_thread {
 	uint8_t registers[SNAP_CORE_MOST_REGISTERS];
 };
 
-/* Addresses that the kernel told the program (getauxval(3)); 0: not told. */
+/* Addresses that the kernel gave the program (getauxval(3)); 0: not in the core. */
 struct snap_core_aux {
 	uint64_t phdr, entry, vdso, random;
 };

@@ -332,7 +332,7 @@ static bool will_be_asked_later(const struct snap_discovery *run, enum snap_answ
 	return kind == SNAP_ANSWER_NOT_ASKED && run->known && run->known->facts_ns;
 }
 
-/* Takes the answers of the new processes; told[] is by turn. */
+/* Takes the answers of the new processes; reported[] is by turn. */
 static struct stacksnap_error *take_answers(struct snap_discovery *run, const size_t *turns,
 					    struct reported *reported)
 {

@@ -29,7 +29,7 @@ struct snap_download {
 	struct client *client;
 	const struct snap_options *options;
 	char id[2 * 64 + 1]; /* of the file on its way */
-	long reported;       /* bytes, when progress was last told */
+	long reported;       /* bytes, when progress was last reported */
 	struct client *(*begin)(void);
 	void (*end)(struct client *client);
 	int (*find_debuginfo)(struct client *client, const unsigned char *build_id, int size,

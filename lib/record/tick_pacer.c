@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pace: see pace.h. Seconds and the rest apart, so that no product overflows in centuries. */
+/* Tick pacer: see tick_pacer.h. Seconds and the rest apart, so that no product overflows in centuries. */
 #include "record/tick_pacer.h"
 
 #include "base/clock.h"

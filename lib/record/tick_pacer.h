@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Pace: a grid of moments at a steady rate, and which of them were missed.
+ * Tick pacer: a grid of moments at a steady rate, and which of them were missed.
  *
  * Slot k is the time from k / hz to (k + 1) / hz seconds after the start. A tick that begins within
  * a slot is that slot's; slots in which none began are missed, and are never made up for. Reasons:

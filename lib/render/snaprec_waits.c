@@ -112,7 +112,7 @@ static bool list_wakes(struct snap_snaprec_waits *waits, const struct snap_recor
 	return true;
 }
 
-/* Told apart by their numbers. */
+/* Distinguished by their numbers. */
 static struct stacksnap_error *add_object(const struct snap_recorded_wait *wait, size_t index,
 					  struct snap_log *log)
 {

@@ -139,8 +139,8 @@ static size_t fill_registers(const struct snap_syscall_line *line, uint64_t thre
 }
 
 /*
- * Only a 32-bit thread has its stack there, and what its registers are called is not told. A
- * 64-bit one that does is stopped, which shows what it is.
+ * Only a 32-bit thread has its stack there, and the line does not say which registers it shows. A
+ * 64-bit thread with such a stack is stopped, which shows its kind.
  */
 static bool may_be_32_bit(const struct snap_syscall_line *line)
 {

@@ -104,7 +104,7 @@ struct stacksnap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 	thread->cpu = stat.cpu;
 	thread->flags = stat.flags;
 	snap_sampler_thread_set_letter(sampler, thread, stat.state);
-	/* One that is called otherwise all the time, with each job, is not told of each time. */
+	/* Of a thread that takes a new name with each job, not every name is reported. */
 	if (strcmp(thread->name, stat.name) == 0 || sampler->now_ns < thread->rename_after_ns)
 		return NULL;
 	if (sampler->now_ns - thread->born_ns > RENAME_MS * SNAP_NS_PER_MS)

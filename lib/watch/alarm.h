@@ -48,7 +48,7 @@ struct stacksnap_error *snap_alarms_see(struct snap_alarms *alarms,
 /* … and what was not reported is over. */
 void snap_alarms_end(struct snap_alarms *alarms, int64_t now_ns);
 
-/* Whether one of a kind holds, told or not. */
+/* Whether one of a kind holds, reported or not. */
 bool snap_alarms_hold(const struct snap_alarms *alarms, enum snap_alert_kind kind);
 /* Whether something has been seen, but not often enough: one more evidence decides. */
 bool snap_alarms_lack_evidence(const struct snap_alarms *alarms);

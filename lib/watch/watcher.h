@@ -20,7 +20,7 @@ struct snap_watcher_calls {
 	/* Takes a snapshot of the targets; its options are valid during the call. */
 	struct stacksnap_error *(*take)(void *context, const struct snap_options *options,
 					struct snap_snapshot **ret);
-	/* Told of each alert; false: it ends. */
+	/* Called with each alert; false: the watcher ends. */
 	bool (*tell)(void *context, const struct snap_alert *alert);
 	void *context;
 };

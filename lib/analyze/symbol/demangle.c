@@ -16,7 +16,7 @@
 enum {
 	MAX_OUTPUT = SNAP_MAX_NAME - 8, /* behind it: "..." and the mark of a stub */
 	/*
-	 * libiberty refuses longer C++ names unless told that recursion does not matter. With
+	 * libiberty refuses longer C++ names unless a flag allows deep recursion. With
 	 * names of at most 4 KiB it needs less than 1 MiB of stack, whatever they say.
 	 */
 	MAX_SHORT_NAME = 1024,

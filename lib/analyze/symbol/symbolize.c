@@ -177,7 +177,7 @@ static struct stacksnap_error *look_into_unit(struct snap_symbolizer *symbolizer
 	return unit->dwarf->out_of_memory ? snap_error_no_memory() : NULL;
 }
 
-/* The line programs that will be needed, told before the first one is read. */
+/* Announces the line programs that will be needed, before the first one is read. */
 static struct stacksnap_error *want_lines(struct snap_dwarf *dwarf, const struct located *located,
 					  size_t count)
 {

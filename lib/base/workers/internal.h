@@ -92,7 +92,7 @@ static inline struct snap_worker_slot *snap_worker_slot_of(const struct snap_wor
 }
 
 /* worker.c: the process that does the items. */
-/* Made by the caller, who is to reap it; 0 or an errno. */
+/* Made by the caller, which has to reap it; 0 or an errno. */
 int snap_worker_spawn(const struct snap_workers *pool, struct snap_worker_slot *slot,
 		      int *pidfd_ret);
 /* Until a word is not `seen` any more; as long as that costs less than to be woken. */

@@ -210,7 +210,7 @@ void snap_owner_watch_renumber(struct snap_owner_watch *holders)
 
 /* ---- whose turn it is ---- */
 
-/* 0: it is not due. Else how much it matters: by those who wait, and for how long it has waited. */
+/* 0: it is not due. Else how much it matters: by the waiting threads, and since when it is due. */
 static unsigned class_of(const struct snap_owner_watch *holders,
 			 const struct snap_watched_futex *futex)
 {

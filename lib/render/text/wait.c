@@ -33,7 +33,7 @@ static void alikes_deinit(struct alikes *alikes)
 		free(alikes->items[i].line);
 }
 
-/* That of those who wait for the same thing, or of whose things the line says the same. */
+/* The entry of threads that wait for the same thing, or for things that the line shows alike. */
 static struct alike *find_alike(struct alikes *alikes, const struct snap_wait *wait, bool all)
 {
 	static const struct snap_wait_times none = { -1, -1, -1, -1 };

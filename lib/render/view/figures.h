@@ -27,7 +27,7 @@ enum snap_figure {
 	SNAP_FIGURE_UNSTOPPED,
 	SNAP_FIGURE_ALONE,
 	SNAP_FIGURE_LEFT_OUT,
-	/* told where there were any */
+	/* printed where there were any */
 	SNAP_FIGURE_TICKS_LATE,
 	SNAP_FIGURE_TICKS_LEFT_OUT,
 	SNAP_FIGURE_TASK_LOOKS,

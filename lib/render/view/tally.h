@@ -25,12 +25,12 @@ enum snap_tally_by {
 };
 
 struct snap_tally_row {
-	const char *name, *syscall, *wchan; /* NULL: none, or not told apart */
+	const char *name, *syscall, *wchan; /* NULL: none, or not distinguished */
 	const char *object;                 /* snap_wait_object(); the same */
 	const char *holder;                 /* render/wait/holders.h; the same */
 	size_t process;
 	uint32_t stack;
-	pid_t tid;                     /* 0: not told apart */
+	pid_t tid;                     /* 0: not distinguished */
 	enum snap_state state;         /* SNAP_STATE_UNKNOWN if not distinguished */
 	const struct snap_track *task; /* of a task, if they are distinguished */
 	uint64_t count;                /* samples */

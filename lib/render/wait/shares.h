@@ -21,7 +21,7 @@ struct snap_share {
 	enum snap_owner_lack lack;
 	size_t track;
 	pid_t tid;
-	uint64_t slots; /* of those who waited meanwhile */
+	uint64_t slots; /* of the threads that waited meanwhile */
 };
 
 /* All zero: empty. */

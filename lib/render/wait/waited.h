@@ -23,7 +23,7 @@ struct snap_waited_holder {
 	pid_t pid, tid;            /* of the thread that had it the longest; pid 0: not known */
 	const char *name;          /* of this thread; NULL: not known */
 	size_t threads;
-	uint64_t slots; /* of those who waited meanwhile */
+	uint64_t slots; /* of the threads that waited meanwhile */
 	int64_t ns;
 };
 

@@ -47,7 +47,7 @@ _Static_assert(sizeof(struct snap_runtime_probe_answer) <= SNAP_WIRE_BYTES, "one
 _Static_assert(sizeof(struct snap_runtime_probe_answer) != sizeof(struct snap_broker_request) &&
 		       sizeof(struct snap_peek_request) != sizeof(struct snap_broker_request) &&
 		       sizeof(struct snap_peek_answer) != sizeof(struct snap_broker_answer),
-	       "messages are told apart by their sizes");
+	       "messages are distinguished by their sizes");
 
 /* What the parser is made with. */
 struct snap_runtime_probe_birth {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Beside: what a recording keeps of a wait beside the stack: memory that explains the call
+ * Context of a wait: what a recording keeps of it besides the stack: memory that explains the call
  * (stop/wait_bytes.h), and what its descriptors lead to.
  *
  * The worker that reads the thread's call finds all of it at once, because only the call's

@@ -235,7 +235,7 @@ void snap_reading_location(void *memory, uint32_t item _unused_)
 	area->status = area->location.status;
 }
 
-/* As long as we wait for a processor, so does the caller, who may come before others. */
+/* As long as we wait for a processor, so does the caller, which may have a higher priority. */
 static void follow_caller(struct snap_reading_area *area)
 {
 	snap_priority_follow(&area->own_level, &area->level);
