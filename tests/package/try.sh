@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# try.sh SUITE|none FOLDER: uses each package of FOLDER once, as somebody does who has nothing but its file: in a bare system of
-# that suite of Debian the tool, a program that is built against the library, and that program with the library
-# alone; and stacksnap-static in a folder that has nothing but this file and /proc. `./dev package` makes them. `none`:
-# the last alone.
+# try.sh SUITE|none FOLDER: uses each package of FOLDER once, as a user does with its file alone. In a bare system of
+# this suite of Debian it runs the tool, follows the links of its documents, builds a program against the library,
+# and runs this program with the library alone. stacksnap-static runs in a folder with this file and /proc alone.
+# `./dev package` makes the packages. `none`: stacksnap-static alone.
 #
-# It needs root, debootstrap and a mirror of Debian (MIRROR, if not the usual one). What it mounts is seen by itself alone and goes with it.
+# It needs root, debootstrap and a mirror of Debian (MIRROR, if not the usual one). Its mounts are in a namespace of its
+# own, and end with it.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 (($# == 2)) || { echo "usage: try.sh SUITE|none FOLDER" >&2; exit 64; }
@@ -33,6 +34,8 @@ trap clean_up EXIT
 
 # shellcheck source=tests/package/expect.sh
 . "$here/expect.sh"
+# shellcheck source=tests/package/links.sh
+. "$here/links.sh"
 
 inside() {
 	chroot "$root" "$@"
@@ -77,6 +80,7 @@ expect "sleeping in" inside stacksnap -p "$target"
 expect "is not installed" inside sh -c 'stacksnap serve --all 2>&1; test $? = 2'
 expect "serve" inside sh -c 'ls -1 /usr/lib/systemd/system/stacksnap-serve.service /usr/lib/systemd/system/stacksnap-serve.socket
 	ls /usr/share/man/man1/stacksnap.1.gz /usr/share/bash-completion/completions/stacksnap /usr/share/stacksnap/*.json'
+expect_links "$root/usr/share/doc/stacksnap"
 inside dpkg --purge stacksnap >/dev/null
 
 say "libstacksnap-dev, and gcc"
