@@ -111,7 +111,6 @@ static bool prepare_run(struct run *run)
 	run->json = format && strcmp(format, "text") != 0;
 	if (!snap_cli_pattern_init(&run->pattern, request->output))
 		return false;
-	request->format = NULL;
 	snap_cli_report_prepare(&run->saved, request);
 	/* A watch has no end of its own. */
 	snap_cli_signals_set_timer(0);

@@ -153,6 +153,9 @@ void snap_cli_request_deinit(struct snap_cli_request *request);
 /* How often an option of the library was given. */
 unsigned snap_cli_request_has(const struct snap_cli_request *request, const char *name);
 
+/* The format of the report: -f, which with --watch is that of alerts, else the ending of -o, else text. */
+const char *snap_cli_request_format(const struct snap_cli_request *request);
+
 /*
  * The page of a command, of all "options" or of the "formats"; NULL: the page that names the others.
  * False: there is no page of this name.

@@ -37,16 +37,6 @@ void snap_cli_report_describe(struct snap_cli_report *report, int fd)
 	set_option(request->options, "width", width);
 }
 
-/* -f, else by the suffix of -o, else text. */
-static const char *decide_format(const struct snap_cli_request *request)
-{
-	const char *format = request->format;
-
-	if (!format && request->output)
-		format = stacksnap_format_of_path(request->output);
-	return format ? format : "text";
-}
-
 /*
  * The library ends in time by itself, or late by the moment that a list of addresses takes; this is
  * for what it does not know of, a FIFO without a reader.
@@ -56,7 +46,7 @@ enum { LATE_MS = 450 };
 void snap_cli_report_prepare(struct snap_cli_report *report, struct snap_cli_request *request)
 {
 	*report = (struct snap_cli_report){ .request = request, .output = { .fd = -1 } };
-	report->format = decide_format(request);
+	report->format = snap_cli_request_format(request);
 	snap_cli_signals_set_timer(stacksnap_options_timeout_ms(request->options) + LATE_MS);
 	stacksnap_options_set_cancel(request->options, snap_cli_signals_flag());
 	if (snap_cli_request_has(request, "debuginfod")) {

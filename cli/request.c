@@ -9,9 +9,13 @@
 #include "options.h"
 #include "wrong_use.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { FIRST_LONG = 256, MAX_OPTIONS = 96 };
 
@@ -178,6 +182,17 @@ static bool create_others(struct snap_cli_request *request)
 	return !err || refuse_value(request, "", err);
 }
 
+/* The library searches it later, and would say nothing of one that is not there. */
+static bool is_directory(const char *path)
+{
+	int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (folder < 0)
+		return snap_cli_message("--debug-dir: cannot search %s: %s", path, strerror(errno));
+	close(folder);
+	return true;
+}
+
 static bool set_option(struct snap_cli_request *request, const struct given *given)
 {
 	struct stacksnap_error *err;
@@ -186,6 +201,8 @@ static bool set_option(struct snap_cli_request *request, const struct given *giv
 		return snap_cli_wrong_command(request, given->option);
 	if (given->option->local)
 		return set_local(request, given) || snap_cli_see_help(request);
+	if (strcmp(given->option->name, "debug-dir") == 0 && !is_directory(given->value))
+		return snap_cli_see_help(request);
 	err = set_of_library(request, given->option->name, given->value);
 	return !err || refuse_value(request, "--", err);
 }
@@ -270,6 +287,16 @@ static bool set_topic(struct snap_cli_request *request, const struct snap_cli_ve
 	return true;
 }
 
+/* getopt_long takes the beginning of a name for it: `--al` must not become --all by mistake. */
+static const char *find_abbreviation(int code, char **argv)
+{
+	const char *typed = argv[optind - 1 - (optarg && optarg == argv[optind - 1])];
+
+	if (code < FIRST_LONG || strcspn(typed, "=") == 2 + strlen(option_of(code)->name))
+		return NULL;
+	return typed;
+}
+
 /* -h and -V win over all other options, and over mistakes after them. */
 static bool collect_options(struct snap_cli_request *request, int argc, char **argv,
 			    struct given *given, size_t *count_ret)
@@ -283,11 +310,15 @@ static bool collect_options(struct snap_cli_request *request, int argc, char **a
 	opterr = 0;
 	while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
 		const struct snap_cli_option *option;
+		const char *abbreviation;
 
 		if (request->help || request->version)
 			continue;
 		if (code == '?' || code == ':')
 			return report_bad_option(request, code);
+		abbreviation = find_abbreviation(code, argv);
+		if (abbreviation)
+			return snap_cli_wrong_option(request, abbreviation);
 		option = option_of(code);
 		request->help = strcmp(option->name, "help") == 0;
 		request->version = strcmp(option->name, "version") == 0;
@@ -319,17 +350,45 @@ static bool has_option(const struct given *given, size_t count, const char *name
 	return false;
 }
 
+const char *snap_cli_request_format(const struct snap_cli_request *request)
+{
+	const char *format = request->command == SNAP_CLI_WATCH ? NULL : request->format;
+
+	if (!format && request->output)
+		format = stacksnap_format_of_path(request->output);
+	return format ? format : "text";
+}
+
+/* Of -o FILE. Numbers, patterns and what mktemp(1) makes are no endings. */
+static bool check_ending(const struct snap_cli_request *request)
+{
+	enum { LONGEST = 9 };
+	const char *path = request->output ? request->output : "", *ending = strrchr(path, '.');
+
+	if (!ending || ending == path || ending[-1] == '/' || strchr(ending, '/') ||
+	    !isalpha((unsigned char)ending[1]) || strlen(ending) > LONGEST)
+		return true;
+	return request->format || stacksnap_format_of_path(path) ||
+	       snap_cli_wrong_ending(request, ending);
+}
+
 /* Options of which one makes no sense with, or without, the other. */
 static bool check_views(const struct snap_cli_request *request, const struct given *given,
 			size_t count)
 {
 	bool has_tree = has_option(given, count, "call-tree");
+	bool has_summary = has_option(given, count, "summary");
+	const char *format = snap_cli_request_format(request);
 
-	if (has_tree && has_option(given, count, "summary"))
+	if (has_tree && has_summary)
 		snap_cli_message("--call-tree and --summary are two views of the same: "
 				 "give one of them");
 	else if (!has_tree && has_option(given, count, "reverse"))
 		snap_cli_message("--reverse needs --call-tree");
+	else if (has_summary && strcmp(format, "text") != 0)
+		snap_cli_message("--summary is a view of the text, and the format is %s: leave "
+				 "--summary out, or use --format text",
+				 format);
 	else
 		return true;
 	return snap_cli_see_help(request);
@@ -353,7 +412,7 @@ static bool set_all(struct snap_cli_request *request, const struct given *given,
 	fine = create_others(request);
 	for (size_t i = 0; fine && i < count; i++)
 		fine = set_option(request, &given[i]);
-	return fine && check_views(request, given, count) &&
+	return fine && check_ending(request) && check_views(request, given, count) &&
 	       set_operands(request, operands + words, operand_count - words);
 }
 

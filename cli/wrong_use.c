@@ -110,25 +110,47 @@ bool snap_cli_wrong_option(const struct snap_cli_request *request, const char *t
 {
 	char *name = strndup(typed, strcspn(typed, "="));
 	struct guess guess = { .typed = name ? name + strspn(name, "-") : "" };
-	size_t length = strlen(guess.typed), found = 0;
+	size_t length = strlen(guess.typed);
 	char list[256] = "";
 
 	for (const struct snap_cli_option *o = snap_cli_options; o->name; o++) {
 		size_t used = strlen(list);
 
-		if (length && strncmp(o->name, guess.typed, length) == 0)
-			snprintf(list + used, sizeof(list) - used, "%s--%s", found++ ? ", " : "",
+		if (length && o->help && strncmp(o->name, guess.typed, length) == 0)
+			snprintf(list + used, sizeof(list) - used, "%s--%s", used ? ", " : "",
 				 o->name);
 		if (o->help)
 			consider_word(&guess, o->name);
 	}
-	if (found)
-		snap_cli_message("option '%s' is short for more than one: %s", typed, list);
-	else if (guess.word)
-		snap_cli_message("unknown option '%s': did you mean --%s?", typed, guess.word);
-	else
-		snap_cli_message("unknown option '%s'", typed);
+	if (!list[0] && guess.word)
+		snprintf(list, sizeof(list), "--%s", guess.word);
+	snap_cli_message("unknown option '%s'%s%s%s", typed, list[0] ? ": did you mean " : "", list,
+			 list[0] ? "?" : "");
 	free(name);
+	return snap_cli_see_help(request);
+}
+
+bool snap_cli_wrong_ending(const struct snap_cli_request *request, const char *ending)
+{
+	const char *name, *suffix = NULL;
+	char list[256] = "";
+
+	for (size_t i = 0; (name = stacksnap_format_name(i, &suffix, NULL)); i++) {
+		size_t used = strlen(list);
+
+		if (strcmp(name, ending + 1) == 0) {
+			snprintf(list, sizeof(list), "%s", suffix);
+			break;
+		}
+		snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", suffix);
+	}
+	if (strcmp(ending, ".capture") == 0)
+		snap_cli_message(
+			"--output: no report ends with '.capture': try '--save-capture %s'",
+			request->output);
+	else
+		snap_cli_message("--output: no format ends with '%s': use %s, or add --format",
+				 ending, list);
 	return snap_cli_see_help(request);
 }
 

@@ -11,8 +11,10 @@
 /* The line that names the page of help. */
 bool snap_cli_see_help(const struct snap_cli_request *request);
 
-/* An option that getopt_long does not know, or a beginning of several. */
+/* No option, or the beginning of one. */
 bool snap_cli_wrong_option(const struct snap_cli_request *request, const char *typed);
+/* -o FILE, whose ending is that of no format. */
+bool snap_cli_wrong_ending(const struct snap_cli_request *request, const char *ending);
 /* An option of other commands. */
 bool snap_cli_wrong_command(const struct snap_cli_request *request,
 			    const struct snap_cli_option *option);

@@ -309,7 +309,7 @@ class Operands(Case):
         victim = self.victim("chain")
         for arguments in ([victim.pid, "-jq"], ["-jqp", victim.pid], ["--json", "--quiet", f"--pid={victim.pid}"],
                           ["-j", "-q", "--", victim.pid], [f"-qjp{victim.pid}"], [f"{victim.pid},{victim.pid}", "-jq"],
-                          ["--js", victim.pid, "--qui"], ["-i", "-s", "-jq", victim.pid],
+                          ["-i", "-s", "-jq", victim.pid],
                           ["--inlines", "--source", "-f", "text", "-j", "-q", victim.pid]):
             with self.subTest(arguments=arguments):
                 doc = self.json(*[a for a in arguments])

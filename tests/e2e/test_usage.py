@@ -64,7 +64,44 @@ class Remedies(Case):
         self.refused("help", "optoins", says="did you mean options?")
         self.assertNotIn("did you mean", self.refused("--frobnicate", "1329", says="unknown option").err)
         self.assertNotIn("did you mean", self.refused("help", "xyzzy").err)
-        self.refused("--no-s", "1329", says=("is short for more than one", "--no-stop, --no-sandbox"))
+
+    def test_abbreviated(self):
+        for typed, meant in (("--al", "--all?"), ("--js", "--json?"), ("--debug-di=/tmp", "--debug-dir?"),
+                             ("--no-s", "--no-system, --no-stop, --no-sandbox?")):
+            self.refused(typed, "1329", says=f"unknown option '{typed}': did you mean {meant}")
+            self.refused("1329", typed, "--verbose", says=f"unknown option '{typed}': did you mean {meant}")
+        self.refused("--nam", "chain", says="unknown option '--nam': did you mean --name?")
+        self.refused("record", "--duration", "5", "--hel", says="did you mean --help?")
+
+    def test_endings(self):
+        folder = self.scratch()
+        for name, remedy in (("x.svg", ".txt, .json, "), ("x.PDF", ".txt, .json, "), ("x.pprof", "use .pb.gz, or"),
+                             ("x.text", "use .txt, or"), ("x.y/z.gz", "'.gz'"),
+                             ("x.capture", "no report ends with '.capture': try '--save-capture x.capture'")):
+            for command in ((), ("record",), ("list",), ("--watch",)):
+                self.refused(*command, "-o", name, "1329", says=remedy, cwd=folder)
+        self.assertEqual(os.listdir(folder), [])
+        pid = self.victim("chain").pid
+        for name in ("x", "x.28", "x.%N%%", ".svg", "tmp.abcdefghij"):
+            self.run_tool("-o", name, pid, cwd=folder)
+            self.assertIn("chain_hold", self.read(folder, name))
+        self.run_tool("-f", "text", "-o", "x.svg", pid, cwd=folder)
+        self.assertIn("chain_hold", self.read(folder, "x.svg"))
+
+    @staticmethod
+    def read(*names):
+        with open(os.path.join(*names), encoding="utf-8") as file:
+            return file.read()
+
+    def test_directory_of_debug_files(self):
+        for path, why in (("/nope", "No such file or directory"), ("/etc/passwd", "Not a directory")):
+            self.refused("--debug-dir", "/", "--debug-dir", path, "1329", says=f"cannot search {path}: {why}")
+
+    def test_summary_is_text(self):
+        for arguments, name in ((("--json",), "json"), (("-f", "folded"), "folded"), (("-o", "x.html"), "html")):
+            for command in ((), ("record",), ("render",)):
+                self.refused(*command, "--summary", *arguments, "1329",
+                             says=f"the format is {name}: leave --summary out, or use --format text")
 
     def test_command_in_a_wrong_place(self):
         self.refused("1329", "record", says="'record' must come first: try 'stacksnap record 1329'")
