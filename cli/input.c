@@ -151,6 +151,13 @@ static bool copy_pipe(struct snap_cli_input *input)
 	return fine;
 }
 
+static bool ends_as_packed_json(const char *path)
+{
+	const char *format = stacksnap_format_of_path(path);
+
+	return format && strcmp(format, "json-gz") == 0;
+}
+
 bool snap_cli_input_init(struct snap_cli_input *input, const char *path)
 {
 	struct stat status;
@@ -169,6 +176,9 @@ bool snap_cli_input_init(struct snap_cli_input *input, const char *path)
 	if (got < 0)
 		return false;
 	input->kind = stacksnap_file_kind(head, (size_t)got);
+	/* Its first bytes show no more than that it is packed. */
+	if (input->kind == STACKSNAP_FILE_CORE && ends_as_packed_json(path))
+		input->kind = STACKSNAP_FILE_JSON;
 	return true;
 }
 

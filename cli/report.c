@@ -380,7 +380,7 @@ static int report_empty(struct snap_cli_report *report, const char *code, const 
 	struct stacksnap_snapshot *snapshot = NULL;
 	struct stacksnap_error *err;
 
-	if (strcmp(report->format, "json") != 0) {
+	if (strcmp(report->format, "json") != 0 && strcmp(report->format, "json-gz") != 0) {
 		snap_cli_message("%s", message);
 		return SNAP_CLI_TROUBLE;
 	}

@@ -440,12 +440,12 @@ enum stacksnap_file_kind {
 	STACKSNAP_FILE_CAPTURE = 1,
 	STACKSNAP_FILE_RECORDING = 2,
 	STACKSNAP_FILE_JSON = 3, /* begins as JSON does: perhaps a snapshot */
-	STACKSNAP_FILE_CORE = 4, /* of ELF, or packed: perhaps a core */
+	STACKSNAP_FILE_CORE = 4, /* of ELF, or packed: perhaps a core, or a JSON document */
 };
 enum stacksnap_file_kind stacksnap_file_kind(const void *bytes, size_t size);
 
 /*
- * A snapshot from its JSON document. What the options group and filter was decided when it was
+ * A snapshot from its JSON document, which may be packed as cores are. What the options group and filter was decided when it was
  * taken. FORMAT: it is none.
  */
 struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,

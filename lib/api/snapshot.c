@@ -385,7 +385,7 @@ API int stacksnap_format_is_binary(const char *name)
 {
 	const struct snap_format *format = snap_format_by_name(name);
 
-	return format && format->binary;
+	return format && format->bytes != SNAP_TEXT;
 }
 
 API enum stacksnap_outcome stacksnap_snapshot_outcome(const struct stacksnap_snapshot *snapshot)

@@ -2,44 +2,52 @@
 /* The table of formats: see render.h for what a new one takes. */
 #include "render/render.h"
 
+#include "render/gzip.h"
 #include "render/pprof/threads.h"
 
+#include <errno.h>
 #include <string.h>
 
 const struct snap_format snap_formats[] = {
-	{ "text", ".txt", "a tree to read", snap_render_text, snap_render_text_recording, false,
+	{ "text", ".txt", "a tree to read", snap_render_text, snap_render_text_recording, SNAP_TEXT,
 	  SNAP_FRAMES_IN_TEXT },
 	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json,
-	  snap_render_json_recording, false, SNAP_FRAMES_IN_GROUPS },
+	  snap_render_json_recording, SNAP_TEXT, SNAP_FRAMES_IN_GROUPS },
+	{ "json-gz", ".json.gz", "the same, compressed", snap_render_json,
+	  snap_render_json_recording, SNAP_GZIP, SNAP_FRAMES_IN_GROUPS },
 	{ "jsonl", ".jsonl", "JSON Lines: a document per line and moment", snap_render_jsonl,
-	  snap_render_jsonl_recording, false, SNAP_FRAMES_IN_TICKS },
-	{ "pprof", ".pb.gz", "a profile for go tool pprof", NULL, snap_render_pprof, true,
+	  snap_render_jsonl_recording, SNAP_TEXT, SNAP_FRAMES_IN_TICKS },
+	{ "pprof", ".pb.gz", "a profile for go tool pprof", NULL, snap_render_pprof, SNAP_BINARY,
 	  SNAP_FRAMES_IN_ROWS },
 	{ "folded", ".folded", "one line per stack, for flame graphs", NULL, snap_render_folded,
-	  false, SNAP_FRAMES_IN_LINES },
+	  SNAP_TEXT, SNAP_FRAMES_IN_LINES },
 	{ "chrome", ".trace.json", "trace events: Perfetto, chrome://tracing", NULL,
-	  snap_render_chrome, false, SNAP_FRAMES_IN_CHANGES },
+	  snap_render_chrome, SNAP_TEXT, SNAP_FRAMES_IN_CHANGES },
+	{ "chrome-gz", ".trace.json.gz", "the same, compressed", NULL, snap_render_chrome,
+	  SNAP_GZIP, SNAP_FRAMES_IN_CHANGES },
 	{ "speedscope", ".speedscope.json", "for speedscope.app", NULL, snap_render_speedscope,
-	  false, SNAP_FRAMES_IN_SAMPLES },
-	{ "firefox", ".firefox.json", "for profiler.firefox.com", NULL, snap_render_firefox, false,
-	  SNAP_FRAMES_IN_TABLES },
-	{ "firefox-gz", ".firefox.json.gz", "the same, compressed", NULL, snap_render_firefox_gz,
-	  true, SNAP_FRAMES_IN_TABLES },
+	  SNAP_TEXT, SNAP_FRAMES_IN_SAMPLES },
+	{ "speedscope-gz", ".speedscope.json.gz", "the same, compressed", NULL,
+	  snap_render_speedscope, SNAP_GZIP, SNAP_FRAMES_IN_SAMPLES },
+	{ "firefox", ".firefox.json", "for profiler.firefox.com", NULL, snap_render_firefox,
+	  SNAP_TEXT, SNAP_FRAMES_IN_TABLES },
+	{ "firefox-gz", ".firefox.json.gz", "the same, compressed", NULL, snap_render_firefox,
+	  SNAP_GZIP, SNAP_FRAMES_IN_TABLES },
 	{ "html", ".html", "a page for a browser, one file", snap_render_html,
-	  snap_render_html_recording, false, SNAP_FRAMES_IN_TABLES },
+	  snap_render_html_recording, SNAP_TEXT, SNAP_FRAMES_IN_TABLES },
 	{ "snaprec", ".snaprec", "a recording, for stacksnap render", NULL, snap_render_snaprec,
-	  true, SNAP_FRAMES_AS_NUMBERS },
-	{ NULL, NULL, NULL, NULL, NULL, false, SNAP_FRAMES_AS_NUMBERS },
+	  SNAP_BINARY, SNAP_FRAMES_AS_NUMBERS },
+	{ NULL, NULL, NULL, NULL, NULL, SNAP_TEXT, SNAP_FRAMES_AS_NUMBERS },
 };
 
 /* What is no format of a file: the print of `stacksnap list`, and pages of `stacksnap serve`. */
 static const struct snap_format other_formats[] = {
-	{ "list", NULL, "the process tree only", snap_render_list, NULL, false,
+	{ "list", NULL, "the process tree only", snap_render_list, NULL, SNAP_TEXT,
 	  SNAP_FRAMES_AS_NUMBERS },
 	{ "thread-counts", NULL, "stacks with their counts, as Go prints them",
-	  snap_render_thread_counts, NULL, false, SNAP_FRAMES_AS_NUMBERS },
+	  snap_render_thread_counts, NULL, SNAP_TEXT, SNAP_FRAMES_AS_NUMBERS },
 	{ "thread-dump", NULL, "each thread with its stack, as Go prints them",
-	  snap_render_thread_dump, NULL, false, SNAP_FRAMES_AS_NUMBERS },
+	  snap_render_thread_dump, NULL, SNAP_TEXT, SNAP_FRAMES_AS_NUMBERS },
 };
 
 const struct snap_format *snap_format_by_name(const char *name)
@@ -71,6 +79,48 @@ const struct snap_format *snap_format_by_path(const char *path)
 	return best;
 }
 
+static ssize_t write_gzip(void *gzip, const char *bytes, size_t size)
+{
+	snap_gzip_write(gzip, bytes, size);
+	return (ssize_t)size;
+}
+
+/* One of snapshot and recording is there; a snapshot only for a format that shows one as such. */
+static struct stacksnap_error *render_uncompressed(const struct snap_format *format,
+						   const struct snap_snapshot *snapshot,
+						   const struct snap_recording *recording,
+						   const struct snap_options *options, FILE *out)
+{
+	return snapshot ? format->snapshot(snapshot, options, out)
+			: format->recording(recording, options, out);
+}
+
+static struct stacksnap_error *render_in_format(const struct snap_format *format,
+						const struct snap_snapshot *snapshot,
+						const struct snap_recording *recording,
+						const struct snap_options *options, FILE *out)
+{
+	_cleanup_(snap_gzip_destroyp) struct snap_gzip *gzip = NULL;
+	_cleanup_fclose_ FILE *packed = NULL;
+	struct stacksnap_error *err;
+
+	if (format->bytes != SNAP_GZIP)
+		return render_uncompressed(format, snapshot, recording, options, out);
+	err = snap_gzip_create(out, &gzip);
+	if (err)
+		return err;
+	packed = fopencookie(gzip, "w", (cookie_io_functions_t){ .write = write_gzip });
+	if (!packed)
+		return snap_error_no_memory();
+	err = render_uncompressed(format, snapshot, recording, options, packed);
+	fclose(snap_take_ptr(packed));
+	if (!err)
+		err = snap_gzip_finish(gzip);
+	if (!err && ferror(out))
+		err = snap_error_os(errno, "cannot write the report");
+	return err;
+}
+
 struct stacksnap_error *snap_render_snapshot(const struct snap_format *format,
 					     const struct snap_snapshot *snapshot,
 					     const struct snap_options *options, FILE *out)
@@ -79,11 +129,11 @@ struct stacksnap_error *snap_render_snapshot(const struct snap_format *format,
 	struct stacksnap_error *err;
 
 	if (format->snapshot)
-		return format->snapshot(snapshot, options, out);
+		return render_in_format(format, snapshot, NULL, options, out);
 	err = snap_recording_of_snapshot(snapshot, &recording);
 	if (err)
 		return err;
-	return format->recording(recording, options, out);
+	return render_in_format(format, NULL, recording, options, out);
 }
 
 struct stacksnap_error *snap_render_recording_telling(const struct snap_format *format,
@@ -101,7 +151,7 @@ struct stacksnap_error *snap_render_recording_telling(const struct snap_format *
 	err = snap_limited_init(&limited, recording, options, format->frames);
 	if (!err && limited.warning)
 		*warning_ret = strdup(limited.warning);
-	return err ? err : format->recording(&limited.recording, options, out);
+	return err ? err : render_in_format(format, NULL, &limited.recording, options, out);
 }
 
 struct stacksnap_error *snap_render_recording(const struct snap_format *format,

@@ -16,6 +16,12 @@
 
 #include <stdio.h>
 
+enum snap_format_bytes {
+	SNAP_TEXT,
+	SNAP_BINARY, /* nothing for a terminal */
+	SNAP_GZIP,   /* the same; what the functions below write is compressed */
+};
+
 struct snap_format {
 	const char *name;
 	const char *suffix; /* of -o FILE, with its dot */
@@ -25,7 +31,7 @@ struct snap_format {
 					    const struct snap_options *options, FILE *out);
 	struct stacksnap_error *(*recording)(const struct snap_recording *recording,
 					     const struct snap_options *options, FILE *out);
-	bool binary;                /* nothing for a terminal */
+	enum snap_format_bytes bytes;
 	enum snap_frame_use frames; /* of a recording */
 };
 
@@ -87,9 +93,6 @@ struct stacksnap_error *snap_render_speedscope(const struct snap_recording *reco
 struct stacksnap_error *snap_render_firefox(const struct snap_recording *recording,
 					    const struct snap_options *options,
 					    FILE *out) _must_check_;
-struct stacksnap_error *snap_render_firefox_gz(const struct snap_recording *recording,
-					       const struct snap_options *options,
-					       FILE *out) _must_check_;
 struct stacksnap_error *snap_render_html(const struct snap_snapshot *snapshot,
 					 const struct snap_options *options,
 					 FILE *out) _must_check_;

@@ -5,6 +5,7 @@
 #include "analyze/analyze.h"
 #include "analyze/filter.h"
 #include "base/clock.h"
+#include "roles/core/core.h"
 #include "roles/fallback.h"
 #include "roles/sandbox/sandbox.h"
 #include "store/capture/file.h"
@@ -303,10 +304,15 @@ struct stacksnap_error *snap_read_json_in_sandbox(int fd, const struct snap_opti
 		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns,
 	};
+	_cleanup_fd_ int unpacked = -1;
 	const uint8_t *bytes;
+	const char *cut; /* then it is no document, which is what will be said */
 	uint64_t size;
-	struct stacksnap_error *err = snap_parser_run_once(&start, fd, &bytes, &size);
+	struct stacksnap_error *err =
+		snap_core_unpack_in_sandbox(fd, options, start.deadline_ns, &unpacked, &cut);
 
+	if (!err)
+		err = snap_parser_run_once(&start, unpacked < 0 ? fd : unpacked, &bytes, &size);
 	if (err)
 		return err;
 	err = take_snapshot(bytes, size, ret);

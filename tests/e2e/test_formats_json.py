@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """JSON Lines: documents as programs read them, by jq and by the schema."""
+import gzip
 import json
 import os
 import subprocess
@@ -39,6 +40,35 @@ class Lines(Case):
                             '.function == "worker_main")) | .count]', path), ["[3]"])
         # What is printed can be read again.
         self.assertEqual(self.json("render", path)["thread_count"], 4)
+
+    def test_compressed(self):
+        victim = self.victim("threads", "futex:3:worker")
+        plain, packed = (os.path.join(self.scratch(), "snap.json" + end) for end in ("", ".gz"))
+        self.run_tool(victim.pid, "-o", packed)
+        with gzip.open(packed, "rb") as f:
+            text = f.read()
+        check_schema(json.loads(text))
+        with open(plain, "wb") as f:
+            f.write(text)
+        for view in ((), ("--json",)):
+            self.assertEqual(self.run_tool("render", packed, *view).text, self.run_tool("render", plain, *view).text)
+        self.assertIn("nothing changed", self.run_tool("diff", plain, packed).text)
+        self.run_tool("render", plain, "-o", plain + ".2.json.gz")
+        with gzip.open(plain + ".2.json.gz", "rb") as f:
+            self.assertEqual(f.read().decode(), self.run_tool("render", plain, "--json").text)
+        self.run_tool(4000000, "-o", packed, status=2)
+        with gzip.open(packed, "rb") as f:
+            self.assertEqual(processes(json.load(f))[4000000]["error"]["code"], "no_such_process")
+
+    def test_compressed_and_damaged(self):
+        path = os.path.join(self.scratch(), "snap.json.gz")
+        for name, data, why in (("cut", gzip.compress(b'{"schema": "stacksnap.snapshot"}' * 9)[:20], "not a JSON document"),
+                                ("other", gzip.compress(b"text"), "not a JSON document"),
+                                ("no gzip", b"\x1f\x8b\x08" + b"x" * 40, "damaged"),
+                                ("plain", b"{}", "not a stacksnap snapshot")):
+            with open(path, "wb") as f:
+                f.write(data)
+            self.assertIn(why, self.run_tool("render", path, status=2).err, name)
 
     def test_when_something_went_wrong(self):
         got = self.run_tool("-p", 4000000, "-f", "jsonl", status=2)

@@ -227,6 +227,6 @@ void fuzz_check_format(const struct snap_format *format, const struct fuzz_outpu
 		fuzz_check_text(output);
 	else if (strcmp(format->name, "html") == 0)
 		check_page(output);
-	else if (!format->binary)
+	else if (format->bytes == SNAP_TEXT)
 		fuzz_check_json(output, strcmp(format->name, "jsonl") == 0);
 }

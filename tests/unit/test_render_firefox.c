@@ -25,7 +25,8 @@ static char *render(const struct snap_recording *recording, bool gz, size_t *siz
 	FILE *out = open_memstream(&text, size);
 
 	assert_non_null(out);
-	assert_null(gz ? snap_render_firefox_gz(recording, &options, out)
+	assert_null(gz ? snap_render_recording(snap_format_by_name("firefox-gz"), recording,
+					       &options, out)
 		       : snap_render_firefox(recording, &options, out));
 	assert_int_equal(fclose(out), 0);
 	return text;
@@ -529,7 +530,7 @@ static void test_full_disk(void **state _unused_)
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_OS);
 	snap_error_destroy(err);
 	clearerr(full);
-	err = snap_render_firefox_gz(recording, &options, full);
+	err = snap_render_recording(snap_format_by_name("firefox-gz"), recording, &options, full);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_OS);
 	snap_error_destroy(err);
 	fclose(full);
@@ -549,7 +550,8 @@ static void test_cost(void **state _unused_)
 	print_message("594000 samples in %.2f s, peak of memory %.0f MB, %.0f MB before\n", plain,
 		      long_peak(), before);
 	start = long_seconds();
-	assert_null(snap_render_firefox_gz(recording, &options, null));
+	assert_null(snap_render_recording(snap_format_by_name("firefox-gz"), recording, &options,
+					  null));
 	print_message("compressed in %.2f s\n", long_seconds() - start);
 	fclose(null);
 }

@@ -6,7 +6,6 @@
  */
 #include "base/bsearch.h"
 #include "render/firefox/thread.h"
-#include "render/gzip.h"
 #include "render/render.h"
 #include "render/view/figures.h"
 
@@ -267,30 +266,6 @@ struct stacksnap_error *snap_render_firefox(const struct snap_recording *recordi
 	if (!json)
 		return snap_error_no_memory();
 	err = render_profile(recording, options, json);
-	if (err)
-		return err;
-	if (ferror(out))
-		return snap_error_os(errno, "cannot write the report");
-	return NULL;
-}
-
-struct stacksnap_error *snap_render_firefox_gz(const struct snap_recording *recording,
-					       const struct snap_options *options, FILE *out)
-{
-	_cleanup_(snap_gzip_destroyp) struct snap_gzip *gzip = NULL;
-	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json = NULL;
-	struct stacksnap_error *err;
-
-	err = snap_gzip_create(out, &gzip);
-	if (err)
-		return err;
-	json = snap_json_writer_create_to(snap_gzip_write, gzip, SNAP_JSON_COMPACT);
-	if (!json)
-		return snap_error_no_memory();
-	err = render_profile(recording, options, json);
-	if (err)
-		return err;
-	err = snap_gzip_finish(gzip);
 	if (err)
 		return err;
 	if (ferror(out))

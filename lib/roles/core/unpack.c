@@ -72,7 +72,7 @@ static struct stacksnap_error *fill_unpacked(struct unpacking *unpacking,
 			if (got < 0 && errno == EINTR)
 				continue;
 			if (got < 0)
-				return snap_error_os(errno, "cannot read the packed core");
+				return snap_error_os(errno, "cannot read the packed file");
 			unpacking->at_end = got == 0;
 			step->in = unpacking->input;
 			step->in_size = (size_t)got;
@@ -155,7 +155,7 @@ static struct stacksnap_error *open_output(struct output *output)
 			unlink(path);
 	}
 	if (output->fd < 0)
-		return snap_error_os(errno, "cannot unpack the core into %s (TMPDIR)", directory);
+		return snap_error_os(errno, "cannot unpack into %s (TMPDIR)", directory);
 	output->most = UINT64_MAX;
 	if (fstatvfs(output->fd, &info) == 0)
 		output->most = (uint64_t)info.f_bavail * info.f_frsize / 2;
@@ -229,7 +229,7 @@ static struct stacksnap_error *receive_unpacked(const struct snap_role *role,
 	err = snap_wire_receive(role->channel, filled, sizeof(*filled), &size, NULL);
 	if (!err && (size != sizeof(*filled) || filled->half >= HALVES || filled->size > HALF))
 		err = snap_error_format(SNAP_ERROR_CRASHED,
-					"the process that unpacks the core exited early");
+					"the process that unpacks the file exited early");
 	return err;
 }
 
@@ -277,7 +277,7 @@ static struct stacksnap_error *take_all(const struct snap_role *role, const uint
 		snap_error_destroy(err);
 	}
 	if (ftruncate(output->fd, (off_t)output->size) < 0)
-		return snap_error_os(errno, "cannot unpack the core");
+		return snap_error_os(errno, "cannot unpack the file");
 	return NULL;
 }
 
@@ -318,11 +318,10 @@ struct stacksnap_error *snap_core_unpack_in_sandbox(int fd, const struct snap_op
 
 	*fd_ret = -1;
 	*cut_ret = NULL;
-	if (got < 0)
-		return snap_error_os(errno, "cannot read the core");
 	if (!unpacking)
 		return snap_error_no_memory();
-	unpacking->packing = snap_packing_of(head, (size_t)got);
+	/* What cannot be read is reported by its reader; a pipe is not unpacked. */
+	unpacking->packing = got < 0 ? SNAP_PACKING_NONE : snap_packing_of(head, (size_t)got);
 	unpacking->fd = -1;
 	if (unpacking->packing == SNAP_PACKING_NONE)
 		return NULL;
