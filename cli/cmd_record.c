@@ -296,7 +296,7 @@ static int report_failure(struct run *run, const char *code, const char *message
 static int end_early(struct run *run)
 {
 	return report_failure(run, "cancelled",
-			      "told to end before the recording began: nothing was recorded");
+			      "a signal came before the recording began: nothing was recorded");
 }
 
 static int fail_to_begin(struct run *run, struct stacksnap_error *err)

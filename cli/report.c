@@ -265,7 +265,7 @@ int snap_cli_report_recording_status(const struct stacksnap_recording *recording
 	struct snap_cli_repeats warnings = { .used = 0 };
 	enum stacksnap_outcome outcome = stacksnap_recording_outcome(recording);
 	const char *code, *message;
-	bool told = !ended_well(stacksnap_recording_get_end(recording));
+	bool reported = !ended_well(stacksnap_recording_get_end(recording));
 
 	for (size_t i = 0; stacksnap_recording_warning(recording, i, &code, &message, NULL, NULL);
 	     i++) {
@@ -273,11 +273,11 @@ int snap_cli_report_recording_status(const struct stacksnap_recording *recording
 		if (strcmp(code, "not_one_instant") == 0)
 			continue;
 		snap_cli_repeats_message(&warnings, code, message);
-		told = true;
+		reported = true;
 	}
 	snap_cli_repeats_rest(&warnings, "warnings");
 	/* A status needs a word, and there is none about each thread. */
-	if (outcome == STACKSNAP_OUTCOME_PARTIAL && !told)
+	if (outcome == STACKSNAP_OUTCOME_PARTIAL && !reported)
 		snap_cli_message("some threads or processes could not be read at every tick: see "
 				 "the report");
 	return status_of(outcome);

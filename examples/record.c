@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * An example of libstacksnap(3): a flight recorder. It keeps the last seconds of another process in
- * memory, and writes them down when that process has more threads than it should, or when somebody
+ * memory, and writes them down when that process has more threads than it should, or when a signal
  * interrupts it.
  *
  *     usage: record-example PID SECONDS FILE [CONDITION]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 // Forge is a service as those that host repositories, on a bad day: a hook of a push hangs while it
-// holds its repository, the database answers nobody, and all others wait behind these. Its goroutines
+// holds its repository, the database does not answer, and all others wait behind these. Its goroutines
 // carry labels that tell which logical process they belong to. Made for being looked at from
 // outside: it says when all are in place, and ends when its input does, or by SIGINT or SIGTERM.
 package main
@@ -41,7 +41,7 @@ func (gauge *gauge) await(count int64) {
 	}
 }
 
-// visit sends a request; the answer matters to nobody.
+// visit sends a request; the answer is not used.
 func visit(address, method, path string) (net.Conn, error) {
 	visitor, err := net.Dial("tcp", address)
 	if err == nil {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A bank. A transfer takes the accounts and then writes the journal; an audit takes the journal and
- * then reads the accounts. One day they meet, and whoever comes later waits behind them.
+ * then reads the accounts. One day they meet, and each later thread waits behind them.
  */
 #include "incident.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A feed. One thread sends events to all subscribers, in turn, and has a lock meanwhile; one of the
- * subscribers, another process, has stopped reading. Whoever publishes waits, and nothing is logged.
+ * subscribers, another process, has stopped reading. Each publisher waits, and nothing is logged.
  */
 #include "incident.h"
 

@@ -179,7 +179,7 @@ class Feed:
 
 
 def visit(address, path):
-    """Sends a request; the answer matters to nobody."""
+    """Sends a request; the answer is not used."""
     visitor = socket.create_connection(address)
     visitor.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
     return visitor

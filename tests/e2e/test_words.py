@@ -153,6 +153,9 @@ class Words(Case):
     def test_comments_and_messages_of_the_tool_are_plain(self):
         self.check(below("cli", ".h", ".c"))
 
+    def test_comments_and_messages_of_examples_are_plain(self):
+        self.check(path for folder in ("demo", "examples") for path in below(folder, ".h", ".c"))
+
     def test_pages_are_short(self):
         long = {path: count for path, most in MOST_LINES.items()
                 if (count := text_of(path).count("\n")) > most}
