@@ -445,8 +445,8 @@ enum stacksnap_file_kind {
 enum stacksnap_file_kind stacksnap_file_kind(const void *bytes, size_t size);
 
 /*
- * A snapshot from its JSON document, which may be packed as cores are. What the options group and filter was decided when it was
- * taken. FORMAT: it is none.
+ * A snapshot from its JSON document, which may be packed as cores are. What the options group and
+ * filter was decided when it was taken. FORMAT: it is none.
  */
 struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,
 						struct stacksnap_snapshot **ret);
