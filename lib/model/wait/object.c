@@ -6,28 +6,10 @@
 #include "model/wait/parts.h"
 
 #include "base/text.h"
+#include "model/wait/kind.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-/* Names of objects where people do not use the word of the JSON. */
-static const char *const nouns[SNAP_WAIT_KINDS] = {
-	[SNAP_WAIT_GIL] = "GIL",
-	[SNAP_WAIT_STDIO] = "FILE",
-	[SNAP_WAIT_MALLOC] = "arena",
-	[SNAP_WAIT_FUTEX_PI] = "PI futex",
-	[SNAP_WAIT_STATIC_INIT] = "static initialiser",
-	[SNAP_WAIT_FIFO] = "FIFO",
-	[SNAP_WAIT_FIFO_OPEN] = "FIFO",
-	[SNAP_WAIT_UNIX] = "unix socket",
-	[SNAP_WAIT_TTY] = "terminal",
-	[SNAP_WAIT_MQUEUE] = "message queue",
-	[SNAP_WAIT_MSGQUEUE] = "message queue",
-	[SNAP_WAIT_SYSV_SEMAPHORE] = "semaphore set",
-	[SNAP_WAIT_FROZEN] = "control group",
-	[SNAP_WAIT_FILE_LOCK] = "file lock",
-	[SNAP_WAIT_PAGE_FAULT] = "page fault",
-};
 
 /* Variants that stand in front of their object. */
 static const char *const adjectives[] = { "robust", "recursive", "errorcheck", "adaptive",
@@ -35,7 +17,7 @@ static const char *const adjectives[] = { "robust", "recursive", "errorcheck", "
 
 void snap_wait_add_noun(struct snap_buffer *text, const struct snap_wait *wait)
 {
-	const char *noun = nouns[wait->kind];
+	const char *noun = snap_wait_kind_row(wait->kind)->noun;
 
 	if (wait->kind == SNAP_WAIT_INOTIFY && snap_same_text(wait->variant, "fanotify"))
 		noun = wait->variant;
@@ -80,24 +62,14 @@ static void add_ends(struct snap_buffer *text, const struct snap_wait *wait)
 		snap_wait_add_path(text, wait->remote);
 }
 
-/* Whether there is an end of it to name. */
-static bool has_ends(const struct snap_wait *wait)
-{
-	return wait->local || wait->remote;
-}
-
 static void add_object_socket(struct snap_buffer *text, const struct snap_wait *wait)
 {
-	if (wait->kind == SNAP_WAIT_SOCKET)
-		snap_buffer_add_text(text, "socket");
-	else if (wait->kind == SNAP_WAIT_UNIX)
-		snap_buffer_add_text(text, has_ends(wait) ? "unix" : "unix socket");
-	else
-		snap_buffer_add_text(text, snap_wait_kind_word(wait->kind));
-	if (has_ends(wait)) {
-		snap_buffer_add_byte(text, ' ');
-		add_ends(text, wait);
+	if (!wait->local && !wait->remote) {
+		snap_wait_add_noun(text, wait);
+		return;
 	}
+	snap_buffer_printf(text, "%s ", snap_wait_kind_word(wait->kind));
+	add_ends(text, wait);
 }
 
 /* How the kernel's text of a descriptor begins that has no name: "anon_inode:[eventfd]". */
@@ -163,18 +135,20 @@ static void add_child(struct snap_buffer *text, const struct snap_wait *wait)
 		snap_buffer_add_text(text, "any child");
 }
 
+static void add_addressed(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	snap_wait_add_noun(text, wait);
+	if (wait->address || wait->symbol || wait->module) {
+		snap_buffer_add_byte(text, ' ');
+		snap_wait_add_address(text, wait);
+	}
+}
+
 void snap_wait_add_object(struct snap_buffer *text, const struct snap_wait *wait)
 {
+	unsigned facts = snap_wait_kind_row(wait->kind)->facts;
+
 	switch (wait->kind) {
-	case SNAP_WAIT_MUTEX ... SNAP_WAIT_ONCE:
-	case SNAP_WAIT_STDIO ... SNAP_WAIT_MALLOC:
-	case SNAP_WAIT_MONITOR ... SNAP_WAIT_RUNTIME:
-		snap_wait_add_noun(text, wait);
-		if (wait->address || wait->symbol || wait->module) {
-			snap_buffer_add_byte(text, ' ');
-			snap_wait_add_address(text, wait);
-		}
-		break;
 	case SNAP_WAIT_GIL:
 		snap_buffer_add_text(text, "GIL");
 		break;
@@ -186,9 +160,6 @@ void snap_wait_add_object(struct snap_buffer *text, const struct snap_wait *wait
 	case SNAP_WAIT_CHILD:
 	case SNAP_WAIT_VFORK:
 		add_child(text, wait);
-		break;
-	case SNAP_WAIT_UNIX ... SNAP_WAIT_SOCKET:
-		add_object_socket(text, wait);
 		break;
 	case SNAP_WAIT_FILE:
 		if (wait->path)
@@ -205,19 +176,13 @@ void snap_wait_add_object(struct snap_buffer *text, const struct snap_wait *wait
 		if (wait->cgroup)
 			snap_wait_add_path(text, wait->cgroup);
 		break;
-	case SNAP_WAIT_PIPE:
-	case SNAP_WAIT_FIFO ... SNAP_WAIT_FIFO_OPEN:
-	case SNAP_WAIT_TTY ... SNAP_WAIT_AIO:
-	case SNAP_WAIT_MSGQUEUE ... SNAP_WAIT_SYSV_SEMAPHORE:
-		add_numbered(text, wait);
-		break;
-	case SNAP_WAIT_NONE:
-	case SNAP_WAIT_SLEEP:
-	case SNAP_WAIT_SIGNAL:
-	case SNAP_WAIT_POLL ... SNAP_WAIT_EPOLL:
-	case SNAP_WAIT_PAGE_FAULT:
-	case SNAP_WAIT_STOPPED ... SNAP_WAIT_KINDS:
-		break;
+	default:
+		if (facts & SNAP_KIND_SOCKET)
+			add_object_socket(text, wait);
+		else if (facts & SNAP_KIND_NUMBER)
+			add_numbered(text, wait);
+		else if (facts & SNAP_KIND_ADDRESS)
+			add_addressed(text, wait);
 	}
 }
 

@@ -3,6 +3,8 @@
  * owners of single waits are in text.c. */
 #include "model/wait/parts.h"
 
+#include "model/wait/kind.h"
+
 static char *take_summary_text(struct snap_buffer *text)
 {
 	char *line = snap_buffer_take(text, NULL);
@@ -70,8 +72,7 @@ char *snap_wait_owner_line(const struct snap_wait *wait)
 	struct snap_buffer text = { 0 };
 
 	if (wait->has_owner && wait->kind != SNAP_WAIT_THREAD) {
-		snap_buffer_add_text(&text, wait->kind == SNAP_WAIT_ONCE ||
-							    wait->kind == SNAP_WAIT_STATIC_INIT
+		snap_buffer_add_text(&text, snap_wait_kind_is(wait->kind, SNAP_KIND_RUN)
 						    ? "run by "
 						    : "held by ");
 		snap_wait_add_party(&text, &wait->owner, false);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "model/wait/kind.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -23,34 +24,9 @@ static bool is_variant(const struct snap_wait *wait, const char *variant)
 /* The word between "waits" and the object; NULL: a kind whose line begins otherwise. */
 static const char *waits_word(const struct snap_wait *wait)
 {
-	switch (wait->kind) {
-	case SNAP_WAIT_CONDITION:
-	case SNAP_WAIT_CHANNEL:
-		return "on ";
-	case SNAP_WAIT_BARRIER:
-		return "at ";
-	case SNAP_WAIT_RWLOCK:
-		return wait->mode == SNAP_WAIT_WRITE  ? "to write "
-		       : wait->mode == SNAP_WAIT_READ ? "to read "
-						      : "for ";
-	case SNAP_WAIT_PARK:
-		return "to be unparked";
-	case SNAP_WAIT_RUNTIME:
-		return "in its runtime";
-	case SNAP_WAIT_GIL:
-		return "for the ";
-	case SNAP_WAIT_VFORK:
-		return "until ";
-	case SNAP_WAIT_MUTEX:
-	case SNAP_WAIT_SEMAPHORE:
-	case SNAP_WAIT_ONCE ... SNAP_WAIT_MALLOC:
-	case SNAP_WAIT_MONITOR ... SNAP_WAIT_STATIC_INIT:
-	case SNAP_WAIT_SIGNAL ... SNAP_WAIT_CHILD:
-	case SNAP_WAIT_IO_URING ... SNAP_WAIT_AIO:
-		return "for ";
-	default:
-		return NULL;
-	}
+	if (wait->kind == SNAP_WAIT_RWLOCK && wait->mode != SNAP_WAIT_ANY_MODE)
+		return wait->mode == SNAP_WAIT_WRITE ? "to write " : "to read ";
+	return snap_wait_kind_row(wait->kind)->before;
 }
 
 /* "stdout (FILE 0x5581c0)": the C library's own names of its three files are not people's. */
@@ -119,7 +95,7 @@ static void add_waits_object(struct snap_buffer *text, const struct snap_wait *w
 /* "recv", "send", "accept" …: what a call does with a descriptor. */
 static const char *verb_of(const struct snap_wait *wait)
 {
-	bool is_socket = wait->kind >= SNAP_WAIT_UNIX && wait->kind <= SNAP_WAIT_SOCKET;
+	bool is_socket = snap_wait_kind_is(wait->kind, SNAP_KIND_SOCKET);
 
 	if (is_variant(wait, "accept") || is_variant(wait, "connect"))
 		return wait->variant;
@@ -158,7 +134,8 @@ static void add_transfer(struct snap_buffer *text, const struct snap_wait *wait)
 		if (nameless)
 			snap_buffer_add_text(text, "a ");
 		break;
-	case SNAP_WAIT_TCP ... SNAP_WAIT_UDP:
+	case SNAP_WAIT_TCP:
+	case SNAP_WAIT_UDP:
 		snap_buffer_add_text(text, is_variant(wait, "connect") ? " to " : " on ");
 		break;
 	case SNAP_WAIT_SOCKET:
@@ -169,26 +146,6 @@ static void add_transfer(struct snap_buffer *text, const struct snap_wait *wait)
 	}
 	snap_wait_add_object(text, wait);
 }
-
-static const char *const watched_words[SNAP_DESCRIPTOR_KINDS][2] = {
-	[SNAP_DESCRIPTOR_OTHER] = { "other", "others" },
-	[SNAP_DESCRIPTOR_FILE] = { "file", "files" },
-	[SNAP_DESCRIPTOR_FIFO] = { "FIFO", "FIFOs" },
-	[SNAP_DESCRIPTOR_TTY] = { "terminal", "terminals" },
-	[SNAP_DESCRIPTOR_PIPE] = { "pipe", "pipes" },
-	[SNAP_DESCRIPTOR_SOCKET] = { "socket", "sockets" },
-	[SNAP_DESCRIPTOR_EVENTFD] = { "eventfd", "eventfds" },
-	[SNAP_DESCRIPTOR_EPOLL] = { "epoll", "epolls" },
-	[SNAP_DESCRIPTOR_TIMERFD] = { "timer", "timers" },
-	[SNAP_DESCRIPTOR_SIGNALFD] = { "signalfd", "signalfds" },
-	[SNAP_DESCRIPTOR_INOTIFY] = { "inotify", "inotifies" },
-	[SNAP_DESCRIPTOR_PIDFD] = { "pidfd", "pidfds" },
-	[SNAP_DESCRIPTOR_USERFAULTFD] = { "userfaultfd", "userfaultfds" },
-	[SNAP_DESCRIPTOR_IO_URING] = { "io_uring", "io_urings" },
-	[SNAP_DESCRIPTOR_MQUEUE] = { "message queue", "message queues" },
-	[SNAP_DESCRIPTOR_MEMFD] = { "memfd", "memfds" },
-	[SNAP_DESCRIPTOR_FANOTIFY] = { "fanotify", "fanotifies" },
-};
 
 /* "1 listening socket (tcp 127.0.0.1:8080), 212 connections, 1 eventfd, 1 timer". */
 static void add_watched(struct snap_buffer *text, const struct snap_wait *wait)
@@ -219,7 +176,8 @@ static void add_watched(struct snap_buffer *text, const struct snap_wait *wait)
 
 		if (count == 0)
 			continue;
-		snap_buffer_printf(text, "%s%u %s", comma, count, watched_words[kind][count != 1]);
+		snap_buffer_printf(text, "%s%u %s", comma, count,
+				   snap_descriptor_noun(kind, count != 1));
 		comma = ", ";
 	}
 	if (wait->fds_cut)
@@ -233,7 +191,7 @@ static void add_text_polled(struct snap_buffer *text, const struct snap_wait *wa
 {
 	for (size_t i = 0; i < wait->fds_count; i++)
 		snap_buffer_printf(text, "%s%s %d", i ? ", " : "",
-				   watched_words[wait->fd_kinds[i]][0], wait->fds[i]);
+				   snap_descriptor_noun(wait->fd_kinds[i], false), wait->fds[i]);
 }
 
 /* What an epoll watches is not known in recordings. */
@@ -306,7 +264,9 @@ static void add_head(struct snap_buffer *text, const struct snap_wait *wait)
 	case SNAP_WAIT_SLEEP:
 		snap_buffer_add_text(text, "sleeps");
 		break;
-	case SNAP_WAIT_POLL ... SNAP_WAIT_EPOLL:
+	case SNAP_WAIT_POLL:
+	case SNAP_WAIT_SELECT:
+	case SNAP_WAIT_EPOLL:
 		add_poll(text, wait);
 		break;
 	case SNAP_WAIT_FILE_LOCK:
@@ -353,7 +313,7 @@ void snap_wait_add_brief(struct snap_buffer *text, const struct snap_wait *wait)
 	const char *word = waits_word(wait);
 
 	if (wait->call && (wait->kind == SNAP_WAIT_SLEEP || wait->kind == SNAP_WAIT_SIGNAL ||
-			   (wait->kind >= SNAP_WAIT_POLL && wait->kind <= SNAP_WAIT_EPOLL))) {
+			   snap_wait_kind_is(wait->kind, SNAP_KIND_POLL))) {
 		snap_buffer_printf(text, "in %s", wait->call);
 		return;
 	}
@@ -362,7 +322,7 @@ void snap_wait_add_brief(struct snap_buffer *text, const struct snap_wait *wait)
 		add_waits(text, wait, word);
 		return;
 	}
-	if (wait->kind < SNAP_WAIT_FROZEN || wait->kind > SNAP_WAIT_TRACED)
+	if (!snap_wait_kind_is(wait->kind, SNAP_KIND_HALTED))
 		snap_buffer_add_text(text, "in ");
 	add_head(text, wait);
 }
@@ -371,24 +331,9 @@ void snap_wait_add_brief(struct snap_buffer *text, const struct snap_wait *wait)
 
 static const char *held_word(const struct snap_wait *wait)
 {
-	if (wait->kind == SNAP_WAIT_ONCE || wait->kind == SNAP_WAIT_STATIC_INIT)
+	if (snap_wait_kind_is(wait->kind, SNAP_KIND_RUN))
 		return ", run by ";
 	return wait->kind == SNAP_WAIT_RWLOCK ? ", held for writing by " : ", held by ";
-}
-
-/* Objects whose owner people ask about. */
-static bool is_lock_held(const struct snap_wait *wait)
-{
-	switch (wait->kind) {
-	case SNAP_WAIT_MUTEX ... SNAP_WAIT_RWLOCK:
-	case SNAP_WAIT_ONCE:
-	case SNAP_WAIT_STDIO ... SNAP_WAIT_MONITOR:
-	case SNAP_WAIT_FUTEX_PI:
-	case SNAP_WAIT_STATIC_INIT:
-		return true;
-	default:
-		return false;
-	}
 }
 
 /* Why its owner is not known, for the parenthesis; NULL: nothing to say. */
@@ -397,7 +342,7 @@ static const char *why_unknown(const struct snap_wait *wait)
 	switch (wait->owner_lack) {
 	case SNAP_OWNER_NOT_KEPT:
 		/* The number of readers is shown; a lock keeps nothing else about them. */
-		if (!is_lock_held(wait) || wait->readers > 0)
+		if (!snap_wait_kind_is(wait->kind, SNAP_KIND_HELD) || wait->readers > 0)
 			return NULL;
 		return is_variant(wait, "musl")   ? "owner unknown: musl keeps none"
 		       : is_variant(wait, "rust") ? "owner unknown: Rust keeps none"
@@ -657,7 +602,8 @@ static void add_details(struct snap_buffer *text, const struct snap_wait *wait)
 			snap_buffer_printf(text, ": %" PRId64 " of %" PRId64 " have come",
 					   wait->arrived, wait->needed);
 		break;
-	case SNAP_WAIT_PIPE ... SNAP_WAIT_FIFO:
+	case SNAP_WAIT_PIPE:
+	case SNAP_WAIT_FIFO:
 		add_pipe(text, wait);
 		break;
 	case SNAP_WAIT_FIFO_OPEN:
@@ -665,7 +611,10 @@ static void add_details(struct snap_buffer *text, const struct snap_wait *wait)
 						   ? ": no process has opened it for reading"
 						   : ": no process has opened it for writing");
 		break;
-	case SNAP_WAIT_UNIX ... SNAP_WAIT_SOCKET:
+	case SNAP_WAIT_UNIX:
+	case SNAP_WAIT_TCP:
+	case SNAP_WAIT_UDP:
+	case SNAP_WAIT_SOCKET:
 		add_text_socket(text, wait);
 		break;
 	case SNAP_WAIT_THREAD:

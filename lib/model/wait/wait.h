@@ -16,7 +16,7 @@ struct snap_member;
 struct snap_buffer;
 struct snap_interner;
 
-/* Files hold these numbers: new ones come last. The words are those of the JSON. */
+/* Files hold these numbers: new ones come last. What is true of each is its row: see kind.h. */
 enum snap_wait_kind {
 	SNAP_WAIT_NONE, /* it waits for nothing that is known */
 	SNAP_WAIT_MUTEX,
@@ -254,8 +254,6 @@ struct snap_waits {
 
 /* The words of the JSON. */
 const char *snap_wait_kind_word(enum snap_wait_kind kind);
-/* SNAP_WAIT_KINDS if there is none. */
-enum snap_wait_kind snap_wait_kind_of_word(const char *word);
 const char *snap_wait_confidence_word(enum snap_wait_confidence confidence);
 const char *snap_owner_lack_word(enum snap_owner_lack lack);
 /* Of a bit's number in enum snap_wait_lack. */
@@ -263,6 +261,8 @@ const char *snap_wait_lack_word(unsigned bit);
 /* The same for people. */
 const char *snap_wait_lack_text(unsigned bit);
 const char *snap_descriptor_word(enum snap_descriptor_kind kind);
+/* "terminal", "terminals". */
+const char *snap_descriptor_noun(enum snap_descriptor_kind kind, bool several);
 
 /* A new wait with nothing else known: all numbers that have a meaning at 0 are -1. */
 struct snap_wait snap_wait_init(enum snap_wait_kind kind, enum snap_wait_confidence confidence);

@@ -1,67 +1,75 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The words of waits: see wait.h. The lines are made in text.c. */
-#include "model/wait/wait.h"
+/* The words of waits: see wait.h and kind.h. The lines are made in text.c. */
+#include "model/wait/kind.h"
 
 #include "base/cleanup.h"
 
-#include <string.h>
-
-static const char *const kinds[SNAP_WAIT_KINDS] = {
-	[SNAP_WAIT_NONE] = "",
-	[SNAP_WAIT_MUTEX] = "mutex",
-	[SNAP_WAIT_RWLOCK] = "rwlock",
-	[SNAP_WAIT_CONDITION] = "condition",
-	[SNAP_WAIT_SEMAPHORE] = "semaphore",
-	[SNAP_WAIT_BARRIER] = "barrier",
-	[SNAP_WAIT_ONCE] = "once",
-	[SNAP_WAIT_THREAD] = "thread",
-	[SNAP_WAIT_STDIO] = "stdio",
-	[SNAP_WAIT_MALLOC] = "malloc",
-	[SNAP_WAIT_GIL] = "gil",
-	[SNAP_WAIT_MONITOR] = "monitor",
-	[SNAP_WAIT_FUTEX] = "futex",
-	[SNAP_WAIT_FUTEX_PI] = "futex_pi",
-	[SNAP_WAIT_ATOMIC] = "atomic",
-	[SNAP_WAIT_LATCH] = "latch",
-	[SNAP_WAIT_FUTURE] = "future",
-	[SNAP_WAIT_STATIC_INIT] = "static_init",
-	[SNAP_WAIT_PARK] = "park",
-	[SNAP_WAIT_CHANNEL] = "channel",
-	[SNAP_WAIT_RUNTIME] = "runtime",
-	[SNAP_WAIT_SLEEP] = "sleep",
-	[SNAP_WAIT_SIGNAL] = "signal",
-	[SNAP_WAIT_CHILD] = "child",
-	[SNAP_WAIT_VFORK] = "vfork",
-	[SNAP_WAIT_PIPE] = "pipe",
-	[SNAP_WAIT_FIFO] = "fifo",
-	[SNAP_WAIT_FIFO_OPEN] = "fifo_open",
-	[SNAP_WAIT_UNIX] = "unix",
-	[SNAP_WAIT_TCP] = "tcp",
-	[SNAP_WAIT_UDP] = "udp",
-	[SNAP_WAIT_SOCKET] = "socket",
-	[SNAP_WAIT_FILE] = "file",
-	[SNAP_WAIT_FILE_LOCK] = "file_lock",
-	[SNAP_WAIT_TTY] = "tty",
-	[SNAP_WAIT_EVENTFD] = "eventfd",
-	[SNAP_WAIT_TIMERFD] = "timerfd",
-	[SNAP_WAIT_SIGNALFD] = "signalfd",
-	[SNAP_WAIT_INOTIFY] = "inotify",
-	[SNAP_WAIT_PIDFD] = "pidfd",
-	[SNAP_WAIT_USERFAULTFD] = "userfaultfd",
-	[SNAP_WAIT_MQUEUE] = "mqueue",
-	[SNAP_WAIT_IO_URING] = "io_uring",
-	[SNAP_WAIT_AIO] = "aio",
-	[SNAP_WAIT_POLL] = "poll",
-	[SNAP_WAIT_SELECT] = "select",
-	[SNAP_WAIT_EPOLL] = "epoll",
-	[SNAP_WAIT_MSGQUEUE] = "msgqueue",
-	[SNAP_WAIT_SYSV_SEMAPHORE] = "sysv_semaphore",
-	[SNAP_WAIT_PAGE_FAULT] = "page_fault",
-	[SNAP_WAIT_FROZEN] = "frozen",
-	[SNAP_WAIT_STOPPED] = "stopped",
-	[SNAP_WAIT_TRACED] = "traced",
-	[SNAP_WAIT_DISK] = "disk",
-	[SNAP_WAIT_SYSCALL] = "syscall",
+static const struct snap_wait_kind_row kinds[SNAP_WAIT_KINDS] = {
+	[SNAP_WAIT_NONE] = { "", NULL, NULL, SNAP_KIND_IDLE },
+	[SNAP_WAIT_MUTEX] = { "mutex", NULL, "for ", SNAP_KIND_HELD | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_RWLOCK] = { "rwlock", NULL, "for ", SNAP_KIND_HELD | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_CONDITION] = { "condition", NULL, "on ", SNAP_KIND_IDLE | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_SEMAPHORE] = { "semaphore", NULL, "for ", SNAP_KIND_IDLE | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_BARRIER] = { "barrier", NULL, "at ", SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_ONCE] = { "once", NULL, "for ",
+			     SNAP_KIND_HELD | SNAP_KIND_RUN | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_THREAD] = { "thread", NULL, "for ", SNAP_KIND_ENDED_BY_OWNER },
+	[SNAP_WAIT_STDIO] = { "stdio", "FILE", "for ", SNAP_KIND_HELD | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_MALLOC] = { "malloc", "arena", "for ", SNAP_KIND_HELD | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_GIL] = { "gil", "GIL", "for the ", SNAP_KIND_HELD },
+	[SNAP_WAIT_MONITOR] = { "monitor", NULL, "for ", SNAP_KIND_HELD | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_FUTEX] = { "futex", NULL, "for ", SNAP_KIND_IDLE | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_FUTEX_PI] = { "futex_pi", "PI futex", "for ",
+				 SNAP_KIND_HELD | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_ATOMIC] = { "atomic", NULL, "for ", SNAP_KIND_IDLE | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_LATCH] = { "latch", NULL, "for ", SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_FUTURE] = { "future", NULL, "for ", SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_STATIC_INIT] = { "static_init", "static initialiser", "for ",
+				    SNAP_KIND_HELD | SNAP_KIND_RUN | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_PARK] = { "park", NULL, "to be unparked", SNAP_KIND_IDLE | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_CHANNEL] = { "channel", NULL, "on ", SNAP_KIND_IDLE | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_RUNTIME] = { "runtime", NULL, "in its runtime",
+				SNAP_KIND_IDLE | SNAP_KIND_ADDRESS },
+	[SNAP_WAIT_SLEEP] = { "sleep", NULL, NULL, SNAP_KIND_IDLE },
+	[SNAP_WAIT_SIGNAL] = { "signal", NULL, "for ", SNAP_KIND_IDLE },
+	[SNAP_WAIT_CHILD] = { "child", NULL, "for ", SNAP_KIND_STUCK },
+	[SNAP_WAIT_VFORK] = { "vfork", NULL, "until ", 0 },
+	[SNAP_WAIT_PIPE] = { "pipe", NULL, NULL,
+			     SNAP_KIND_HAS_ENDS | SNAP_KIND_STUCK_WRITER | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_FIFO] = { "fifo", "FIFO", NULL, SNAP_KIND_STUCK_WRITER | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_FIFO_OPEN] = { "fifo_open", "FIFO", NULL, SNAP_KIND_STUCK | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_UNIX] = { "unix", "unix socket", NULL,
+			     SNAP_KIND_HAS_ENDS | SNAP_KIND_STUCK_WRITER | SNAP_KIND_SOCKET },
+	[SNAP_WAIT_TCP] = { "tcp", NULL, NULL,
+			    SNAP_KIND_HAS_ENDS | SNAP_KIND_STUCK_WRITER | SNAP_KIND_SOCKET },
+	[SNAP_WAIT_UDP] = { "udp", NULL, NULL, SNAP_KIND_SOCKET },
+	[SNAP_WAIT_SOCKET] = { "socket", NULL, NULL, SNAP_KIND_SOCKET },
+	[SNAP_WAIT_FILE] = { "file", NULL, NULL, SNAP_KIND_STUCK },
+	[SNAP_WAIT_FILE_LOCK] = { "file_lock", "file lock", NULL,
+				  SNAP_KIND_LOCK | SNAP_KIND_STUCK | SNAP_KIND_HAS_ENDS },
+	[SNAP_WAIT_TTY] = { "tty", "terminal", NULL, SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_EVENTFD] = { "eventfd", NULL, NULL, SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_TIMERFD] = { "timerfd", NULL, NULL, SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_SIGNALFD] = { "signalfd", NULL, NULL, SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_INOTIFY] = { "inotify", NULL, NULL, SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_PIDFD] = { "pidfd", NULL, NULL, SNAP_KIND_NUMBER },
+	[SNAP_WAIT_USERFAULTFD] = { "userfaultfd", NULL, NULL, SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_MQUEUE] = { "mqueue", "message queue", NULL, SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_IO_URING] = { "io_uring", NULL, "for ", SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_AIO] = { "aio", NULL, "for ", SNAP_KIND_NUMBER },
+	[SNAP_WAIT_POLL] = { "poll", NULL, NULL, SNAP_KIND_IDLE | SNAP_KIND_POLL },
+	[SNAP_WAIT_SELECT] = { "select", NULL, NULL, SNAP_KIND_IDLE | SNAP_KIND_POLL },
+	[SNAP_WAIT_EPOLL] = { "epoll", NULL, NULL, SNAP_KIND_IDLE | SNAP_KIND_POLL },
+	[SNAP_WAIT_MSGQUEUE] = { "msgqueue", "message queue", NULL,
+				 SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_SYSV_SEMAPHORE] = { "sysv_semaphore", "semaphore set", NULL,
+				       SNAP_KIND_IDLE | SNAP_KIND_NUMBER },
+	[SNAP_WAIT_PAGE_FAULT] = { "page_fault", "page fault", NULL, SNAP_KIND_STUCK },
+	[SNAP_WAIT_FROZEN] = { "frozen", "control group", NULL, SNAP_KIND_HALTED },
+	[SNAP_WAIT_STOPPED] = { "stopped", NULL, NULL, SNAP_KIND_HALTED },
+	[SNAP_WAIT_TRACED] = { "traced", NULL, NULL, SNAP_KIND_HALTED },
+	[SNAP_WAIT_DISK] = { "disk", NULL, NULL, 0 },
+	[SNAP_WAIT_SYSCALL] = { "syscall", NULL, NULL, SNAP_KIND_IDLE },
 };
 
 static const char *const confidences[SNAP_WAIT_CONFIDENCES] = {
@@ -85,52 +93,51 @@ static const char *const lacks[SNAP_OWNER_LACKS] = {
 	[SNAP_OWNER_YOUNGER] = "owner younger",
 };
 
-static const char *const missing[] = {
-	"time", "sockets", "network namespaces", "file locks", "rights", "cut",
+/* Of each bit of enum snap_wait_lack: the word of the JSON, and what people read. */
+static const char *const missing[][2] = {
+	{ "time", "there was too little time" },
+	{ "sockets", "the kernel tells little of sockets here" },
+	{ "network namespaces", "sockets and queues of other namespaces" },
+	{ "file locks", "the kernel's list of file locks is not readable" },
+	{ "rights", "descriptors of other users' processes" },
+	{ "cut", "there was more than is looked at" },
 };
-_Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a word each");
+_Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a row each");
 
-static const char *const missing_texts[] = {
-	"there was too little time",
-	"the kernel tells little of sockets here",
-	"sockets and queues of other namespaces",
-	"the kernel's list of file locks is not readable",
-	"descriptors of other users' processes",
-	"there was more than is looked at",
-};
-_Static_assert(SNAP_ARRAY_SIZE(missing_texts) == SNAP_ARRAY_SIZE(missing), "a text each");
-
-static const char *const descriptors[SNAP_DESCRIPTOR_KINDS] = {
-	[SNAP_DESCRIPTOR_OTHER] = "other",
-	[SNAP_DESCRIPTOR_FILE] = "file",
-	[SNAP_DESCRIPTOR_FIFO] = "fifo",
-	[SNAP_DESCRIPTOR_TTY] = "tty",
-	[SNAP_DESCRIPTOR_PIPE] = "pipe",
-	[SNAP_DESCRIPTOR_SOCKET] = "socket",
-	[SNAP_DESCRIPTOR_EVENTFD] = "eventfd",
-	[SNAP_DESCRIPTOR_EPOLL] = "epoll",
-	[SNAP_DESCRIPTOR_TIMERFD] = "timerfd",
-	[SNAP_DESCRIPTOR_SIGNALFD] = "signalfd",
-	[SNAP_DESCRIPTOR_INOTIFY] = "inotify",
-	[SNAP_DESCRIPTOR_PIDFD] = "pidfd",
-	[SNAP_DESCRIPTOR_USERFAULTFD] = "userfaultfd",
-	[SNAP_DESCRIPTOR_IO_URING] = "io_uring",
-	[SNAP_DESCRIPTOR_MQUEUE] = "mqueue",
-	[SNAP_DESCRIPTOR_MEMFD] = "memfd",
-	[SNAP_DESCRIPTOR_FANOTIFY] = "fanotify",
+/* The word of the JSON, and what people call one and several. */
+static const char *const descriptors[SNAP_DESCRIPTOR_KINDS][3] = {
+	[SNAP_DESCRIPTOR_OTHER] = { "other", "other", "others" },
+	[SNAP_DESCRIPTOR_FILE] = { "file", "file", "files" },
+	[SNAP_DESCRIPTOR_FIFO] = { "fifo", "FIFO", "FIFOs" },
+	[SNAP_DESCRIPTOR_TTY] = { "tty", "terminal", "terminals" },
+	[SNAP_DESCRIPTOR_PIPE] = { "pipe", "pipe", "pipes" },
+	[SNAP_DESCRIPTOR_SOCKET] = { "socket", "socket", "sockets" },
+	[SNAP_DESCRIPTOR_EVENTFD] = { "eventfd", "eventfd", "eventfds" },
+	[SNAP_DESCRIPTOR_EPOLL] = { "epoll", "epoll", "epolls" },
+	[SNAP_DESCRIPTOR_TIMERFD] = { "timerfd", "timer", "timers" },
+	[SNAP_DESCRIPTOR_SIGNALFD] = { "signalfd", "signalfd", "signalfds" },
+	[SNAP_DESCRIPTOR_INOTIFY] = { "inotify", "inotify", "inotifies" },
+	[SNAP_DESCRIPTOR_PIDFD] = { "pidfd", "pidfd", "pidfds" },
+	[SNAP_DESCRIPTOR_USERFAULTFD] = { "userfaultfd", "userfaultfd", "userfaultfds" },
+	[SNAP_DESCRIPTOR_IO_URING] = { "io_uring", "io_uring", "io_urings" },
+	[SNAP_DESCRIPTOR_MQUEUE] = { "mqueue", "message queue", "message queues" },
+	[SNAP_DESCRIPTOR_MEMFD] = { "memfd", "memfd", "memfds" },
+	[SNAP_DESCRIPTOR_FANOTIFY] = { "fanotify", "fanotify", "fanotifies" },
 };
 
 const char *snap_wait_kind_word(enum snap_wait_kind kind)
 {
-	return kinds[kind];
+	return kinds[kind].word;
 }
 
-enum snap_wait_kind snap_wait_kind_of_word(const char *word)
+const struct snap_wait_kind_row *snap_wait_kind_row(enum snap_wait_kind kind)
 {
-	for (int i = SNAP_WAIT_NONE + 1; i < SNAP_WAIT_KINDS; i++)
-		if (strcmp(kinds[i], word) == 0)
-			return (enum snap_wait_kind)i;
-	return SNAP_WAIT_KINDS;
+	return &kinds[kind];
+}
+
+bool snap_wait_kind_is(enum snap_wait_kind kind, unsigned facts)
+{
+	return (kinds[kind].facts & facts) == facts;
 }
 
 const char *snap_wait_confidence_word(enum snap_wait_confidence confidence)
@@ -170,17 +177,22 @@ struct snap_wait snap_wait_init(enum snap_wait_kind kind, enum snap_wait_confide
 
 const char *snap_wait_lack_word(unsigned bit)
 {
-	return missing[bit];
+	return missing[bit][0];
 }
 
 const char *snap_wait_lack_text(unsigned bit)
 {
-	return missing_texts[bit];
+	return missing[bit][1];
 }
 
 const char *snap_descriptor_word(enum snap_descriptor_kind kind)
 {
-	return descriptors[kind];
+	return descriptors[kind][0];
+}
+
+const char *snap_descriptor_noun(enum snap_descriptor_kind kind, bool several)
+{
+	return descriptors[kind][several ? 2 : 1];
 }
 
 bool snap_wait_is_shown(const struct snap_wait *wait, bool all)
