@@ -10,6 +10,7 @@
 #include "analyze/log/internal.h"
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "model/wait/kind.h"
 
 #include <string.h>
 
@@ -318,17 +319,8 @@ static bool keeps_hold_owner(const struct snap_log_object *object, const struct 
 {
 	if (object->is_futex)
 		return wait->owner_word.form != SNAP_OWNER_FORM_NONE;
-	switch (wait->kind) {
-	case SNAP_WAIT_PIPE:
-	case SNAP_WAIT_UNIX:
-	case SNAP_WAIT_TCP:
-	case SNAP_WAIT_FILE_LOCK:
-		return true;
-	case SNAP_WAIT_CHILD:
-		return wait->child >= 0;
-	default:
-		return false;
-	}
+	return wait->kind == SNAP_WAIT_CHILD ? wait->child >= 0
+					     : snap_wait_kind_is(wait->kind, SNAP_KIND_HAS_ENDS);
 }
 
 static bool list_links(struct walk *walk)

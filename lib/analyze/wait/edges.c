@@ -8,19 +8,7 @@
  */
 #include "analyze/wait/waiter.h"
 
-/* Whether the owner alone can end such a wait. */
-static bool is_ended_by_owner(enum snap_wait_kind kind)
-{
-	static const bool ended[SNAP_WAIT_KINDS] = {
-		[SNAP_WAIT_MUTEX] = true,    [SNAP_WAIT_RWLOCK] = true,
-		[SNAP_WAIT_ONCE] = true,     [SNAP_WAIT_THREAD] = true,
-		[SNAP_WAIT_STDIO] = true,    [SNAP_WAIT_MALLOC] = true,
-		[SNAP_WAIT_GIL] = true,      [SNAP_WAIT_MONITOR] = true,
-		[SNAP_WAIT_FUTEX_PI] = true, [SNAP_WAIT_STATIC_INIT] = true,
-	};
-
-	return ended[kind];
-}
+#include "model/wait/kind.h"
 
 /* No thread can end it any more: its owner is known to be gone. */
 static bool is_orphaned(const struct snap_wait *wait)
@@ -35,7 +23,8 @@ static void find_edge_owner(struct snap_wait_analysis *waits, struct snap_waiter
 	const struct snap_wait *wait = waiter->wait;
 	const struct snap_waiter *owner;
 
-	if (!is_ended_by_owner(wait->kind) || wait->confidence < SNAP_WAIT_IS_LIKELY)
+	if (!snap_wait_kind_is(wait->kind, SNAP_KIND_ENDED_BY_OWNER) ||
+	    wait->confidence < SNAP_WAIT_IS_LIKELY)
 		return;
 	if (is_orphaned(wait)) {
 		waiter->any_known = true;

@@ -208,9 +208,6 @@ void snap_wait_place_parties(struct snap_wait_analysis *waits);
 
 /* ---- graph/ ---- */
 
-/* Whether one thread has such an object to itself while others wait for it. */
-bool snap_wait_is_lock(enum snap_wait_kind kind);
-
 /* The snapshot's deadlocks, blockers and contended objects. NO_MEMORY. */
 struct stacksnap_error *snap_wait_find_deadlocks(struct snap_wait_analysis *waits) _must_check_;
 struct stacksnap_error *snap_wait_find_blockers(struct snap_wait_analysis *waits) _must_check_;

@@ -8,6 +8,8 @@
  */
 #include "store/recording/internal.h"
 
+#include "model/wait/kind.h"
+
 #include <ctype.h>
 #include <limits.h>
 
@@ -158,7 +160,7 @@ static void code_numbers(struct snap_log_file *file, struct snap_wait *wait)
 
 static bool has_watched(const struct snap_wait *wait)
 {
-	return wait->kind >= SNAP_WAIT_POLL && wait->kind <= SNAP_WAIT_EPOLL;
+	return snap_wait_kind_is(wait->kind, SNAP_KIND_POLL);
 }
 
 /* Descriptors, each with its kind where kinds are known. */

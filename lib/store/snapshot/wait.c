@@ -5,6 +5,8 @@
  */
 #include "store/snapshot/waits.h"
 
+#include "model/wait/kind.h"
+
 #include <limits.h>
 
 enum {
@@ -134,7 +136,7 @@ static void code_numbers(struct snap_pointer_codec *to, struct snap_wait *wait)
 
 static bool has_watched(const struct snap_wait *wait)
 {
-	return wait->kind >= SNAP_WAIT_POLL && wait->kind <= SNAP_WAIT_EPOLL;
+	return snap_wait_kind_is(wait->kind, SNAP_KIND_POLL);
 }
 
 static void code_fds(struct snap_pointer_codec *to, struct snap_wait *wait)

@@ -9,6 +9,7 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "model/wait/kind.h"
 
 #include <stdlib.h>
 
@@ -47,22 +48,9 @@ static void blocking_deinit(struct blocking *blocking)
 	free(blocking->held);
 }
 
-bool snap_wait_is_lock(enum snap_wait_kind kind)
-{
-	static const bool locks[SNAP_WAIT_KINDS] = {
-		[SNAP_WAIT_MUTEX] = true,     [SNAP_WAIT_RWLOCK] = true,
-		[SNAP_WAIT_ONCE] = true,      [SNAP_WAIT_STDIO] = true,
-		[SNAP_WAIT_MALLOC] = true,    [SNAP_WAIT_GIL] = true,
-		[SNAP_WAIT_MONITOR] = true,   [SNAP_WAIT_FUTEX_PI] = true,
-		[SNAP_WAIT_FILE_LOCK] = true, [SNAP_WAIT_STATIC_INIT] = true,
-	};
-
-	return locks[kind];
-}
-
 static bool waits_for_lock(const struct snap_waiter *waiter)
 {
-	return waiter->wait && snap_wait_is_lock(waiter->wait->kind) &&
+	return waiter->wait && snap_wait_kind_is(waiter->wait->kind, SNAP_KIND_LOCK) &&
 	       waiter->wait->confidence >= SNAP_WAIT_IS_LIKELY;
 }
 

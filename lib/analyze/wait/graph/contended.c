@@ -3,6 +3,7 @@
 #include "analyze/wait/waiter.h"
 
 #include "base/bsearch.h"
+#include "model/wait/kind.h"
 
 #include <stdlib.h>
 
@@ -14,7 +15,8 @@ static size_t list_by_object(const struct snap_wait_analysis *waits, size_t *num
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		const struct snap_waiter *waiter = &waits->waiters[i];
 
-		if (waiter->wait && waiter->object && snap_wait_is_lock(waiter->wait->kind) &&
+		if (waiter->wait && waiter->object &&
+		    snap_wait_kind_is(waiter->wait->kind, SNAP_KIND_LOCK) &&
 		    waiter->wait->confidence >= SNAP_WAIT_IS_LIKELY)
 			numbers[count++] = i;
 	}
