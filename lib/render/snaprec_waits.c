@@ -4,6 +4,7 @@
 
 #include "base/bsearch.h"
 #include "base/cleanup.h"
+#include "model/wait/kind.h"
 #include "store/log/index.h"
 
 enum {
@@ -39,15 +40,8 @@ static bool keeps_snaprec_owner(const struct snap_recorded_wait *wait)
 /* Whether a process has the other end, or what is waited for; children are known without. */
 static bool names_end(const struct snap_recorded_wait *wait)
 {
-	switch (wait->wait->kind) {
-	case SNAP_WAIT_PIPE:
-	case SNAP_WAIT_UNIX:
-	case SNAP_WAIT_TCP:
-	case SNAP_WAIT_FILE_LOCK:
-		return !keeps_snaprec_owner(wait);
-	default:
-		return false;
-	}
+	return snap_wait_kind_is(wait->wait->kind, SNAP_KIND_HAS_ENDS) &&
+	       !keeps_snaprec_owner(wait);
 }
 
 /* What ends at a tick comes before what begins there. */

@@ -4,6 +4,8 @@
 
 #include "analyze/filter.h"
 #include "base/buffer.h"
+#include "base/text.h"
+#include "model/wait/kind.h"
 #include "watch/known.h"
 
 #include <string.h>
@@ -156,34 +158,12 @@ static struct stacksnap_error *check_deadlocks(const struct snap_conditions *con
 /* Waits that are never waits for work, by their kind; the functions of the stack decide as well. */
 static bool can_be_stuck(const struct snap_wait *wait)
 {
-	switch (wait->kind) {
-	case SNAP_WAIT_MUTEX:
-	case SNAP_WAIT_RWLOCK:
-	case SNAP_WAIT_ONCE:
-	case SNAP_WAIT_STDIO:
-	case SNAP_WAIT_MALLOC:
-	case SNAP_WAIT_GIL:
-	case SNAP_WAIT_MONITOR:
-	case SNAP_WAIT_FUTEX_PI:
-	case SNAP_WAIT_STATIC_INIT:
-	case SNAP_WAIT_FILE:
-	case SNAP_WAIT_FILE_LOCK:
-	case SNAP_WAIT_FIFO_OPEN:
-	case SNAP_WAIT_PAGE_FAULT:
-	case SNAP_WAIT_CHILD:
-		return true;
-	case SNAP_WAIT_DISK:
-		return wait->variant && strcmp(wait->variant, "fuse") == 0;
-	case SNAP_WAIT_PIPE:
-	case SNAP_WAIT_FIFO:
-	case SNAP_WAIT_UNIX:
-	case SNAP_WAIT_TCP:
-		/* A reader may wait for work; a writer or a connecting thread does not. */
-		return wait->mode == SNAP_WAIT_WRITE ||
-		       (wait->variant && strcmp(wait->variant, "connect") == 0);
-	default:
-		return false;
-	}
+	if (wait->kind == SNAP_WAIT_DISK)
+		return snap_same_text(wait->variant, "fuse");
+	/* A reader may wait for work; a writer or a connecting thread does not. */
+	return snap_wait_kind_is(wait->kind, SNAP_KIND_STUCK) ||
+	       (snap_wait_kind_is(wait->kind, SNAP_KIND_STUCK_WRITER) &&
+		(wait->mode == SNAP_WAIT_WRITE || snap_same_text(wait->variant, "connect")));
 }
 
 static uint64_t object_of_wait(pid_t pid, const struct snap_wait *wait)
@@ -302,7 +282,7 @@ static struct stacksnap_error *check_stuck(const struct snap_conditions *conditi
 
 static bool is_connecting(const struct snap_wait *wait)
 {
-	return wait->socket_state && strcmp(wait->socket_state, "syn_sent") == 0;
+	return snap_same_text(wait->socket_state, "syn_sent");
 }
 
 static bool has_silent_peer(const struct snap_wait *wait)

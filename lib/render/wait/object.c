@@ -3,6 +3,7 @@
 #include "render/wait/object.h"
 
 #include "base/text.h"
+#include "model/wait/kind.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,8 @@ enum { WAIT_BYTES = 800, ESCAPED = 5 };
 
 bool snap_waited_is_connection(const struct snap_wait *wait)
 {
-	return wait->kind >= SNAP_WAIT_UNIX && wait->kind <= SNAP_WAIT_UDP && wait->remote &&
-	       !snap_same_text(wait->variant, "accept");
+	return snap_wait_kind_is(wait->kind, SNAP_KIND_SOCKET) && wait->kind != SNAP_WAIT_SOCKET &&
+	       wait->remote && !snap_same_text(wait->variant, "accept");
 }
 
 /* "recv" and "send" need no word: the object says it. */
@@ -38,7 +39,7 @@ static bool knows_watched(const struct snap_wait *wait)
 /* What it is for where that has no name: "epoll: 2 descriptors", "sleep"; malloc'ed. */
 static char *nameless_text(const struct snap_wait *wait)
 {
-	bool polls = wait->kind >= SNAP_WAIT_POLL && wait->kind <= SNAP_WAIT_EPOLL;
+	bool polls = snap_wait_kind_is(wait->kind, SNAP_KIND_POLL);
 	char *line;
 
 	if (wait->kind == SNAP_WAIT_SLEEP || (polls && !knows_watched(wait)))
@@ -80,41 +81,9 @@ bool snap_waited_is_owed(const struct snap_recorded_wait *recorded)
 	for (size_t i = 0; i < recorded->owner_count; i++)
 		if (recorded->owners[i].tid)
 			return true;
-	switch (wait->kind) {
-	case SNAP_WAIT_NONE:
-	case SNAP_WAIT_CONDITION:
-	case SNAP_WAIT_SEMAPHORE:
-	case SNAP_WAIT_FUTEX:
-	case SNAP_WAIT_ATOMIC:
-	case SNAP_WAIT_PARK:
-	case SNAP_WAIT_CHANNEL:
-	case SNAP_WAIT_RUNTIME:
-	case SNAP_WAIT_SLEEP:
-	case SNAP_WAIT_SIGNAL:
-	case SNAP_WAIT_TTY:
-	case SNAP_WAIT_EVENTFD:
-	case SNAP_WAIT_TIMERFD:
-	case SNAP_WAIT_SIGNALFD:
-	case SNAP_WAIT_INOTIFY:
-	case SNAP_WAIT_USERFAULTFD:
-	case SNAP_WAIT_MQUEUE:
-	case SNAP_WAIT_IO_URING:
-	case SNAP_WAIT_POLL:
-	case SNAP_WAIT_SELECT:
-	case SNAP_WAIT_EPOLL:
-	case SNAP_WAIT_MSGQUEUE:
-	case SNAP_WAIT_SYSV_SEMAPHORE:
-	case SNAP_WAIT_SYSCALL:
-	case SNAP_WAIT_KINDS:
-		return false;
-	case SNAP_WAIT_UNIX:
-	case SNAP_WAIT_TCP:
-	case SNAP_WAIT_UDP:
-	case SNAP_WAIT_SOCKET:
+	if (snap_wait_kind_is(wait->kind, SNAP_KIND_SOCKET))
 		return !snap_same_text(wait->variant, "accept");
-	default:
-		return true;
-	}
+	return !snap_wait_kind_is(wait->kind, SNAP_KIND_IDLE);
 }
 
 static size_t object_text_bytes(const char *text)
