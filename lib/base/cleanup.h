@@ -56,6 +56,18 @@ static inline void snap_fclosep(FILE **file)
 		fclose(*file);
 }
 
+/*
+ * Defines what guards a pointer to `type`: `destroy`p(), which calls `destroy` with the pointer.
+ *
+ *	SNAP_POINTER_GUARD(struct snap_log, snap_log_destroy);
+ */
+#define SNAP_POINTER_GUARD(type, destroy)             \
+	static inline void destroy##p(type **pointer) \
+	{                                             \
+		destroy(*pointer);                    \
+	}                                             \
+	_Static_assert(1, "for the semicolon behind it")
+
 #define _cleanup_fd_ _cleanup_(snap_close)
 #define _cleanup_free_ _cleanup_(snap_freep)
 #define _cleanup_fclose_ _cleanup_(snap_fclosep)

@@ -60,10 +60,7 @@ const char *snap_error_message(const struct stacksnap_error *error);
 
 void snap_error_destroy(struct stacksnap_error *error);
 
-static inline void snap_error_destroyp(struct stacksnap_error **error)
-{
-	snap_error_destroy(*error);
-}
+SNAP_POINTER_GUARD(struct stacksnap_error, snap_error_destroy);
 
 /* Destroys the error; true if there was one of this code. */
 static inline int snap_error_is(struct stacksnap_error *error, enum snap_error_code code)

@@ -32,10 +32,7 @@ struct stacksnap_error *snap_unpacker_create(enum snap_packing packing,
 					     struct snap_unpacker **ret) _must_check_;
 void snap_unpacker_destroy(struct snap_unpacker *unpacker);
 
-static inline void snap_unpacker_destroyp(struct snap_unpacker **unpacker)
-{
-	snap_unpacker_destroy(*unpacker);
-}
+SNAP_POINTER_GUARD(struct snap_unpacker, snap_unpacker_destroy);
 
 /* Both are moved on by what was used of them. */
 struct snap_unpack_step {

@@ -36,9 +36,6 @@ struct stacksnap_error *snap_merger_finish(const struct snap_merger *merger,
 					   struct snap_merged **ret) _must_check_;
 void snap_merged_destroy(struct snap_merged *merged);
 
-static inline void snap_merged_destroyp(struct snap_merged **merged)
-{
-	snap_merged_destroy(*merged);
-}
+SNAP_POINTER_GUARD(struct snap_merged, snap_merged_destroy);
 
 #endif

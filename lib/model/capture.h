@@ -304,10 +304,7 @@ struct snap_capture {
 struct snap_capture *snap_capture_new(void);
 void snap_capture_destroy(struct snap_capture *capture);
 
-static inline void snap_capture_destroyp(struct snap_capture **capture)
-{
-	snap_capture_destroy(*capture);
-}
+SNAP_POINTER_GUARD(struct snap_capture, snap_capture_destroy);
 
 /* Adds a warning; without memory it is lost. pid and tid: 0 for none. */
 void snap_capture_warn(struct snap_capture *capture, const char *code, pid_t pid, pid_t tid,

@@ -187,10 +187,7 @@ struct snap_recording {
 struct snap_recording *snap_recording_new(void);
 void snap_recording_destroy(struct snap_recording *recording);
 
-static inline void snap_recording_destroyp(struct snap_recording **recording)
-{
-	snap_recording_destroy(*recording);
-}
+SNAP_POINTER_GUARD(struct snap_recording, snap_recording_destroy);
 
 void snap_recording_warn(struct snap_recording *recording, const char *code, pid_t pid, pid_t tid,
 			 const char *format, ...) _printf_(5, 6);

@@ -244,10 +244,7 @@ struct snap_snapshot {
 struct snap_snapshot *snap_snapshot_new(void);
 void snap_snapshot_destroy(struct snap_snapshot *snapshot);
 
-static inline void snap_snapshot_destroyp(struct snap_snapshot **snapshot)
-{
-	snap_snapshot_destroy(*snapshot);
-}
+SNAP_POINTER_GUARD(struct snap_snapshot, snap_snapshot_destroy);
 
 void snap_snapshot_warn(struct snap_snapshot *snapshot, const char *code, pid_t pid, pid_t tid,
 			const char *format, ...) _printf_(5, 6);

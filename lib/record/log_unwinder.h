@@ -23,10 +23,7 @@ struct stacksnap_error *snap_log_unwinder_create(const struct snap_options *opti
 						 struct snap_log_unwinder **ret) _must_check_;
 void snap_log_unwinder_destroy(struct snap_log_unwinder *unwinder);
 
-static inline void snap_log_unwinder_destroyp(struct snap_log_unwinder **unwinder)
-{
-	snap_log_unwinder_destroy(*unwinder);
-}
+SNAP_POINTER_GUARD(struct snap_log_unwinder, snap_log_unwinder_destroy);
 
 /* Finds the files of the log's unwinder; valid as long as `unwinder`. */
 const struct snap_broker *snap_log_unwinder_broker(const struct snap_log_unwinder *unwinder);

@@ -33,10 +33,7 @@ struct stacksnap_error *snap_recorder_create(const struct snap_options *options,
 					     struct snap_recorder **ret) _must_check_;
 void snap_recorder_destroy(struct snap_recorder *recorder);
 
-static inline void snap_recorder_destroyp(struct snap_recorder **recorder)
-{
-	snap_recorder_destroy(*recorder);
-}
+SNAP_POINTER_GUARD(struct snap_recorder, snap_recorder_destroy);
 
 /*
  * The log is written to this descriptor, too, each second, until the recorder is destroyed or

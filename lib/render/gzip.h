@@ -21,10 +21,7 @@ struct stacksnap_error *snap_gzip_create(FILE *out, struct snap_gzip **ret) _mus
 /* Writes nothing: what was not finished stays cut. Takes NULL. */
 void snap_gzip_destroy(struct snap_gzip *gzip);
 
-static inline void snap_gzip_destroyp(struct snap_gzip **gzip)
-{
-	snap_gzip_destroy(*gzip);
-}
+SNAP_POINTER_GUARD(struct snap_gzip, snap_gzip_destroy);
 
 /* `gzip` is a struct snap_gzip: what snap_json_writer_create_to() takes as its `write`. */
 void snap_gzip_write(void *gzip, const char *bytes, size_t size);

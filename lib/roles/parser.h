@@ -62,10 +62,7 @@ struct stacksnap_error *snap_parser_create(const struct snap_parser_start *start
 					   struct snap_parser **ret) _must_check_;
 void snap_parser_destroy(struct snap_parser *parser);
 
-static inline void snap_parser_destroyp(struct snap_parser **parser)
-{
-	snap_parser_destroy(*parser);
-}
+SNAP_POINTER_GUARD(struct snap_parser, snap_parser_destroy);
 
 /* What is known when the work can begin. */
 struct snap_parser_call {

@@ -146,10 +146,7 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 					    struct snap_sampler **ret) _must_check_;
 void snap_sampler_destroy(struct snap_sampler *sampler);
 
-static inline void snap_sampler_destroyp(struct snap_sampler **sampler)
-{
-	snap_sampler_destroy(*sampler);
-}
+SNAP_POINTER_GUARD(struct snap_sampler, snap_sampler_destroy);
 
 /*
  * What the first discovery has found: host, warnings, and processes, whose descriptors the sampler

@@ -67,10 +67,7 @@ struct stacksnap_error *snap_single_create(const struct snap_options *options,
 					   struct snap_single **ret) _must_check_;
 void snap_single_destroy(struct snap_single *single);
 
-static inline void snap_single_destroyp(struct snap_single **single)
-{
-	snap_single_destroy(*single);
-}
+SNAP_POINTER_GUARD(struct snap_single, snap_single_destroy);
 
 /*
  * The time, about, for which the threads of a call stand in all while their stacks are read; then

@@ -56,10 +56,7 @@ struct snap_ptrace_engine;
 /* NULL without memory. */
 struct snap_ptrace_engine *snap_ptrace_engine_create(void);
 void snap_ptrace_engine_destroy(struct snap_ptrace_engine *engine);
-static inline void snap_ptrace_engine_destroyp(struct snap_ptrace_engine **engine)
-{
-	snap_ptrace_engine_destroy(*engine);
-}
+SNAP_POINTER_GUARD(struct snap_ptrace_engine, snap_ptrace_engine_destroy);
 /*
  * The pcs of a thread stopped by the calling process, innermost first; their number. Each is the
  * bits of a struct snap_pc: it says whether it is a return address.

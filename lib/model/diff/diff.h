@@ -88,10 +88,7 @@ struct snap_diff {
 struct snap_diff *snap_diff_new(void);
 void snap_diff_destroy(struct snap_diff *diff);
 
-static inline void snap_diff_destroyp(struct snap_diff **diff)
-{
-	snap_diff_destroy(*diff);
-}
+SNAP_POINTER_GUARD(struct snap_diff, snap_diff_destroy);
 
 /* Adds a warning; without memory it is lost. */
 void snap_diff_warn(struct snap_diff *diff, const char *code, const char *format, ...)

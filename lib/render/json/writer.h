@@ -46,10 +46,7 @@ struct snap_json_writer *snap_json_writer_create_in(struct snap_buffer *buffer,
 						    enum snap_json_style style);
 void snap_json_writer_destroy(struct snap_json_writer *json);
 
-static inline void snap_json_writer_destroyp(struct snap_json_writer **json)
-{
-	snap_json_writer_destroy(*json);
-}
+SNAP_POINTER_GUARD(struct snap_json_writer, snap_json_writer_destroy);
 
 /* What is buffered goes out, and the next value is the first of a document. */
 void snap_json_flush(struct snap_json_writer *json);

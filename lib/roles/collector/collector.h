@@ -44,10 +44,7 @@ struct stacksnap_error *snap_collector_await(struct snap_collector *collector) _
 void snap_collector_dismiss(struct snap_collector *collector);
 void snap_collector_destroy(struct snap_collector *collector);
 
-static inline void snap_collector_destroyp(struct snap_collector **collector)
-{
-	snap_collector_destroy(*collector);
-}
+SNAP_POINTER_GUARD(struct snap_collector, snap_collector_destroy);
 
 /* The capture's two memfds for snap_capture_take_over(); they stay the collector's. */
 int snap_collector_bytes(const struct snap_collector *collector);

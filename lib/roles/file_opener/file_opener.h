@@ -47,10 +47,7 @@ struct stacksnap_error *snap_file_opener_create(const struct snap_file_opener_so
 						struct snap_file_opener **ret) _must_check_;
 void snap_file_opener_destroy(struct snap_file_opener *opener);
 
-static inline void snap_file_opener_destroyp(struct snap_file_opener **opener)
-{
-	snap_file_opener_destroy(*opener);
-}
+SNAP_POINTER_GUARD(struct snap_file_opener, snap_file_opener_destroy);
 
 /* The capture that requests point into. It may grow between two requests. */
 void snap_file_opener_set_capture(struct snap_file_opener *opener,

@@ -39,10 +39,7 @@ void snap_runtime_probe_set_memory(struct snap_runtime_probe *probe,
 						  const struct iovec *ranges, size_t count),
 				   void *context);
 
-static inline void snap_runtime_probe_destroyp(struct snap_runtime_probe **probe)
-{
-	snap_runtime_probe_destroy(*probe);
-}
+SNAP_POINTER_GUARD(struct snap_runtime_probe, snap_runtime_probe_destroy);
 
 /*
  * Fits struct snap_stop_hook: `context` is a struct snap_runtime_probe. The process, an index in the

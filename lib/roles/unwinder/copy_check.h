@@ -20,10 +20,7 @@ struct stacksnap_error *snap_copy_check_create(const struct snap_options *option
 					       struct snap_copy_check **ret) _must_check_;
 void snap_copy_check_destroy(struct snap_copy_check *check);
 
-static inline void snap_copy_check_destroyp(struct snap_copy_check **check)
-{
-	snap_copy_check_destroy(*check);
-}
+SNAP_POINTER_GUARD(struct snap_copy_check, snap_copy_check_destroy);
 
 /* As struct snap_stop_hook's `suffices`; false without memory. */
 bool snap_copy_check_suffices(void *check, const struct snap_capture *capture, size_t process,

@@ -37,10 +37,7 @@ struct stacksnap_error *snap_json_pick_open_array(int fd, uint64_t max_bytes,
 						  struct snap_json **ret) _must_check_;
 void snap_json_pick_close(struct snap_json *root);
 
-static inline void snap_json_pick_closep(struct snap_json **root)
-{
-	snap_json_pick_close(*root);
-}
+SNAP_POINTER_GUARD(struct snap_json, snap_json_pick_close);
 
 static inline bool snap_json_pick_failed(const struct snap_json_pick *pick)
 {

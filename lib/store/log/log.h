@@ -15,10 +15,7 @@ struct stacksnap_error *snap_log_create(const struct snap_host *host, int64_t ti
 					struct snap_log **ret) _must_check_;
 void snap_log_destroy(struct snap_log *log);
 
-static inline void snap_log_destroyp(struct snap_log **log)
-{
-	snap_log_destroy(*log);
-}
+SNAP_POINTER_GUARD(struct snap_log, snap_log_destroy);
 
 /*
  * The limit of the log's memory, together with the recording and report that are made of it; 0, the

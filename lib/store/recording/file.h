@@ -19,10 +19,7 @@ struct stacksnap_error *snap_log_writer_create(const struct snap_log *log, int f
 					       struct snap_log_writer **ret) _must_check_;
 void snap_log_writer_destroy(struct snap_log_writer *writer);
 
-static inline void snap_log_writer_destroyp(struct snap_log_writer **writer)
-{
-	snap_log_writer_destroy(*writer);
-}
+SNAP_POINTER_GUARD(struct snap_log_writer, snap_log_writer_destroy);
 
 /* Appends what came since the last call as one chunk. The log must not have been renumbered. */
 struct stacksnap_error *snap_log_writer_flush(struct snap_log_writer *writer,
