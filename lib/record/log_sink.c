@@ -12,7 +12,7 @@
 enum { WALK_NS = 20000000 }; /* how often processes are asked whose turn it is */
 
 void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *options,
-			struct snap_log *log, struct snap_log_unwinder *unwinder)
+			struct snap_log *log, struct snap_remote_unwinder *unwinder)
 {
 	*sink = (struct snap_log_sink){ .options = options, .log = log, .unwinder = unwinder };
 	snap_plans_init(&sink->plans, options, log);
@@ -62,7 +62,7 @@ void snap_log_sink_renumber(struct snap_log_sink *sink)
 	}
 	snap_owner_watch_renumber(&sink->holders);
 	snap_peer_queries_renumber(&sink->ends);
-	snap_log_unwinder_reset(sink->unwinder);
+	snap_remote_unwinder_reset(sink->unwinder);
 }
 
 /* ---- processes ---- */
@@ -92,7 +92,7 @@ static struct stacksnap_error *go_without_space(struct snap_log_sink *sink,
 	sink->reported_of_spaces = true;
 	snap_error_destroy(why);
 	if (entry->space != UINT32_MAX)
-		snap_log_unwinder_leave(sink->unwinder, entry->space);
+		snap_remote_unwinder_leave(sink->unwinder, entry->space);
 	entry->space = UINT32_MAX;
 	return NULL;
 }
@@ -119,7 +119,7 @@ static struct stacksnap_error *go_without_maps(struct snap_log_sink *sink,
 	sink->log->cuts |= SNAP_LOG_CUT_MAPS;
 	if (entry->space != UINT32_MAX) {
 		if (!entry->unmapped)
-			snap_log_unwinder_leave(sink->unwinder, entry->space);
+			snap_remote_unwinder_leave(sink->unwinder, entry->space);
 		tell_trouble(sink, entry, facts);
 	}
 	entry->unmapped = true;
@@ -148,7 +148,7 @@ static struct stacksnap_error *map_process(struct snap_log_sink *sink,
 		return err;
 	/* Its mappings are other ones, or it is another space. */
 	if (entry->space != UINT32_MAX)
-		snap_log_unwinder_leave(sink->unwinder, entry->space);
+		snap_remote_unwinder_leave(sink->unwinder, entry->space);
 	entry->space = space;
 	return NULL;
 }
@@ -189,7 +189,7 @@ static void go_without_process(struct snap_log_sink *sink, struct snap_log_sink_
 	if (exec && entry->number != UINT32_MAX)
 		snap_log_end_process(sink->log, entry->number);
 	if (entry->space != UINT32_MAX)
-		snap_log_unwinder_leave(sink->unwinder, entry->space);
+		snap_remote_unwinder_leave(sink->unwinder, entry->space);
 	entry->number = entry->space = UINT32_MAX;
 }
 
@@ -238,7 +238,7 @@ static struct stacksnap_error *on_log_program(void *context, struct snap_sampled
 		return err;
 	}
 	if (entry->space != UINT32_MAX)
-		snap_log_unwinder_leave(sink->unwinder, entry->space);
+		snap_remote_unwinder_leave(sink->unwinder, entry->space);
 	entry->space = UINT32_MAX;
 	entry->unmapped = false;
 	err = map_process(sink, entry, process);
@@ -277,7 +277,7 @@ static void on_log_ended(void *context, struct snap_sampled_process *process)
 	if (entry->number != UINT32_MAX)
 		snap_log_end_process(sink->log, entry->number);
 	if (entry->space != UINT32_MAX) {
-		snap_log_unwinder_leave(sink->unwinder, entry->space);
+		snap_remote_unwinder_leave(sink->unwinder, entry->space);
 		snap_descriptors_close_ended(sink->log, entry->space);
 	}
 	remove_process(sink, entry);
@@ -482,10 +482,11 @@ static struct stacksnap_error *stack_of_thread(struct snap_log_sink *sink,
 	/* What could not be stopped (a wait for a disk) may yet show some frames. */
 	if (known.result == SNAP_THREAD_NOT_STOPPED && known.registers_size)
 		known.result = SNAP_THREAD_COPIED;
-	err = snap_log_unwind(sink->unwinder, space, &known, &pcs);
+	err = snap_remote_unwind(sink->unwinder, space, &sink->log->capture->processes[space],
+				 &known, &pcs);
 	if (err)
 		return err;
-	managed = snap_log_unwinder_managed(sink->unwinder);
+	managed = snap_remote_unwinder_managed(sink->unwinder);
 	*verdict_ret = judge_sample(sink, thread, copy, &pcs);
 	if (*verdict_ret != SNAP_VERDICT_TAKEN)
 		return NULL;

@@ -9,13 +9,13 @@
 #define SNAP_RECORD_LOG_SINK_H
 
 #include "model/options.h"
-#include "record/log_unwinder.h"
 #include "record/plans.h"
 #include "record/tasks.h"
 #include "record/wait/holders.h"
 #include "record/wait/object.h"
 #include "record/wait/peers.h"
 #include "record/wait/sockets.h"
+#include "roles/unwinder/unwinder.h"
 #include "sample/sampler.h"
 
 enum { SNAP_LOG_SINK_WARNINGS = 64 }; /* about single processes, at most */
@@ -50,7 +50,7 @@ struct snap_log_sink_thread {
 struct snap_log_sink {
 	const struct snap_options *options;
 	struct snap_log *log;
-	struct snap_log_unwinder *unwinder;
+	struct snap_remote_unwinder *unwinder;
 	struct snap_plans plans;
 	struct snap_task_looks looks;
 	struct snap_owner_watch holders;
@@ -71,7 +71,7 @@ struct snap_log_sink {
 };
 
 void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *options,
-			struct snap_log *log, struct snap_log_unwinder *unwinder);
+			struct snap_log *log, struct snap_remote_unwinder *unwinder);
 void snap_log_sink_deinit(struct snap_log_sink *sink);
 
 /* What the sampler calls; valid as long as `sink`. */

@@ -19,10 +19,10 @@ static void renew_warning(struct snap_capture *capture, const char *code, const 
 }
 
 static void warn_of_parsers(struct snap_losses *losses, struct snap_capture *capture,
-			    const struct snap_log_unwinder *unwinder)
+			    const struct snap_remote_unwinder *unwinder)
 {
 	const char *why, *text;
-	unsigned lost = snap_log_unwinder_losses(unwinder, &why);
+	unsigned lost = snap_remote_unwinder_losses(unwinder, &why);
 
 	if (lost == losses->reported_parsers)
 		return;
@@ -102,7 +102,7 @@ static void warn_of_tasks(struct snap_losses *losses, struct snap_capture *captu
 }
 
 void snap_losses_warn(struct snap_losses *losses, const struct snap_options *options,
-		      struct snap_log *log, const struct snap_log_unwinder *unwinder)
+		      struct snap_log *log, const struct snap_remote_unwinder *unwinder)
 {
 	warn_of_parsers(losses, log->capture, unwinder);
 	warn_of_budget(losses, options, log->capture, log->stats.left_out);

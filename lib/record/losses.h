@@ -7,7 +7,7 @@
 #define SNAP_RECORD_LOSSES_H
 
 #include "model/options.h"
-#include "record/log_unwinder.h"
+#include "roles/unwinder/unwinder.h"
 #include "store/log/log.h"
 
 struct snap_losses {
@@ -24,6 +24,6 @@ struct snap_losses {
 
 /* Warnings of the log tell what was lost by now. */
 void snap_losses_warn(struct snap_losses *losses, const struct snap_options *options,
-		      struct snap_log *log, const struct snap_log_unwinder *unwinder);
+		      struct snap_log *log, const struct snap_remote_unwinder *unwinder);
 
 #endif

@@ -4,8 +4,9 @@
 
 #include "analyze/runtime/runtimes.h"
 #include "base/clock.h"
-#include "record/log_unwinder.h"
 #include "roles/runtime_probe/probe.h"
+
+#include <string.h>
 
 enum { SHARE = 10 /* of the time one part in so many at most */ };
 
@@ -219,6 +220,41 @@ struct stacksnap_error *snap_plans_work(struct snap_plans *plans, int64_t until_
 	err = ask_in_turn(plans, until_ns);
 	plans->spent_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	return err;
+}
+
+/* ---- mappings ---- */
+
+/* Whether a mapping is one by which stacks are unwound and named. */
+static bool matters(const struct snap_map *map)
+{
+	return map->execute || (map->path && map->inode);
+}
+
+static bool is_same_map(const struct snap_map *a, const struct snap_map *b)
+{
+	const char *path = a->path ? a->path : "", *other = b->path ? b->path : "";
+
+	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
+	       a->inode == b->inode && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor && a->execute == b->execute && a->read == b->read &&
+	       strcmp(path, other) == 0;
+}
+
+bool snap_space_knows(const struct snap_process *space, const struct snap_process *facts)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < facts->map_count; i++) {
+		const struct snap_map *map = &facts->maps[i];
+
+		if (!matters(map))
+			continue;
+		while (at < space->map_count && space->maps[at].start < map->start)
+			at++;
+		if (at == space->map_count || !is_same_map(&space->maps[at], map))
+			return false;
+	}
+	return true;
 }
 
 /* ---- processes come and go ---- */

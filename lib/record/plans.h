@@ -66,4 +66,10 @@ void snap_plans_pause(struct snap_plans *plans);
 /* Between two ticks: what can be done for it until a time. CANCELLED. */
 struct stacksnap_error *snap_plans_work(struct snap_plans *plans, int64_t until_ns) _must_check_;
 
+/*
+ * Whether a space knows all mappings by which stacks are unwound and named; heaps come and go,
+ * which is no news.
+ */
+bool snap_space_knows(const struct snap_process *space, const struct snap_process *facts);
+
 #endif

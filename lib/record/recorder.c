@@ -2,7 +2,7 @@
 /*
  * The recorder: see recorder.h. Its beginning and end, its file, its ring, and the loop with its
  * clock. When a tick is due is in pace.c, when --until is met in until.c, what a tick sees in
- * log_sink.c, how stacks are unwound in log_unwinder.c.
+ * log_sink.c, how stacks are unwound in roles/unwinder/.
  */
 #include "record/recorder.h"
 
@@ -14,6 +14,7 @@
 #include "record/memory_limit.h"
 #include "record/tick_pacer.h"
 #include "record/until.h"
+#include "roles/file_opener/file_opener.h"
 #include "roles/naming.h"
 #include "sample/check_targets.h"
 #include "store/recording/file.h"
@@ -35,7 +36,9 @@ struct snap_recorder {
 	struct snap_sampler_sink sink;
 	struct snap_sampler *sampler;
 	struct snap_log *log;
-	struct snap_log_unwinder *unwinder;
+	/* serves the files that the unwinder asks for */
+	struct snap_file_opener *opener;
+	struct snap_remote_unwinder *unwinder;
 	struct snap_log_sink log_sink;
 	struct snap_until_watch watch;
 	struct snap_log_writer *writer;
@@ -71,6 +74,22 @@ static void copy_warnings(const struct snap_capture *from, struct snap_capture *
 	}
 }
 
+static struct stacksnap_error *begin_unwinder(struct snap_recorder *recorder)
+{
+	struct stacksnap_error *err = snap_file_opener_create(NULL, &recorder->opener);
+	struct snap_broker broker;
+
+	if (err)
+		return err;
+	snap_file_opener_set_options(recorder->opener, recorder->options, 0);
+	snap_file_opener_set_capture(recorder->opener, recorder->log->capture);
+	broker = snap_file_opener_broker(recorder->opener);
+	err = snap_remote_unwinder_create(recorder->options, &broker, &recorder->unwinder);
+	if (!err)
+		snap_remote_unwinder_heed(recorder->unwinder, &recorder->stop_ns);
+	return err;
+}
+
 static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
 {
 	const struct snap_options *options = recorder->options;
@@ -88,10 +107,9 @@ static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
 	copy_warnings(found, recorder->log->capture);
 	recorder->log->stats.hz_asked = options->hz;
 	recorder->log->end = SNAP_END_UNFINISHED;
-	err = snap_log_unwinder_create(options, recorder->log, &recorder->unwinder);
+	err = begin_unwinder(recorder);
 	if (err)
 		return err;
-	snap_log_unwinder_heed(recorder->unwinder, &recorder->stop_ns);
 	snap_log_sink_init(&recorder->log_sink, options, recorder->log, recorder->unwinder);
 	return NULL;
 }
@@ -131,7 +149,8 @@ void snap_recorder_destroy(struct snap_recorder *recorder)
 	snap_sampler_destroy(recorder->sampler);
 	snap_log_writer_destroy(recorder->writer);
 	snap_log_sink_deinit(&recorder->log_sink);
-	snap_log_unwinder_destroy(recorder->unwinder);
+	snap_remote_unwinder_destroy(recorder->unwinder);
+	snap_file_opener_destroy(recorder->opener);
 	snap_log_destroy(recorder->log);
 	free(recorder);
 }
@@ -176,6 +195,7 @@ static struct stacksnap_error *name_frames(struct snap_recorder *recorder,
 					   const struct snap_options *options, bool for_file)
 {
 	_Atomic int64_t cancelled_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	struct snap_broker broker;
 	struct snap_naming_limits limits = { .patience_ns = options->timeout_ns,
 					     .asked_ns = &recorder->stop_ns,
 					     .for_file = for_file };
@@ -185,8 +205,8 @@ static struct stacksnap_error *name_frames(struct snap_recorder *recorder,
 
 	if (!options->timeout_given && limits.patience_ns < NAMING_NS)
 		limits.patience_ns = NAMING_NS;
-	return snap_naming_run(recorder->log, options, snap_log_unwinder_broker(recorder->unwinder),
-			       &limits);
+	broker = snap_file_opener_broker(recorder->opener);
+	return snap_naming_run(recorder->log, options, &broker, &limits);
 }
 
 /* After an error nothing more is written. */
@@ -376,7 +396,7 @@ static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 	int64_t now = now_ns(recorder);
 	struct stacksnap_error *err;
 
-	snap_log_unwinder_tidy(recorder->unwinder);
+	snap_remote_unwinder_tidy(recorder->unwinder);
 	recorder->log_sink.tick++;
 	snap_tick_pacer_take(&recorder->pace, now - recorder->run_ns);
 	err = snap_log_begin_tick(recorder->log, now);

@@ -319,7 +319,9 @@ struct stacksnap_error *snap_tasks_look(struct snap_task_looks *looks, struct sn
 	looks->log->stats.task_looks++;
 	*stopped_ret = list->cost_ns = whole.stopped_ns;
 	if (whole.is_taken)
-		err = snap_log_list_tasks(looks->unwinder, owner->space, &whole.process, &answer);
+		err = snap_remote_list_tasks(looks->unwinder, owner->space,
+					     &looks->log->capture->processes[owner->space],
+					     &whole.process, &answer);
 	if (!err)
 		err = take_task_answer(looks, owner, answer);
 	set_next(looks, list, begin, answer && answer->has_tasks);

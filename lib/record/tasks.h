@@ -11,7 +11,7 @@
 #ifndef SNAP_RECORD_TASKS_H
 #define SNAP_RECORD_TASKS_H
 
-#include "record/log_unwinder.h"
+#include "roles/unwinder/unwinder.h"
 #include "sample/sampler.h"
 #include "store/log/log.h"
 
@@ -38,7 +38,7 @@ struct snap_task_list {
 struct snap_task_looks {
 	const struct snap_options *options;
 	struct snap_log *log;
-	struct snap_log_unwinder *unwinder;
+	struct snap_remote_unwinder *unwinder;
 	int64_t walk_ns; /* no process is due before */
 	uint64_t cut;    /* looks that could not see all tasks */
 };

@@ -40,10 +40,11 @@ void snap_whole_release(struct snap_whole *whole _unused_)
 	played.released++;
 }
 
-struct stacksnap_error *snap_log_list_tasks(struct snap_log_unwinder *unwinder _unused_,
-					    uint32_t space _unused_,
-					    const struct snap_process *whole _unused_,
-					    const struct snap_remote_tasks **ret)
+struct stacksnap_error *snap_remote_list_tasks(struct snap_remote_unwinder *unwinder _unused_,
+					       uint32_t number _unused_,
+					       const struct snap_process *process _unused_,
+					       const struct snap_process *whole _unused_,
+					       const struct snap_remote_tasks **ret)
 {
 	*ret = played.is_lost ? NULL : &played.answer;
 	return NULL;
