@@ -330,7 +330,7 @@ static int explain_targets(struct run *run, struct stacksnap_error *why)
 		return fail_to_begin(run, err);
 	}
 	if (stacksnap_snapshot_outcome(snapshot) == STACKSNAP_OUTCOME_NOTHING)
-		status = snap_cli_report_snapshot_status(snapshot);
+		status = snap_cli_report_snapshot_status(run->request, snapshot, false);
 	stacksnap_snapshot_destroy(snapshot);
 	if (status == SNAP_CLI_WHOLE)
 		return fail_to_begin(run, why);

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Lines on stderr that may be many and alike: of each code the first few, then their number. Knows
- * nothing of what they are about.
+ * Lines on stderr that may be many and alike: a few of a code are printed, of more only their number
+ * and one of them. Knows nothing of what they are about.
  */
 #ifndef SNAP_CLI_REPEATS_H
 #define SNAP_CLI_REPEATS_H
 
 #include <stddef.h>
 
-enum { SNAP_CLI_MAX_CODES = 32 };
+enum { SNAP_CLI_MAX_CODES = 32, SNAP_CLI_MAX_REPEATS = 8 };
 
 struct snap_cli_repeats {
-	const char *codes[SNAP_CLI_MAX_CODES]; /* borrowed */
-	size_t counts[SNAP_CLI_MAX_CODES];
+	struct {
+		const char *code, *messages[SNAP_CLI_MAX_REPEATS]; /* borrowed */
+		size_t count;
+	} rows[SNAP_CLI_MAX_CODES];
 	size_t used;
 };
 
-/* Prints an escaped message, unless there were enough of its code. */
-void snap_cli_repeats_message(struct snap_cli_repeats *repeats, const char *code,
-			      const char *message);
+/* Keeps an escaped message, to be printed later. */
+void snap_cli_repeats_add(struct snap_cli_repeats *repeats, const char *code, const char *message);
 
-/* "and 92 more warnings: unreadable", for each code that had too many. */
-void snap_cli_repeats_rest(const struct snap_cli_repeats *repeats, const char *what);
+/*
+ * Prints them; of a code with more than `most` (at most SNAP_CLI_MAX_REPEATS) messages one line:
+ * "92 WHAT, for example: MESSAGE".
+ */
+void snap_cli_repeats_print(const struct snap_cli_repeats *repeats, size_t most, const char *what);
 
 #endif

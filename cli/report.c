@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Options of the library that the terminal decides; these values are always valid. */
@@ -184,21 +185,45 @@ bool snap_cli_report_print(struct snap_cli_report *report, struct snap_cli_docum
 	return report->broken_pipe || snap_cli_output_commit(&report->output);
 }
 
-/* One line each, but of a hundred alike only the first: --all as an ordinary user. */
-static void print_messages(const struct stacksnap_snapshot *snapshot)
+/* Where the report and messages are read in one place, a reason in both would be there twice. */
+static bool is_on_terminal_of_messages(const struct snap_cli_report *report)
 {
-	struct snap_cli_repeats warnings = { .used = 0 }, troubles = { .used = 0 };
+	struct stat out, err;
+
+	return isatty(report->output.fd) && isatty(STDERR_FILENO) &&
+	       fstat(report->output.fd, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+	       out.st_rdev == err.st_rdev;
+}
+
+/* --all as an ordinary user: one line for hundreds. `shown`: the reasons are to be seen already. */
+static void print_troubles(const struct snap_cli_request *request,
+			   const struct stacksnap_snapshot *snapshot, bool shown)
+{
+	struct snap_cli_repeats troubles = { .used = 0 };
+	bool has_all = snap_cli_request_has(request, "all");
+	const char *code, *message;
+	size_t count = 0;
+
+	while (stacksnap_snapshot_trouble(snapshot, count, &code, &message, NULL)) {
+		snap_cli_repeats_add(&troubles, code, message);
+		count++;
+	}
+	if (!shown || (has_all && count > 1))
+		snap_cli_repeats_print(&troubles, has_all ? 1 : SNAP_CLI_MAX_REPEATS,
+				       "processes could not be read");
+}
+
+static void print_warnings(const struct stacksnap_snapshot *snapshot)
+{
+	struct snap_cli_repeats warnings = { .used = 0 };
 	const char *code, *message;
 
 	for (size_t i = 0; stacksnap_snapshot_warning(snapshot, i, &code, &message, NULL, NULL);
 	     i++)
 		/* --no-stop asked for it, and the report says it in its first line. */
 		if (strcmp(code, "not_one_instant") != 0)
-			snap_cli_repeats_message(&warnings, code, message);
-	snap_cli_repeats_rest(&warnings, "warnings");
-	for (size_t i = 0; stacksnap_snapshot_trouble(snapshot, i, &code, &message, NULL); i++)
-		snap_cli_repeats_message(&troubles, code, message);
-	snap_cli_repeats_rest(&troubles, "processes");
+			snap_cli_repeats_add(&warnings, code, message);
+	snap_cli_repeats_print(&warnings, SNAP_CLI_MAX_REPEATS, "warnings");
 }
 
 /* A report in text that would say no more than "no such process" is left to stderr. */
@@ -230,26 +255,31 @@ static int status_of(enum stacksnap_outcome outcome)
 	return SNAP_CLI_TROUBLE;
 }
 
-int snap_cli_report_snapshot_status(const struct stacksnap_snapshot *snapshot)
+int snap_cli_report_snapshot_status(const struct snap_cli_request *request,
+				    const struct stacksnap_snapshot *snapshot, bool shown)
 {
-	print_messages(snapshot);
+	print_warnings(snapshot);
+	print_troubles(request, snapshot, shown);
 	return status_of(stacksnap_snapshot_outcome(snapshot));
 }
 
 int snap_cli_report_snapshot(struct snap_cli_report *report,
 			     const struct stacksnap_snapshot *snapshot)
 {
-	bool fine = true;
+	bool on_terminal = is_on_terminal_of_messages(report);
+	bool fine = true, shown = is_worth_printing(report, snapshot);
 	int status;
 
 	/* From here on only the reader waits for us, and may take any time. */
 	snap_cli_signals_set_timer(0);
 	end_if_signalled(report);
 	snap_cli_progress_erase();
-	if (is_worth_printing(report, snapshot))
+	if (shown)
 		fine = snap_cli_report_print(report,
 					     (struct snap_cli_document){ .snapshot = snapshot });
-	status = snap_cli_report_snapshot_status(snapshot);
+	/* Beside deadlocks there are no reasons. */
+	shown = shown && fine && on_terminal && !snap_cli_request_has(report->request, "deadlocks");
+	status = snap_cli_report_snapshot_status(report->request, snapshot, shown);
 	return fine ? status : SNAP_CLI_TROUBLE;
 }
 
@@ -272,10 +302,10 @@ int snap_cli_report_recording_status(const struct stacksnap_recording *recording
 		/* --no-stop asked for it, and the report says it in its first line. */
 		if (strcmp(code, "not_one_instant") == 0)
 			continue;
-		snap_cli_repeats_message(&warnings, code, message);
+		snap_cli_repeats_add(&warnings, code, message);
 		reported = true;
 	}
-	snap_cli_repeats_rest(&warnings, "warnings");
+	snap_cli_repeats_print(&warnings, SNAP_CLI_MAX_REPEATS, "warnings");
 	/* A status needs a word, and there is none about each thread. */
 	if (outcome == STACKSNAP_OUTCOME_PARTIAL && !reported)
 		snap_cli_message("some threads or processes could not be read at every tick: see "

@@ -68,8 +68,12 @@ int snap_cli_report_refusal(struct snap_cli_report *report, const char *code, co
 /* Says so if a recording ended otherwise than it was to. */
 void snap_cli_report_end(const struct stacksnap_recording *recording);
 
-/* Prints the warnings, and troubles of processes, and returns the status that it makes. */
-int snap_cli_report_snapshot_status(const struct stacksnap_snapshot *snapshot);
+/*
+ * Prints the warnings, and troubles of processes unless they are `shown`, and returns the status that
+ * it makes.
+ */
+int snap_cli_report_snapshot_status(const struct snap_cli_request *request,
+				    const struct stacksnap_snapshot *snapshot, bool shown);
 int snap_cli_report_recording_status(const struct stacksnap_recording *recording);
 
 #endif

@@ -440,7 +440,7 @@ enum stacksnap_file_kind {
 	STACKSNAP_FILE_CAPTURE = 1,
 	STACKSNAP_FILE_RECORDING = 2,
 	STACKSNAP_FILE_JSON = 3, /* begins as JSON does: perhaps a snapshot */
-	STACKSNAP_FILE_CORE = 4, /* of ELF, or packed: perhaps a core, or a JSON document */
+	STACKSNAP_FILE_CORE = 4, /* ELF, or packed: perhaps a core or a JSON document */
 };
 enum stacksnap_file_kind stacksnap_file_kind(const void *bytes, size_t size);
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Wrong uses of the command line: each ends with status 64 and names what to type instead."""
 import os
+import pty
+import subprocess
+import time
 import unittest
 
-from harness import Case
+from harness import Case, TOOL, clean_environment, need, need_namespaces, need_root, note_options
 
 
 class Remedies(Case):
@@ -117,6 +120,62 @@ class Remedies(Case):
                                  (("diff", "a"), "two files"), (("merge",), "at least one file")):
             self.refused(*arguments, says=f"needs {needs}: stacksnap {arguments[0]} [OPTIONS]")
         self.refused("help", "record", "top", says="takes one command")
+
+
+class Unreadable(Case):
+    """A target that cannot be read: the reason is printed once where all is read in one place."""
+
+    def zombie(self):
+        process = subprocess.Popen(["true"])
+        self.addCleanup(process.wait)
+        while open(f"/proc/{process.pid}/stat", encoding="utf-8").read().rsplit(")", 1)[1].split()[0] != "Z":
+            time.sleep(0.01)
+        return process.pid
+
+    def on_a_terminal(self, *arguments, **streams):
+        """What a terminal shows of a run; `streams` do not lead there."""
+        master, slave = pty.openpty()
+        note_options(arguments)
+        tool = subprocess.Popen([TOOL, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                                env=clean_environment({"NO_COLOR": "1"}), **{"stdout": slave, "stderr": slave, **streams})
+        os.close(slave)
+        text = b""
+        try:
+            while piece := os.read(master, 65536):
+                text += piece
+        except OSError:
+            pass
+        os.close(master)
+        tool.wait(60)
+        return " ".join(text.decode().split())
+
+    def test_once_on_a_terminal(self):
+        pid = self.zombie()
+        reason = f"process {pid} has exited"
+        whole = self.run_tool(pid, status=None)
+        self.assertEqual((whole.text.count(reason), whole.err.count(reason)), (1, 1), whole)
+        for options in ((), ("--summary",), ("--flat",), ("--deadlocks",)):
+            self.assertEqual(self.on_a_terminal(*options, pid).count(reason), 1, options)
+        self.assertEqual(self.on_a_terminal(4000000).count("4000000"), 1)
+        for stream in ("stdout", "stderr"):
+            self.assertEqual(self.on_a_terminal(pid, **{stream: subprocess.DEVNULL}).count(reason), 1, stream)
+        self.assertEqual(self.on_a_terminal("--json", pid, stdout=subprocess.DEVNULL).count(reason), 1)
+
+    def test_all_without_rights(self):
+        need_root()
+        need("setpriv")
+        flags = ("--pid", "--mount", "--mount-proc", "--fork")
+        need_namespaces(*flags)
+        script = ('i=0; while [ $i -lt 12 ]; do sleep 60 & i=$((i + 1)); done; '
+                  'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"')
+        for command in ([], ["record", "-d", "1"]):
+            note_options(command)
+            done = subprocess.run(["unshare", *flags, "sh", "-c", script, "sh", TOOL, *command, "--all"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment())
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn("run as root", done.stderr)
+            if not command:
+                self.assertIn("12 processes could not be read, for example: cannot trace ", done.stderr)
 
 
 class Letters(Case):
