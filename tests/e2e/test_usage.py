@@ -190,6 +190,13 @@ class Letters(Case):
             self.assertEqual(names(letters), names(words))
 
 
+class Nothing(Case):
+    def test_that_matches(self):
+        pid = self.victim("chain").pid
+        for arguments in ((), ("--summary",), ("--flat",), ("record", "-d", "0.3")):
+            self.assertIn("\nno stacks match\n", self.run_tool(*arguments, "--match", "no_such_function", pid).text)
+
+
 class Lists(Case):
     def test_without_a_target_it_lists_all(self):
         victim, other = self.victim("chain"), self.victim("chain")
