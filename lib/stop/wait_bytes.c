@@ -111,11 +111,11 @@ size_t snap_wait_ranges(enum snap_arch arch, const struct snap_thread_call *call
 	}
 	if (row->call == SNAP_CALL_RESTART)
 		add_restarted(&ranges, call);
-	if (row->call == SNAP_CALL_SELECT || row->call == SNAP_CALL_PSELECT)
+	if (row->call == SNAP_CALL_SELECT)
 		add_sets(&ranges, call, row->bytes);
 	else if (row->pointer >= 0)
 		add_futex_array(&ranges, call, row);
-	if (row->timeout >= 0)
+	if (row->timeout >= 0 && row->limit != SNAP_LIMIT_MILLISECONDS)
 		add_futex_range(&ranges, call->arguments[row->timeout], TIMESPEC_BYTES);
 	return ranges.count;
 }

@@ -177,16 +177,10 @@ static struct stacksnap_error *find_candidates(struct ends *ends)
  */
 static bool waits_for_others(const struct snap_process *process, const struct snap_thread *thread)
 {
-	const uint64_t may_be =
-		1ull << SNAP_CALL_FUTEX | 1ull << SNAP_CALL_FUTEX_WAITV | 1ull << SNAP_CALL_READ |
-		1ull << SNAP_CALL_WRITE | 1ull << SNAP_CALL_POLL | 1ull << SNAP_CALL_PPOLL |
-		1ull << SNAP_CALL_SELECT | 1ull << SNAP_CALL_PSELECT | 1ull << SNAP_CALL_CONNECT |
-		1ull << SNAP_CALL_WAIT4 | 1ull << SNAP_CALL_WAITID | 1ull << SNAP_CALL_FLOCK |
-		1ull << SNAP_CALL_FCNTL | 1ull << SNAP_CALL_VFORK | 1ull << SNAP_CALL_OPEN |
-		1ull << SNAP_CALL_RESTART;
 	struct snap_thread_call call = snap_wait_call_of(process->arch, thread);
 
-	return call.known && may_be >> snap_wait_call_row(process->arch, call.number)->call & 1;
+	return call.known &&
+	       snap_wait_call_row(process->arch, call.number)->facts & SNAP_CALL_FOR_OTHERS;
 }
 
 static struct stacksnap_error *find_stuck(struct ends *ends)

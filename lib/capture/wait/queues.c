@@ -119,9 +119,8 @@ static void ask_queue(void *context, uint32_t item)
 
 static bool is_of_queue(const struct snap_wait_caller *caller)
 {
-	enum snap_wait_call call = caller->row->call;
-
-	return call == SNAP_CALL_MSGRCV || call == SNAP_CALL_MSGSND || call == SNAP_CALL_SEMOP;
+	return caller->row->kind == SNAP_WAIT_MSGQUEUE ||
+	       caller->row->kind == SNAP_WAIT_SYSV_SEMAPHORE;
 }
 
 /* Callers come by process. NULL in *ret: there are none. */

@@ -136,6 +136,7 @@ static bool has_no_call(const struct snap_process *process, const struct snap_th
 /* Asleep without a call: in a page fault, most likely. And in D every thread is asked. */
 static bool wants_wchan(const struct snap_process *process, const struct snap_thread *thread)
 {
+	const struct snap_wait_call_row *row;
 	struct snap_thread_call call;
 
 	if (thread->wchan || !snap_wait_is_alive(process, thread))
@@ -147,18 +148,11 @@ static bool wants_wchan(const struct snap_process *process, const struct snap_th
 		return false;
 	if (call.number < 0)
 		return true;
-	switch (snap_wait_call_row(process->arch, call.number)->call) {
-	case SNAP_CALL_OPEN:
-	case SNAP_CALL_STAT:
-	case SNAP_CALL_SYNC:
-	case SNAP_CALL_FSTAT:
-		return true;
+	row = snap_wait_call_row(process->arch, call.number);
 	/* On aarch64 the call may have ended long ago: see analyze/unwind/in_call.h. */
-	case SNAP_CALL_OTHER:
+	if (row->call == SNAP_CALL_OTHER)
 		return process->arch == SNAP_ARCH_AARCH64 && !thread->partial;
-	default:
-		return false;
-	}
+	return row->facts & SNAP_CALL_IN_FILES;
 }
 
 /* The number of the call that the stop has ended; -1: none. */
@@ -274,16 +268,15 @@ struct stacksnap_error *snap_wait_ask_threads(struct snap_wait_resolver *resolve
 
 /* After a stop some calls go on as restart_syscall, with their arguments. */
 static bool is_same_call(const struct snap_thread_call *before, const struct question *question,
-			 enum snap_wait_call call)
+			 const struct snap_wait_call_row *row)
 {
 	const struct snap_syscall_line *now = &question->place;
 	const int64_t restart = 219; /* on x86-64 */
-	bool may_restart = call == SNAP_CALL_POLL || call == SNAP_CALL_NANOSLEEP ||
-			   call == SNAP_CALL_CLOCK_NANOSLEEP || call == SNAP_CALL_FUTEX;
 
 	if (!question->known || now->running || now->sp != before->sp || now->pc != before->pc)
 		return false;
-	if (now->number != before->number && !(may_restart && now->number == restart))
+	if (now->number != before->number &&
+	    !(row->facts & SNAP_CALL_RESTARTS && now->number == restart))
 		return false;
 	return memcmp(now->arguments, before->arguments, sizeof(now->arguments)) == 0;
 }
@@ -314,7 +307,7 @@ struct stacksnap_error *snap_wait_confirm_callers(struct snap_wait_resolver *res
 
 		if (marks[i] == SNAP_ITEM_DONE)
 			process->threads[caller->thread].call_confirmed =
-				is_same_call(&caller->call, &questions->list[i], caller->row->call);
+				is_same_call(&caller->call, &questions->list[i], caller->row);
 	}
 	return NULL;
 }

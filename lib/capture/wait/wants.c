@@ -203,31 +203,19 @@ static struct stacksnap_error *want_select(struct snap_wait_resolver *resolver,
 /* What a call that names one descriptor does with it; 0: it names none. */
 static unsigned use_of(const struct snap_wait_caller *caller)
 {
-	/* fcntl(2): F_SETLKW, F_OFD_SETLKW. */
-	const uint64_t set_lock_wait = 7, set_open_lock_wait = 38;
+	const struct snap_wait_call_row *row = caller->row;
 
-	if (caller->row->fd < 0)
+	if (row->fd < 0 || !snap_wait_call_may_wait(row, &caller->call))
 		return 0;
-	switch (caller->row->call) {
-	case SNAP_CALL_READ:
-		return SNAP_WAIT_USE_READ;
-	case SNAP_CALL_WRITE:
-		return SNAP_WAIT_USE_WRITE;
-	case SNAP_CALL_CONNECT:
-		return SNAP_WAIT_USE_CONNECT;
-	case SNAP_CALL_FLOCK:
+	if (row->kind == SNAP_WAIT_FILE_LOCK)
 		return SNAP_WAIT_USE_LOCK;
-	case SNAP_CALL_FCNTL:
-		return caller->call.arguments[1] == set_lock_wait ||
-				       caller->call.arguments[1] == set_open_lock_wait
-			       ? SNAP_WAIT_USE_LOCK
-			       : 0;
-	case SNAP_CALL_MQ_RECEIVE:
-	case SNAP_CALL_MQ_SEND:
+	if (row->kind == SNAP_WAIT_MQUEUE)
 		return SNAP_WAIT_USE_MQUEUE;
-	default:
-		return SNAP_WAIT_USE_OTHER;
-	}
+	if (row->call == SNAP_CALL_CONNECT)
+		return SNAP_WAIT_USE_CONNECT;
+	return row->mode == SNAP_WAIT_READ    ? SNAP_WAIT_USE_READ
+	       : row->mode == SNAP_WAIT_WRITE ? SNAP_WAIT_USE_WRITE
+					      : SNAP_WAIT_USE_OTHER;
 }
 
 /* waitid of a pidfd: waitid(2), P_PIDFD. */
@@ -244,13 +232,11 @@ static struct stacksnap_error *want_of_call(struct snap_wait_resolver *resolver,
 {
 	switch (caller->row->call) {
 	case SNAP_CALL_POLL:
-	case SNAP_CALL_PPOLL:
 		return want_poll(resolver, caller, true);
 	case SNAP_CALL_RESTART:
 		/* Of poll, nanosleep, clock_nanosleep or futex: which, only the code tells. */
 		return want_poll(resolver, caller, false);
 	case SNAP_CALL_SELECT:
-	case SNAP_CALL_PSELECT:
 		return want_select(resolver, caller);
 	default:
 		break;
@@ -263,24 +249,6 @@ static struct stacksnap_error *want_of_call(struct snap_wait_resolver *resolver,
 					  (int32_t)caller->call.arguments[caller->row->fd],
 					  use_of(caller));
 	return NULL;
-}
-
-static bool names_something(const struct snap_wait_call_row *row)
-{
-	switch (row->call) {
-	case SNAP_CALL_POLL:
-	case SNAP_CALL_PPOLL:
-	case SNAP_CALL_RESTART:
-	case SNAP_CALL_SELECT:
-	case SNAP_CALL_PSELECT:
-	case SNAP_CALL_WAITID:
-	case SNAP_CALL_MSGRCV:
-	case SNAP_CALL_MSGSND:
-	case SNAP_CALL_SEMOP:
-		return true;
-	default:
-		return row->fd >= 0;
-	}
 }
 
 static struct stacksnap_error *add_caller(struct snap_wait_resolver *resolver, size_t process,
@@ -296,7 +264,7 @@ static struct stacksnap_error *add_caller(struct snap_wait_resolver *resolver, s
 	if (!caller.call.known)
 		return NULL;
 	caller.row = snap_wait_call_row(of->arch, caller.call.number);
-	if (!names_something(caller.row))
+	if (caller.row->fd < 0 && !(caller.row->facts & SNAP_CALL_IS_ASKED))
 		return NULL;
 	if (!snap_reserve_array(resolver->callers, resolver->caller_capacity,
 				resolver->caller_count + 1))

@@ -16,105 +16,129 @@ enum {
 	SEMBUF_BYTES = 6,
 	MOST_SEMBUF = 64,
 	SIGSET_BYTES = 8,
-	TIMESPEC_BYTES = 16,
+	/* Commands of fcntl(2). */
+	SET_LOCK_WAIT = 7,
+	SET_OPEN_LOCK_WAIT = 38,
 };
 
-#define NONE .fd = -1, .pointer = -1, .count = -1, .timeout = -1
-#define ON_FD(c)                                                        \
-	{                                                               \
-		(c), .fd = 0, .pointer = -1, .count = -1, .timeout = -1 \
-	}
-#define OF_PATH(c, argument)                                                            \
-	{                                                                               \
-		(c), .fd = -1, .pointer = (argument), .bytes = PATH_BYTES, .count = -1, \
-		     .timeout = -1                                                      \
-	}
+#define OTHERS SNAP_CALL_FOR_OTHERS
+#define FILES SNAP_CALL_IN_FILES
+#define ASKED SNAP_CALL_IS_ASKED
+#define RESTARTS SNAP_CALL_RESTARTS
 
-static const struct snap_wait_call_row other = { SNAP_CALL_OTHER, NONE };
+/* Columns: fd, pointer, count, timeout. */
+#define NO_ARGUMENTS -1, -1, -1, -1
+#define ON_FD(call, kind) (call), (kind), 0, -1, -1, -1
+
+/* Calls that several numbers share. */
+#define READS ON_FD(SNAP_CALL_READ, SNAP_WAIT_FILE), .mode = SNAP_WAIT_READ, .facts = OTHERS
+#define WRITES ON_FD(SNAP_CALL_WRITE, SNAP_WAIT_FILE), .mode = SNAP_WAIT_WRITE, .facts = OTHERS
+#define SYNCS ON_FD(SNAP_CALL_SYNC, SNAP_WAIT_FILE), .facts = FILES
+#define ACCEPTS ON_FD(SNAP_CALL_ACCEPT, SNAP_WAIT_SOCKET)
+#define MESSAGES(call) (call), SNAP_WAIT_MSGQUEUE, NO_ARGUMENTS, .ints = 1 << 0, .facts = ASKED
+#define MQUEUES(call, way) (call), SNAP_WAIT_MQUEUE, 0, -1, -1, 4, SNAP_LIMIT_ABSOLUTE, (way)
+#define EPOLLS(how) SNAP_CALL_EPOLL, SNAP_WAIT_EPOLL, 0, -1, -1, 3, (how)
+/* Of a path; a descriptor of its directory may be in front. */
+#define PATH(call, argument, also)                      \
+	(call), SNAP_WAIT_DISK, -1, (argument), -1, -1, \
+		.bytes = PATH_BYTES, .ints = (1 << (argument)) - 1, .facts = FILES | (also)
+#define OPENS(argument) PATH(SNAP_CALL_OPEN, argument, OTHERS)
+#define STATS(argument) PATH(SNAP_CALL_STAT, argument, 0)
+#define POLLS(how, also)                                    \
+	SNAP_CALL_POLL, SNAP_WAIT_POLL, -1, 0, 1, 2, (how), \
+		.bytes = POLLFD_BYTES, .most = SNAP_MAX_POLLED, .facts = OTHERS | ASKED | (also)
+#define SELECTS(how)                                                                      \
+	SNAP_CALL_SELECT, SNAP_WAIT_SELECT, -1, 1, -1, 4, (how),                          \
+		.bytes = FD_SET_BYTES, .ints = 1 << 0, .longs = 1 << 1 | 1 << 2 | 1 << 3, \
+		.facts = OTHERS | ASKED
+#define SEMOPS(at)                                                                      \
+	SNAP_CALL_SEMOP, SNAP_WAIT_SYSV_SEMAPHORE, -1, 1, 2, (at), SNAP_LIMIT_RELATIVE, \
+		.bytes = SEMBUF_BYTES, .most = MOST_SEMBUF, .ints = 1 << 0, .facts = ASKED
+
+static const struct snap_wait_call_row other = { SNAP_CALL_OTHER, SNAP_WAIT_NONE, NO_ARGUMENTS };
 
 /* arch/x86/entry/syscalls/syscall_64.tbl */
 static const struct snap_wait_call_row x86_64[] = {
-	[0] = ON_FD(SNAP_CALL_READ),  /* read */
-	[1] = ON_FD(SNAP_CALL_WRITE), /* write */
-	[2] = OF_PATH(SNAP_CALL_OPEN, 0),
-	[4] = OF_PATH(SNAP_CALL_STAT, 0), /* stat */
-	[5] = ON_FD(SNAP_CALL_FSTAT),
-	[6] = OF_PATH(SNAP_CALL_STAT, 0), /* lstat */
-	[7] = { SNAP_CALL_POLL, .fd = -1, .pointer = 0, .bytes = POLLFD_BYTES, .count = 1,
-		.most = SNAP_MAX_POLLED, .timeout = -1 },
-	[16] = ON_FD(SNAP_CALL_READ),      /* ioctl */
-	[17] = ON_FD(SNAP_CALL_READ),      /* pread64 */
-	[18] = ON_FD(SNAP_CALL_WRITE),     /* pwrite64 */
-	[19] = ON_FD(SNAP_CALL_READ),      /* readv */
-	[20] = ON_FD(SNAP_CALL_WRITE),     /* writev */
-	[21] = OF_PATH(SNAP_CALL_STAT, 0), /* access */
-	[23] = { SNAP_CALL_SELECT, .fd = -1, .pointer = 1, .bytes = FD_SET_BYTES, .count = -1,
-		 .timeout = 4 },
-	[34] = { SNAP_CALL_PAUSE, NONE },
-	[35] = { SNAP_CALL_NANOSLEEP, .fd = -1, .pointer = -1, .count = -1, .timeout = 0 },
-	[40] = ON_FD(SNAP_CALL_WRITE), /* sendfile */
-	[42] = { SNAP_CALL_CONNECT, .fd = 0, .pointer = 1, .bytes = ADDRESS_BYTES, .count = -1,
-		 .timeout = -1 },
-	[43] = ON_FD(SNAP_CALL_ACCEPT), /* accept */
-	[44] = ON_FD(SNAP_CALL_WRITE),  /* sendto */
-	[45] = ON_FD(SNAP_CALL_READ),   /* recvfrom */
-	[46] = ON_FD(SNAP_CALL_WRITE),  /* sendmsg */
-	[47] = ON_FD(SNAP_CALL_READ),   /* recvmsg */
-	[58] = { SNAP_CALL_VFORK, NONE },
-	[61] = { SNAP_CALL_WAIT4, NONE },
-	[65] = { SNAP_CALL_SEMOP, .fd = -1, .pointer = 1, .bytes = SEMBUF_BYTES, .count = 2,
-		 .most = MOST_SEMBUF, .timeout = -1 },
-	[69] = { SNAP_CALL_MSGSND, NONE },
-	[70] = { SNAP_CALL_MSGRCV, NONE },
-	[72] = { SNAP_CALL_FCNTL, .fd = 0, .pointer = 2, .bytes = 32, .count = -1,
-		 .timeout = -1 }, /* struct flock */
-	[73] = ON_FD(SNAP_CALL_FLOCK),
-	[74] = ON_FD(SNAP_CALL_SYNC),      /* fsync */
-	[75] = ON_FD(SNAP_CALL_SYNC),      /* fdatasync */
-	[77] = ON_FD(SNAP_CALL_SYNC),      /* ftruncate */
-	[78] = ON_FD(SNAP_CALL_READ),      /* getdents */
-	[85] = OF_PATH(SNAP_CALL_OPEN, 0), /* creat */
-	[128] = { SNAP_CALL_SIGTIMEDWAIT, .fd = -1, .pointer = 0, .bytes = SIGSET_BYTES,
-		  .count = -1, .timeout = 2 },
-	[130] = { SNAP_CALL_SIGSUSPEND, .fd = -1, .pointer = 0, .bytes = SIGSET_BYTES, .count = -1,
-		  .timeout = -1 },
-	[202] = { SNAP_CALL_FUTEX, .fd = -1, .pointer = -1, .count = -1, .timeout = 3 },
-	[208] = { SNAP_CALL_IO_GETEVENTS, .fd = -1, .pointer = -1, .count = -1, .timeout = 4 },
-	[217] = ON_FD(SNAP_CALL_READ), /* getdents64 */
-	[219] = { SNAP_CALL_RESTART, NONE },
-	[220] = { SNAP_CALL_SEMOP, .fd = -1, .pointer = 1, .bytes = SEMBUF_BYTES, .count = 2,
-		  .most = MOST_SEMBUF, .timeout = 3 },
-	[230] = { SNAP_CALL_CLOCK_NANOSLEEP, .fd = -1, .pointer = -1, .count = -1, .timeout = 2 },
-	[232] = ON_FD(SNAP_CALL_EPOLL), /* epoll_wait */
-	[242] = { SNAP_CALL_MQ_SEND, .fd = 0, .pointer = -1, .count = -1, .timeout = 4 },
-	[243] = { SNAP_CALL_MQ_RECEIVE, .fd = 0, .pointer = -1, .count = -1, .timeout = 4 },
-	[247] = { SNAP_CALL_WAITID, NONE },
-	[257] = OF_PATH(SNAP_CALL_OPEN, 1), /* openat */
-	[262] = OF_PATH(SNAP_CALL_STAT, 1), /* newfstatat */
-	[269] = OF_PATH(SNAP_CALL_STAT, 1), /* faccessat */
-	[270] = { SNAP_CALL_PSELECT, .fd = -1, .pointer = 1, .bytes = FD_SET_BYTES, .count = -1,
-		  .timeout = 4 },
-	[271] = { SNAP_CALL_PPOLL, .fd = -1, .pointer = 0, .bytes = POLLFD_BYTES, .count = 1,
-		  .most = SNAP_MAX_POLLED, .timeout = 2 },
-	[275] = ON_FD(SNAP_CALL_WRITE),  /* splice */
-	[277] = ON_FD(SNAP_CALL_SYNC),   /* sync_file_range */
-	[281] = ON_FD(SNAP_CALL_EPOLL),  /* epoll_pwait */
-	[285] = ON_FD(SNAP_CALL_SYNC),   /* fallocate */
-	[288] = ON_FD(SNAP_CALL_ACCEPT), /* accept4 */
-	[295] = ON_FD(SNAP_CALL_READ),   /* preadv */
-	[296] = ON_FD(SNAP_CALL_WRITE),  /* pwritev */
-	[299] = { SNAP_CALL_READ, .fd = 0, .pointer = -1, .count = -1,
-		  .timeout = 4 },           /* recvmmsg */
-	[307] = ON_FD(SNAP_CALL_WRITE),     /* sendmmsg */
-	[327] = ON_FD(SNAP_CALL_READ),      /* preadv2 */
-	[328] = ON_FD(SNAP_CALL_WRITE),     /* pwritev2 */
-	[332] = OF_PATH(SNAP_CALL_STAT, 1), /* statx */
-	[426] = { SNAP_CALL_IO_URING_ENTER, .fd = 0, .pointer = -1, .count = -1, .timeout = -1 },
-	[437] = OF_PATH(SNAP_CALL_OPEN, 1), /* openat2 */
-	[439] = OF_PATH(SNAP_CALL_STAT, 1), /* faccessat2 */
-	[441] = { SNAP_CALL_EPOLL, .fd = 0, .pointer = -1, .count = -1, .timeout = 3 },
-	[449] = { SNAP_CALL_FUTEX_WAITV, .fd = -1, .pointer = 0, .bytes = WAITV_BYTES, .count = 1,
-		  .most = MOST_WAITV, .timeout = 3 },
+	[0] = { READS },    /* read */
+	[1] = { WRITES },   /* write */
+	[2] = { OPENS(0) }, /* open */
+	[4] = { STATS(0) }, /* stat */
+	[5] = { ON_FD(SNAP_CALL_FSTAT, SNAP_WAIT_FILE), .facts = FILES },
+	[6] = { STATS(0) }, /* lstat */
+	[7] = { POLLS(SNAP_LIMIT_MILLISECONDS, RESTARTS) },
+	[16] = { READS },    /* ioctl */
+	[17] = { READS },    /* pread64 */
+	[18] = { WRITES },   /* pwrite64 */
+	[19] = { READS },    /* readv */
+	[20] = { WRITES },   /* writev */
+	[21] = { STATS(0) }, /* access */
+	[23] = { SELECTS(SNAP_LIMIT_TIMEVAL) },
+	[34] = { SNAP_CALL_PAUSE, SNAP_WAIT_SIGNAL, NO_ARGUMENTS },
+	[35] = { SNAP_CALL_NANOSLEEP, SNAP_WAIT_SLEEP, -1, -1, -1, 0, SNAP_LIMIT_RELATIVE,
+		 .facts = RESTARTS },
+	[40] = { WRITES }, /* sendfile */
+	[42] = { SNAP_CALL_CONNECT, SNAP_WAIT_SOCKET, 0, 1, -1, -1, .bytes = ADDRESS_BYTES,
+		 .ints = 1 << 2, .facts = OTHERS },
+	[43] = { ACCEPTS }, /* accept */
+	[44] = { WRITES },  /* sendto */
+	[45] = { READS },   /* recvfrom */
+	[46] = { WRITES },  /* sendmsg */
+	[47] = { READS },   /* recvmsg */
+	[58] = { SNAP_CALL_VFORK, SNAP_WAIT_VFORK, NO_ARGUMENTS, .facts = OTHERS },
+	[61] = { SNAP_CALL_WAIT4, SNAP_WAIT_CHILD, NO_ARGUMENTS, .ints = 1 << 0, .facts = OTHERS },
+	[65] = { SEMOPS(-1) },
+	[69] = { MESSAGES(SNAP_CALL_MSGSND) },
+	[70] = { MESSAGES(SNAP_CALL_MSGRCV) },
+	[72] = { SNAP_CALL_FCNTL, SNAP_WAIT_FILE_LOCK, 0, 2, -1, -1, .bytes = 32, /* struct flock */
+		 .facts = OTHERS },
+	[73] = { ON_FD(SNAP_CALL_FLOCK, SNAP_WAIT_FILE_LOCK), .facts = OTHERS },
+	[74] = { SYNCS },    /* fsync */
+	[75] = { SYNCS },    /* fdatasync */
+	[77] = { SYNCS },    /* ftruncate */
+	[78] = { READS },    /* getdents */
+	[85] = { OPENS(0) }, /* creat */
+	[128] = { SNAP_CALL_SIGTIMEDWAIT, SNAP_WAIT_SIGNAL, -1, 0, -1, 2, SNAP_LIMIT_RELATIVE,
+		  .bytes = SIGSET_BYTES },
+	[130] = { SNAP_CALL_SIGSUSPEND, SNAP_WAIT_SIGNAL, -1, 0, -1, -1, .bytes = SIGSET_BYTES },
+	[202] = { SNAP_CALL_FUTEX, SNAP_WAIT_FUTEX, -1, -1, -1, 3, SNAP_LIMIT_ABSOLUTE,
+		  .facts = OTHERS | RESTARTS },
+	[208] = { SNAP_CALL_IO_GETEVENTS, SNAP_WAIT_AIO, -1, -1, -1, 4, SNAP_LIMIT_RELATIVE,
+		  .longs = 1 << 0 },
+	[217] = { READS }, /* getdents64 */
+	[219] = { SNAP_CALL_RESTART, SNAP_WAIT_NONE, NO_ARGUMENTS, .facts = OTHERS | ASKED },
+	[220] = { SEMOPS(3) },
+	[230] = { SNAP_CALL_CLOCK_NANOSLEEP, SNAP_WAIT_SLEEP, -1, -1, -1, 2, SNAP_LIMIT_RELATIVE,
+		  .facts = RESTARTS },
+	[232] = { EPOLLS(SNAP_LIMIT_MILLISECONDS) }, /* epoll_wait */
+	[242] = { MQUEUES(SNAP_CALL_MQ_SEND, SNAP_WAIT_WRITE) },
+	[243] = { MQUEUES(SNAP_CALL_MQ_RECEIVE, SNAP_WAIT_READ) },
+	[247] = { SNAP_CALL_WAITID, SNAP_WAIT_CHILD, NO_ARGUMENTS, .ints = 1 << 0 | 1 << 1,
+		  .facts = OTHERS | ASKED },
+	[257] = { OPENS(1) }, /* openat */
+	[262] = { STATS(1) }, /* newfstatat */
+	[269] = { STATS(1) }, /* faccessat */
+	[270] = { SELECTS(SNAP_LIMIT_RELATIVE) },
+	[271] = { POLLS(SNAP_LIMIT_RELATIVE, 0) },
+	[275] = { WRITES },                          /* splice */
+	[277] = { SYNCS },                           /* sync_file_range */
+	[281] = { EPOLLS(SNAP_LIMIT_MILLISECONDS) }, /* epoll_pwait */
+	[285] = { SYNCS },                           /* fallocate */
+	[288] = { ACCEPTS },                         /* accept4 */
+	[295] = { READS },                           /* preadv */
+	[296] = { WRITES },                          /* pwritev */
+	/* recvmmsg(2) looks at its timeout when a message has come, and not before: BUGS there. */
+	[299] = { SNAP_CALL_READ, SNAP_WAIT_FILE, 0, -1, -1, 4, SNAP_LIMIT_NONE, SNAP_WAIT_READ,
+		  .facts = OTHERS },
+	[307] = { WRITES },   /* sendmmsg */
+	[327] = { READS },    /* preadv2 */
+	[328] = { WRITES },   /* pwritev2 */
+	[332] = { STATS(1) }, /* statx */
+	[426] = { ON_FD(SNAP_CALL_IO_URING_ENTER, SNAP_WAIT_IO_URING) },
+	[437] = { OPENS(1) }, /* openat2 */
+	[439] = { STATS(1) }, /* faccessat2 */
+	[441] = { EPOLLS(SNAP_LIMIT_RELATIVE) },
+	[449] = { SNAP_CALL_FUTEX_WAITV, SNAP_WAIT_FUTEX, -1, 0, 1, 3, SNAP_LIMIT_ABSOLUTE,
+		  .bytes = WAITV_BYTES, .most = MOST_WAITV, .facts = OTHERS },
 };
 
 /*
@@ -214,6 +238,15 @@ const struct snap_wait_call_row *snap_wait_call_row(enum snap_arch arch, int64_t
 	    x86_64[common].call == SNAP_CALL_OTHER)
 		return &other;
 	return &x86_64[common];
+}
+
+bool snap_wait_call_may_wait(const struct snap_wait_call_row *row,
+			     const struct snap_thread_call *call)
+{
+	uint32_t command = (uint32_t)call->arguments[1];
+
+	return row->call != SNAP_CALL_FCNTL || command == SET_LOCK_WAIT ||
+	       command == SET_OPEN_LOCK_WAIT;
 }
 
 struct snap_thread_call snap_wait_call_of(enum snap_arch arch, const struct snap_thread *thread)

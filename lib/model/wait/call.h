@@ -10,7 +10,7 @@
 #define SNAP_MODEL_WAIT_CALL_H
 
 #include "model/capture.h"
-#include "model/wait/facts.h"
+#include "model/wait/wait.h"
 
 /* What a call does, as far as waiting is concerned; several numbers share one. */
 enum snap_wait_call {
@@ -19,13 +19,11 @@ enum snap_wait_call {
 	SNAP_CALL_FUTEX_WAITV,
 	SNAP_CALL_READ, /* read, readv, pread64, preadv, recvfrom, recvmsg, recvmmsg, getdents … */
 	SNAP_CALL_WRITE, /* write, writev, pwrite64, sendto, sendmsg, sendmmsg, sendfile, splice … */
-	SNAP_CALL_SYNC,  /* fsync, fdatasync, sync_file_range, ftruncate, fallocate */
-	SNAP_CALL_FSTAT, /* fstat: of a descriptor */
-	SNAP_CALL_POLL,
-	SNAP_CALL_PPOLL,
-	SNAP_CALL_SELECT,
-	SNAP_CALL_PSELECT,
-	SNAP_CALL_EPOLL, /* epoll_wait, epoll_pwait, epoll_pwait2: see `number` */
+	SNAP_CALL_SYNC,   /* fsync, fdatasync, sync_file_range, ftruncate, fallocate */
+	SNAP_CALL_FSTAT,  /* fstat: of a descriptor */
+	SNAP_CALL_POLL,   /* poll, ppoll */
+	SNAP_CALL_SELECT, /* select, pselect6 */
+	SNAP_CALL_EPOLL,  /* epoll_wait, epoll_pwait, epoll_pwait2 */
 	SNAP_CALL_ACCEPT,
 	SNAP_CALL_CONNECT,
 	SNAP_CALL_WAIT4,
@@ -48,22 +46,48 @@ enum snap_wait_call {
 	SNAP_CALL_IO_URING_ENTER,
 	SNAP_CALL_IO_GETEVENTS,
 	SNAP_CALL_RESTART, /* restart_syscall: the arguments are those of what was interrupted */
-	SNAP_CALL_KINDS,
 };
 
-/* The arguments of a call; -1: it has no such argument. */
+/* What limits the time that a call waits; which argument, and of which clock, is in the row. */
+enum snap_wait_limit {
+	SNAP_LIMIT_NONE,
+	SNAP_LIMIT_RELATIVE,     /* a timespec */
+	SNAP_LIMIT_ABSOLUTE,     /* a timespec, of a clock */
+	SNAP_LIMIT_MILLISECONDS, /* the argument itself, an int; below 0: none */
+	SNAP_LIMIT_TIMEVAL,      /* relative */
+};
+
+/* Facts of a call; bits. */
+enum snap_wait_call_fact {
+	SNAP_CALL_FOR_OTHERS = 1 << 0, /* another thread must act: a circle may never end */
+	SNAP_CALL_RESTARTS = 1 << 1,   /* after a stop it goes on as restart_syscall */
+	SNAP_CALL_IN_FILES = 1 << 2,   /* file systems may hold it up, in state S as well */
+	SNAP_CALL_IS_ASKED = 1 << 3,   /* it names something to ask of, without a descriptor */
+};
+
+/* A call. Arguments are numbers from 0 on, -1: it has no such argument. */
 struct snap_wait_call_row {
 	enum snap_wait_call call;
-	int8_t fd;      /* which argument is a descriptor */
-	int8_t pointer; /* which one points to memory to be copied: array, address, path … */
-	uint32_t bytes; /* how many bytes there, at most; arrays: of an element */
-	int8_t count;   /* which argument counts the elements */
-	uint32_t most;  /* elements at most */
-	int8_t timeout; /* which one leads to a timespec */
+	enum snap_wait_kind kind; /* that decides what explains it: see analyze/wait/kernel */
+	int8_t fd;                /* which argument is a descriptor */
+	int8_t pointer;           /* which one points to memory to be copied: array, path … */
+	int8_t count;             /* which one counts the elements there */
+	int8_t timeout;           /* which one limits the time … */
+	enum snap_wait_limit limit;
+	enum snap_wait_mode mode; /* what it does with its descriptor */
+	uint32_t bytes;           /* how many bytes there, at most; arrays: of an element */
+	uint32_t most;            /* elements at most */
+	/* Other arguments that say for what it waits, a bit each: of 32 bits, and whole. */
+	uint8_t ints, longs;
+	uint8_t facts; /* bits of enum snap_wait_call_fact */
 };
 
 /* The row of a call, one with SNAP_CALL_OTHER if it has none. Never NULL. */
 const struct snap_wait_call_row *snap_wait_call_row(enum snap_arch arch, int64_t number);
+
+/* False: a call that only looks as if it waits: fcntl(2), but for two of its commands. */
+bool snap_wait_call_may_wait(const struct snap_wait_call_row *row,
+			     const struct snap_thread_call *call);
 
 /*
  * The number that a call has on x86-64, and the one that it has on a processor; -1: it is none that

@@ -24,9 +24,6 @@ enum {
 	/* Of futexes: any value that is no small one, with bit 0 and without. */
 	VALUE_ODD = 5,
 	VALUE_EVEN = 4,
-	/* fcntl(2): those that wait. */
-	SET_LOCK_WAIT = 7,
-	SET_OPEN_LOCK_WAIT = 38,
 	CALL_CREAT = 85,
 	CALL_OPENAT2 = 437,
 };
@@ -280,99 +277,30 @@ static void keep_restarted(const uint64_t from[], uint64_t to[])
 		to[2] = plain_value((uint32_t)from[2], true);
 }
 
-static void keep_path(const struct snap_wait_call_row *row, int64_t number, const uint64_t from[],
-		      uint64_t to[])
+/* Those arguments that say for what; all others are 0. */
+static void keep_arguments(const struct snap_wait_call_row *row,
+			   const struct snap_thread_call *call, uint64_t to[])
 {
-	int at = row->pointer;
+	const uint64_t *from = call->arguments;
+	bool waits = snap_wait_call_may_wait(row, call);
 
-	if (at == 1)
-		to[0] = (uint32_t)from[0];
-	to[at] = from[at];
-	if (row->call == SNAP_CALL_OPEN && number != CALL_CREAT && number != CALL_OPENAT2)
-		to[at + 1] = from[at + 1] & O_ACCMODE;
-}
-
-static void keep_lock(const uint64_t from[], uint64_t to[])
-{
-	to[1] = (uint32_t)from[1];
-	if (to[1] == SET_LOCK_WAIT || to[1] == SET_OPEN_LOCK_WAIT)
-		to[2] = from[2];
-}
-
-/* Those arguments that say for what, but for the descriptor; all others are 0. */
-static void keep_arguments(const struct snap_wait_call_row *row, int64_t number,
-			   const uint64_t from[], uint64_t to[])
-{
-	switch (row->call) {
-	case SNAP_CALL_FUTEX:
-		keep_futex(from, to);
-		break;
-	case SNAP_CALL_RESTART:
-		keep_restarted(from, to);
-		break;
-	case SNAP_CALL_FUTEX_WAITV:
-	case SNAP_CALL_POLL:
-	case SNAP_CALL_PPOLL:
-		to[0] = from[0];
-		to[1] = (uint32_t)from[1];
-		break;
-	case SNAP_CALL_SELECT:
-	case SNAP_CALL_PSELECT:
-		to[0] = (uint32_t)from[0];
-		memcpy(&to[1], &from[1], SETS * sizeof(*to));
-		break;
-	case SNAP_CALL_CONNECT:
-		to[1] = from[1];
-		to[2] = (uint32_t)from[2];
-		break;
-	case SNAP_CALL_FLOCK:
-		to[1] = from[1] & (1 | 2); /* LOCK_SH, LOCK_EX */
-		break;
-	case SNAP_CALL_FCNTL:
-		keep_lock(from, to);
-		break;
-	case SNAP_CALL_WAITID:
-		to[0] = (uint32_t)from[0];
-		to[1] = (uint32_t)from[1];
-		break;
-	case SNAP_CALL_WAIT4:
-	case SNAP_CALL_MSGRCV:
-	case SNAP_CALL_MSGSND:
-		to[0] = (uint32_t)from[0];
-		break;
-	case SNAP_CALL_SIGSUSPEND:
-	case SNAP_CALL_SIGTIMEDWAIT:
-	case SNAP_CALL_IO_GETEVENTS:
-		to[0] = from[0];
-		break;
-	case SNAP_CALL_SEMOP:
-		to[0] = (uint32_t)from[0];
-		to[1] = from[1];
-		to[2] = (uint32_t)from[2];
-		break;
-	case SNAP_CALL_OPEN:
-	case SNAP_CALL_STAT:
-		keep_path(row, number, from, to);
-		break;
-	case SNAP_CALL_OTHER:
-	case SNAP_CALL_READ:
-	case SNAP_CALL_WRITE:
-	case SNAP_CALL_SYNC:
-	case SNAP_CALL_FSTAT:
-	case SNAP_CALL_EPOLL:
-	case SNAP_CALL_ACCEPT:
-	case SNAP_CALL_NANOSLEEP:
-	case SNAP_CALL_CLOCK_NANOSLEEP:
-	case SNAP_CALL_PAUSE:
-	case SNAP_CALL_MQ_RECEIVE:
-	case SNAP_CALL_MQ_SEND:
-	case SNAP_CALL_VFORK:
-	case SNAP_CALL_IO_URING_ENTER:
-	case SNAP_CALL_KINDS:
-		break;
+	for (int i = 0; i < SNAP_CALL_ARGUMENTS; i++) {
+		if (row->ints >> i & 1 || i == row->fd || i == row->count)
+			to[i] = (uint32_t)from[i];
+		else if (row->longs >> i & 1 || (i == row->pointer && waits))
+			to[i] = from[i];
 	}
-	if (row->fd >= 0)
-		to[row->fd] = (uint32_t)from[row->fd];
+	if (row->call == SNAP_CALL_FUTEX)
+		keep_futex(from, to);
+	else if (row->call == SNAP_CALL_RESTART)
+		keep_restarted(from, to);
+	else if (row->call == SNAP_CALL_FLOCK)
+		to[1] = from[1] & (1 | 2); /* LOCK_SH, LOCK_EX */
+	else if (row->call == SNAP_CALL_FCNTL)
+		to[1] = (uint32_t)from[1];
+	else if (row->call == SNAP_CALL_OPEN && call->number != CALL_CREAT &&
+		 call->number != CALL_OPENAT2)
+		to[row->pointer + 1] = from[row->pointer + 1] & O_ACCMODE;
 }
 
 static bool is_futex(const struct snap_wait_call_row *row, const uint64_t arguments[])
@@ -399,11 +327,9 @@ static void add_object_words(const struct source *source, struct snap_taken_obje
 			add_object_polled(source, taken, arguments[1]);
 		break;
 	case SNAP_CALL_POLL:
-	case SNAP_CALL_PPOLL:
 		add_object_polled(source, taken, arguments[1]);
 		break;
 	case SNAP_CALL_SELECT:
-	case SNAP_CALL_PSELECT:
 		add_sets(source, taken, row->bytes);
 		break;
 	case SNAP_CALL_FUTEX_WAITV:
@@ -494,7 +420,7 @@ bool snap_object_take(const struct snap_sampled_thread *thread, const struct sna
 	/* A stopped thread waits for its tracer, but a lock stays what it wants. */
 	if ((copy->state == 'T' || copy->state == 't') && !ret->object.is_futex)
 		return false;
-	keep_arguments(row, call.number, call.arguments, ret->object.call.arguments);
+	keep_arguments(row, &call, ret->object.call.arguments);
 	ret->words = (struct snap_memory_image){ .pieces = ret->pieces };
 	add_object_words(&source, ret, row);
 	/* Not how deep it stands, which differs from wait to wait. */

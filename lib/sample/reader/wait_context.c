@@ -19,10 +19,7 @@ enum {
 	SET_BYTES = 128, /* of select(2) */
 	NUMBER_BITS = 8,
 	ALL_EVENTS = 0x7fff,
-	/* waitid(2), fcntl(2) */
-	BY_PIDFD = 3,
-	SET_LOCK_WAIT = 7,
-	SET_OPEN_LOCK_WAIT = 38,
+	BY_PIDFD = 3, /* waitid(2) */
 };
 
 struct piece {
@@ -243,29 +240,18 @@ static void add_selected(struct reading *reading)
 			add_number(reading, (int64_t)i);
 }
 
-/* Whether the call is fcntl for something that does not wait. */
-static bool is_other_fcntl(const struct reading *reading)
-{
-	uint64_t command = reading->call->arguments[1];
-
-	return reading->row->call == SNAP_CALL_FCNTL && command != SET_LOCK_WAIT &&
-	       command != SET_OPEN_LOCK_WAIT;
-}
-
 static void find_numbers(struct reading *reading)
 {
 	const uint64_t *arguments = reading->call->arguments;
 
 	switch (reading->row->call) {
 	case SNAP_CALL_POLL:
-	case SNAP_CALL_PPOLL:
 		add_beside_polled(reading);
 		break;
 	case SNAP_CALL_RESTART:
 		add_perhaps_polled(reading);
 		break;
 	case SNAP_CALL_SELECT:
-	case SNAP_CALL_PSELECT:
 		add_selected(reading);
 		break;
 	case SNAP_CALL_WAITID:
@@ -273,7 +259,7 @@ static void find_numbers(struct reading *reading)
 			add_number(reading, (int32_t)arguments[1]);
 		break;
 	default:
-		if (reading->row->fd >= 0 && !is_other_fcntl(reading))
+		if (reading->row->fd >= 0 && snap_wait_call_may_wait(reading->row, reading->call))
 			add_number(reading, (int32_t)arguments[reading->row->fd]);
 		break;
 	}

@@ -2,9 +2,6 @@
 /* Which file of this folder knows a call: see kernel.h. */
 #include "analyze/wait/kernel/kernel.h"
 
-/* Calls of fcntl(2) that wait. */
-enum { SET_LOCK_WAIT = 7, SET_OPEN_LOCK_WAIT = 38 };
-
 static struct stacksnap_error *explain_other(struct snap_wait_analysis *waits,
 					     struct snap_waiter *waiter)
 {
@@ -13,71 +10,34 @@ static struct stacksnap_error *explain_other(struct snap_wait_analysis *waits,
 	return NULL;
 }
 
+/* By the kind in the call's row; futexes come here when the folder above has said nothing of them. */
 static struct stacksnap_error *explain_by_call(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter)
 {
-	uint32_t command = (uint32_t)waiter->call.arguments[1];
-	const struct snap_descriptor *descriptor;
+	static struct stacksnap_error *(*const explain[SNAP_WAIT_KINDS])(
+		struct snap_wait_analysis * waits, struct snap_waiter * waiter) = {
+		[SNAP_WAIT_FILE] = snap_wait_explain_descriptor,
+		[SNAP_WAIT_POLL] = snap_wait_explain_poll,
+		[SNAP_WAIT_SELECT] = snap_wait_explain_poll,
+		[SNAP_WAIT_EPOLL] = snap_wait_explain_poll,
+		[SNAP_WAIT_SOCKET] = snap_wait_explain_socket,
+		[SNAP_WAIT_CHILD] = snap_wait_explain_child,
+		[SNAP_WAIT_VFORK] = snap_wait_explain_vfork,
+		[SNAP_WAIT_FILE_LOCK] = snap_wait_explain_file_lock,
+		[SNAP_WAIT_SLEEP] = snap_wait_explain_sleep,
+		[SNAP_WAIT_SIGNAL] = snap_wait_explain_signal,
+		[SNAP_WAIT_MSGQUEUE] = snap_wait_explain_queue,
+		[SNAP_WAIT_SYSV_SEMAPHORE] = snap_wait_explain_queue,
+		[SNAP_WAIT_MQUEUE] = snap_wait_explain_queue,
+		[SNAP_WAIT_IO_URING] = snap_wait_explain_queue,
+		[SNAP_WAIT_AIO] = snap_wait_explain_queue,
+		[SNAP_WAIT_DISK] = snap_wait_explain_path,
+	};
+	enum snap_wait_kind kind = waiter->row->kind;
 
-	switch (waiter->row->call) {
-	case SNAP_CALL_READ:
-	case SNAP_CALL_WRITE:
-	case SNAP_CALL_SYNC:
-	case SNAP_CALL_FSTAT:
-		return snap_wait_explain_descriptor(waits, waiter);
-	case SNAP_CALL_POLL:
-	case SNAP_CALL_PPOLL:
-	case SNAP_CALL_SELECT:
-	case SNAP_CALL_PSELECT:
-	case SNAP_CALL_EPOLL:
-		return snap_wait_explain_poll(waits, waiter);
-	case SNAP_CALL_ACCEPT:
-	case SNAP_CALL_CONNECT:
-		descriptor = snap_wait_descriptor(waiter, snap_wait_call_fd(waiter));
-		return snap_wait_explain_socket(waits, waiter, descriptor);
-	case SNAP_CALL_WAIT4:
-	case SNAP_CALL_WAITID:
-		return snap_wait_explain_child(waits, waiter);
-	case SNAP_CALL_VFORK:
-		return snap_wait_explain_vfork(waits, waiter);
-	case SNAP_CALL_FCNTL:
-		if (command != SET_LOCK_WAIT && command != SET_OPEN_LOCK_WAIT)
-			return explain_other(waits, waiter);
-		return snap_wait_explain_file_lock(waits, waiter);
-	case SNAP_CALL_FLOCK:
-		return snap_wait_explain_file_lock(waits, waiter);
-	case SNAP_CALL_NANOSLEEP:
-	case SNAP_CALL_CLOCK_NANOSLEEP:
-		return snap_wait_explain_sleep(waits, waiter);
-	case SNAP_CALL_PAUSE:
-	case SNAP_CALL_SIGSUSPEND:
-	case SNAP_CALL_SIGTIMEDWAIT:
-		return snap_wait_explain_signal(waits, waiter);
-	case SNAP_CALL_MSGRCV:
-	case SNAP_CALL_MSGSND:
-	case SNAP_CALL_SEMOP:
-	case SNAP_CALL_MQ_RECEIVE:
-	case SNAP_CALL_MQ_SEND:
-	case SNAP_CALL_IO_URING_ENTER:
-	case SNAP_CALL_IO_GETEVENTS:
-		return snap_wait_explain_queue(waits, waiter);
-	case SNAP_CALL_OPEN:
-	case SNAP_CALL_STAT:
-		return snap_wait_explain_path(waits, waiter);
-	case SNAP_CALL_FUTEX: /* the folder above has said nothing of it */
-	case SNAP_CALL_FUTEX_WAITV:
-	case SNAP_CALL_RESTART:
-	case SNAP_CALL_OTHER:
-	case SNAP_CALL_KINDS:
-		break;
-	}
-	return explain_other(waits, waiter);
-}
-
-/* What a thread in state D waits for by its call, and not by the kernel's function. */
-static bool waits_by_call(enum snap_wait_call call)
-{
-	return call == SNAP_CALL_VFORK;
+	if (!explain[kind] || !snap_wait_call_may_wait(waiter->row, &waiter->call))
+		return explain_other(waits, waiter);
+	return explain[kind](waits, waiter);
 }
 
 struct stacksnap_error *snap_wait_explain_call(struct snap_wait_analysis *waits,
@@ -95,7 +55,8 @@ struct stacksnap_error *snap_wait_explain_call(struct snap_wait_analysis *waits,
 	err = snap_wait_explain_state(waits, waiter);
 	if (err || waiter->wait)
 		return err;
-	if ((thread->state == 'D' && !waits_by_call(waiter->row->call)) ||
+	/* A parent of vfork(2) waits in state D, but for no disk. */
+	if ((thread->state == 'D' && waiter->row->call != SNAP_CALL_VFORK) ||
 	    snap_wait_is_at_fuse(waiter))
 		return snap_wait_explain_disk(waits, waiter);
 	if (!waiter->call.known || waiter->call.number < 0)

@@ -140,9 +140,8 @@ const char *snap_wait_local_text(struct snap_wait_analysis *waits,
 /* Each sets waiter->wait, or leaves it NULL. NO_MEMORY. */
 struct stacksnap_error *snap_wait_explain_descriptor(struct snap_wait_analysis *waits,
 						     struct snap_waiter *waiter) _must_check_;
-struct stacksnap_error *
-snap_wait_explain_socket(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
-			 const struct snap_descriptor *descriptor) _must_check_;
+struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *waits,
+						 struct snap_waiter *waiter) _must_check_;
 struct stacksnap_error *snap_wait_explain_poll(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter) _must_check_;
 struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *waits,

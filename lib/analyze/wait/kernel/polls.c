@@ -241,11 +241,7 @@ static struct stacksnap_error *explain_epoll(struct watch *watch)
 struct stacksnap_error *snap_wait_explain_poll(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter)
 {
-	enum snap_wait_call call = waiter->row->call;
-	enum snap_wait_kind kind = call == SNAP_CALL_EPOLL ? SNAP_WAIT_EPOLL
-				   : call == SNAP_CALL_POLL || call == SNAP_CALL_PPOLL
-					   ? SNAP_WAIT_POLL
-					   : SNAP_WAIT_SELECT;
+	enum snap_wait_kind kind = waiter->row->kind;
 	struct watch watch = { .waits = waits, .waiter = waiter };
 	struct stacksnap_error *err;
 	int64_t until_timer_ns;

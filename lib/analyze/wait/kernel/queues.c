@@ -138,25 +138,10 @@ static void explain_descriptor(struct snap_wait_analysis *waits, struct snap_wai
 			(uint64_t)descriptor->dev_major << 32 | descriptor->dev_minor, 0);
 }
 
-static enum snap_wait_kind kind_of_queue_call(enum snap_wait_call call)
-{
-	static const enum snap_wait_kind kinds[SNAP_CALL_KINDS] = {
-		[SNAP_CALL_MSGRCV] = SNAP_WAIT_MSGQUEUE,
-		[SNAP_CALL_MSGSND] = SNAP_WAIT_MSGQUEUE,
-		[SNAP_CALL_SEMOP] = SNAP_WAIT_SYSV_SEMAPHORE,
-		[SNAP_CALL_MQ_RECEIVE] = SNAP_WAIT_MQUEUE,
-		[SNAP_CALL_MQ_SEND] = SNAP_WAIT_MQUEUE,
-		[SNAP_CALL_IO_URING_ENTER] = SNAP_WAIT_IO_URING,
-		[SNAP_CALL_IO_GETEVENTS] = SNAP_WAIT_AIO,
-	};
-
-	return kinds[call];
-}
-
 struct stacksnap_error *snap_wait_explain_queue(struct snap_wait_analysis *waits,
 						struct snap_waiter *waiter)
 {
-	enum snap_wait_kind kind = kind_of_queue_call(waiter->row->call);
+	enum snap_wait_kind kind = waiter->row->kind;
 	struct snap_wait *wait =
 		snap_wait_new(waits, waiter, kind, snap_wait_call_confidence(waiter));
 
@@ -167,9 +152,7 @@ struct stacksnap_error *snap_wait_explain_queue(struct snap_wait_analysis *waits
 		return explain_messages(waits, waiter);
 	if (kind == SNAP_WAIT_SYSV_SEMAPHORE)
 		return explain_semaphores(waits, waiter);
-	if (kind == SNAP_WAIT_MQUEUE)
-		wait->mode = waiter->row->call == SNAP_CALL_MQ_RECEIVE ? SNAP_WAIT_READ
-								       : SNAP_WAIT_WRITE;
+	wait->mode = waiter->row->mode;
 	if (waiter->row->fd >= 0)
 		explain_descriptor(waits, waiter);
 	return NULL;

@@ -234,17 +234,11 @@ static const char *variant_of_socket(const struct snap_waiter *waiter)
 	return waiter->row->call == SNAP_CALL_CONNECT ? "connect" : NULL;
 }
 
-static enum snap_wait_mode mode_of_socket_call(const struct snap_waiter *waiter)
-{
-	if (waiter->row->call == SNAP_CALL_READ)
-		return SNAP_WAIT_READ;
-	return waiter->row->call == SNAP_CALL_WRITE ? SNAP_WAIT_WRITE : SNAP_WAIT_ANY_MODE;
-}
-
 struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *waits,
-						 struct snap_waiter *waiter,
-						 const struct snap_descriptor *descriptor)
+						 struct snap_waiter *waiter)
 {
+	const struct snap_descriptor *descriptor =
+		snap_wait_descriptor(waiter, snap_wait_call_fd(waiter));
 	const struct snap_socket *socket = snap_wait_descriptor_socket(waits, waiter, descriptor);
 	bool connects = waiter->row->call == SNAP_CALL_CONNECT;
 	const struct snap_socket *peer = NULL;
@@ -256,7 +250,7 @@ struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *wait
 	if (!wait)
 		return snap_error_no_memory();
 	wait->variant = variant_of_socket(waiter);
-	wait->mode = mode_of_socket_call(waiter);
+	wait->mode = waiter->row->mode;
 	wait->fd = snap_wait_call_fd(waiter);
 	if (descriptor && descriptor->inode)
 		waiter->object =
