@@ -102,11 +102,10 @@ static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
 static struct stacksnap_error *explain_waiter(struct snap_wait_analysis *waits,
 					      struct snap_waiter *waiter)
 {
-	enum snap_wait_call call = waiter->row->call;
 	struct snap_analysis *analysis = waits->analysis;
 	struct stacksnap_error *err = NULL;
 
-	if (call == SNAP_CALL_FUTEX || call == SNAP_CALL_FUTEX_WAITV)
+	if (waiter->row->kind == SNAP_WAIT_FUTEX)
 		err = snap_wait_explain_futex(waits, waiter);
 	if (!err && !waiter->wait)
 		err = snap_wait_explain_call(waits, waiter);

@@ -77,8 +77,8 @@ static const struct snap_wait_call_row x86_64[] = {
 	[35] = { SNAP_CALL_NANOSLEEP, SNAP_WAIT_SLEEP, -1, -1, -1, 0, SNAP_LIMIT_RELATIVE,
 		 .facts = RESTARTS },
 	[40] = { WRITES }, /* sendfile */
-	[42] = { SNAP_CALL_CONNECT, SNAP_WAIT_SOCKET, 0, 1, -1, -1, .bytes = ADDRESS_BYTES,
-		 .ints = 1 << 2, .facts = OTHERS },
+	[42] = { SNAP_CALL_CONNECT, SNAP_WAIT_SOCKET, 0, 1, 2, -1, .bytes = 1,
+		 .most = ADDRESS_BYTES, .facts = OTHERS },
 	[43] = { ACCEPTS }, /* accept */
 	[44] = { WRITES },  /* sendto */
 	[45] = { READS },   /* recvfrom */

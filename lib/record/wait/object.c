@@ -18,7 +18,6 @@ enum {
 	WAITV_BYTES = 24, /* struct futex_waitv: value, address, flags, reserved */
 	SETS = 3,
 	SET_WORD_BITS = 64,
-	MOST_SOCKADDR = 128,
 	MOST_TID = 1 << 22, /* PID_MAX_LIMIT (linux/threads.h) */
 	CEILING_SHIFT = 19, /* of mutexes with a priority ceiling (nptl/pthreadP.h) */
 	/* Of futexes: any value that is no small one, with bit 0 and without. */
@@ -334,12 +333,6 @@ static void add_object_words(const struct source *source, struct snap_taken_obje
 		break;
 	case SNAP_CALL_FUTEX_WAITV:
 		add_vector(source, taken, row);
-		break;
-	case SNAP_CALL_CONNECT:
-		add_object_piece(taken, arguments[1],
-				 read_next_number(source, taken, arguments[1],
-						  arguments[2] < MOST_SOCKADDR ? arguments[2]
-									       : MOST_SOCKADDR));
 		break;
 	case SNAP_CALL_FCNTL:
 		if (arguments[2])

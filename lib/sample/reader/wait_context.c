@@ -106,17 +106,6 @@ static int follow_read_array(struct reading *reading, const struct snap_wait_ran
 	return error;
 }
 
-static struct snap_wait_range cut_range(const struct reading *reading, struct snap_wait_range range)
-{
-	const uint64_t *arguments = reading->call->arguments;
-
-	/* What is behind an address says nothing. */
-	if (reading->row->call == SNAP_CALL_CONNECT && range.address == arguments[1] &&
-	    range.size > arguments[2])
-		range.size = (uint32_t)arguments[2];
-	return range;
-}
-
 static int read_beside_words(struct reading *reading, enum snap_arch arch)
 {
 	struct snap_wait_range ranges[SNAP_MOST_WAIT_RANGES];
@@ -130,11 +119,8 @@ static int read_beside_words(struct reading *reading, enum snap_arch arch)
 	if (reading->row->call == SNAP_CALL_RESTART)
 		call.arguments[2] = 0;
 	count = snap_wait_ranges(arch, &call, ranges, SNAP_MOST_WAIT_RANGES);
-	for (size_t i = 0; i < count && !error; i++) {
-		ranges[i] = cut_range(reading, ranges[i]);
-		if (ranges[i].size)
-			error = read_beside_range(reading, &ranges[i]);
-	}
+	for (size_t i = 0; i < count && !error; i++)
+		error = read_beside_range(reading, &ranges[i]);
 	if (!error && count && snap_wait_ranges_lead_on(arch, &call))
 		error = follow_read_array(reading, &ranges[0]);
 	return error;
