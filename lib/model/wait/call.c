@@ -34,7 +34,7 @@ enum {
 #define READS ON_FD(SNAP_CALL_READ, SNAP_WAIT_FILE), .mode = SNAP_WAIT_READ, .facts = OTHERS
 #define WRITES ON_FD(SNAP_CALL_WRITE, SNAP_WAIT_FILE), .mode = SNAP_WAIT_WRITE, .facts = OTHERS
 #define SYNCS ON_FD(SNAP_CALL_SYNC, SNAP_WAIT_FILE), .facts = FILES
-#define ACCEPTS ON_FD(SNAP_CALL_ACCEPT, SNAP_WAIT_SOCKET)
+#define ACCEPTS ON_FD(SNAP_CALL_ACCEPT, SNAP_WAIT_SOCKET), .variant = "accept"
 #define MESSAGES(call) (call), SNAP_WAIT_MSGQUEUE, NO_ARGUMENTS, .ints = 1 << 0, .facts = ASKED
 #define MQUEUES(call, way) (call), SNAP_WAIT_MQUEUE, 0, -1, -1, 4, SNAP_LIMIT_ABSOLUTE, (way)
 #define EPOLLS(how) SNAP_CALL_EPOLL, SNAP_WAIT_EPOLL, 0, -1, -1, 3, (how)
@@ -73,12 +73,12 @@ static const struct snap_wait_call_row x86_64[] = {
 	[20] = { WRITES },   /* writev */
 	[21] = { STATS(0) }, /* access */
 	[23] = { SELECTS(SNAP_LIMIT_TIMEVAL) },
-	[34] = { SNAP_CALL_PAUSE, SNAP_WAIT_SIGNAL, NO_ARGUMENTS },
+	[34] = { SNAP_CALL_PAUSE, SNAP_WAIT_SIGNAL, NO_ARGUMENTS, .variant = "pause" },
 	[35] = { SNAP_CALL_NANOSLEEP, SNAP_WAIT_SLEEP, -1, -1, -1, 0, SNAP_LIMIT_RELATIVE,
 		 .facts = RESTARTS },
 	[40] = { WRITES }, /* sendfile */
 	[42] = { SNAP_CALL_CONNECT, SNAP_WAIT_SOCKET, 0, 1, 2, -1, .bytes = 1,
-		 .most = ADDRESS_BYTES, .facts = OTHERS },
+		 .most = ADDRESS_BYTES, .variant = "connect", .facts = OTHERS },
 	[43] = { ACCEPTS }, /* accept */
 	[44] = { WRITES },  /* sendto */
 	[45] = { READS },   /* recvfrom */
@@ -98,8 +98,9 @@ static const struct snap_wait_call_row x86_64[] = {
 	[78] = { READS },    /* getdents */
 	[85] = { OPENS(0) }, /* creat */
 	[128] = { SNAP_CALL_SIGTIMEDWAIT, SNAP_WAIT_SIGNAL, -1, 0, -1, 2, SNAP_LIMIT_RELATIVE,
+		  .variant = "sigwait", .bytes = SIGSET_BYTES },
+	[130] = { SNAP_CALL_SIGSUSPEND, SNAP_WAIT_SIGNAL, -1, 0, -1, -1, .variant = "sigsuspend",
 		  .bytes = SIGSET_BYTES },
-	[130] = { SNAP_CALL_SIGSUSPEND, SNAP_WAIT_SIGNAL, -1, 0, -1, -1, .bytes = SIGSET_BYTES },
 	[202] = { SNAP_CALL_FUTEX, SNAP_WAIT_FUTEX, -1, -1, -1, 3, SNAP_LIMIT_ABSOLUTE,
 		  .facts = OTHERS | RESTARTS },
 	[208] = { SNAP_CALL_IO_GETEVENTS, SNAP_WAIT_AIO, -1, -1, -1, 4, SNAP_LIMIT_RELATIVE,

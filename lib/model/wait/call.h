@@ -75,6 +75,7 @@ struct snap_wait_call_row {
 	int8_t timeout;           /* which one limits the time … */
 	enum snap_wait_limit limit;
 	enum snap_wait_mode mode; /* what it does with its descriptor */
+	const char *variant;      /* of its wait, where the call alone decides that; else NULL */
 	uint32_t bytes;           /* how many bytes there, at most; arrays: of an element */
 	uint32_t most;            /* elements at most */
 	/* Other arguments that say for what it waits, a bit each: of 32 bits, and whole. */

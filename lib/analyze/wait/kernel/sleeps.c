@@ -33,10 +33,8 @@ struct stacksnap_error *snap_wait_explain_signal(struct snap_wait_analysis *wait
 	if (!wait)
 		return snap_error_no_memory();
 	snap_wait_set_timeout(waits, waiter);
-	wait->variant = waiter->row->call == SNAP_CALL_PAUSE        ? "pause"
-			: waiter->row->call == SNAP_CALL_SIGSUSPEND ? "sigsuspend"
-								    : "sigwait";
-	if (waiter->row->call == SNAP_CALL_PAUSE ||
+	wait->variant = waiter->row->variant;
+	if (waiter->row->pointer < 0 ||
 	    !snap_wait_read(waiter, waiter->call.arguments[0], &mask, sizeof(mask)))
 		return NULL;
 	wait->signals = waiter->row->call == SNAP_CALL_SIGSUSPEND ? let_through(mask) : mask;

@@ -227,13 +227,6 @@ static void read_remote(struct snap_wait_analysis *waits, struct snap_waiter *wa
 
 /* ---- all ---- */
 
-static const char *variant_of_socket(const struct snap_waiter *waiter)
-{
-	if (waiter->row->call == SNAP_CALL_ACCEPT)
-		return "accept";
-	return waiter->row->call == SNAP_CALL_CONNECT ? "connect" : NULL;
-}
-
 struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *waits,
 						 struct snap_waiter *waiter)
 {
@@ -249,7 +242,7 @@ struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *wait
 			     snap_wait_call_confidence(waiter));
 	if (!wait)
 		return snap_error_no_memory();
-	wait->variant = variant_of_socket(waiter);
+	wait->variant = waiter->row->variant;
 	wait->mode = waiter->row->mode;
 	wait->fd = snap_wait_call_fd(waiter);
 	if (descriptor && descriptor->inode)
