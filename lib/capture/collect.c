@@ -53,16 +53,27 @@ static bool has_copies(const struct snap_process *process)
 	return false;
 }
 
+/* The option that says for how long the stop may last: with little time left it is that of the run. */
+static const char *limit_of_stop(const struct snap_options *options, const struct snap_stop *stop)
+{
+	return stop->until_ns && stop->until_ns - stop->begin_ns < options->stop_timeout_ns
+		       ? "--timeout"
+		       : "--stop-timeout";
+}
+
 /* Nothing of the process could be copied: why? */
 static void explain_trouble(const struct snap_options *options, struct snap_capture *capture,
 			    struct snap_process *process, const struct snap_stop *stop,
 			    const struct snap_traced *traced)
 {
 	int pid = (int)process->pid;
-	int patience_ms = SNAP_STOP_PATIENCE_MS * (int)stop->patience / 100;
+	int64_t waited_ns = traced->waited_ns;
 
 	if (process->trouble != SNAP_TROUBLE_NONE || has_copies(process))
 		return;
+	/* A child that was ended in the middle has not said how long it had waited. */
+	if (stop->overdue && traced->stop_begin_ns && !waited_ns)
+		waited_ns = stop->end_ns - traced->stop_begin_ns;
 	if (traced->unsupported) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
 					 "cannot unwind %d: the word size or architecture of its "
@@ -71,26 +82,32 @@ static void explain_trouble(const struct snap_options *options, struct snap_capt
 	} else if (traced->unresponsive == SNAP_UNRESPONSIVE_MAPS) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
 					 "process %d does not respond: reading its memory map took "
-					 "longer than %d ms",
-					 pid, patience_ms);
+					 "too long",
+					 pid);
 	} else if (traced->unresponsive == SNAP_UNRESPONSIVE_SEIZE) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
-					 "process %d does not respond: it could not be seized "
-					 "within %d ms, as it is in an exec",
-					 pid, patience_ms);
+					 "process %d does not respond: seizing it took too long, "
+					 "as it is in an exec",
+					 pid);
+	} else if (traced->unresponsive == SNAP_UNRESPONSIVE_OTHERS) {
+		snap_process_set_trouble(
+			capture, process, SNAP_TROUBLE_NOT_RESPONDING,
+			"%d was not stopped: seizing other processes took too long", pid);
 	} else if (traced->error) {
 		snap_discover_explain(capture, process, capture->asker, traced->error);
 	} else if (stop->out_of_time && !traced->vanished) {
 		snap_capture_set_out_of_time(capture, process);
-	} else if (traced->timed_out && options->no_stop) {
-		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
-					 "process %d does not respond: its threads could not be "
-					 "read within %lld ms (see --stop-timeout)",
-					 pid, (long long)options->stop_timeout_ns / SNAP_NS_PER_MS);
-	} else if (traced->timed_out || (stop->killed && traced->stop_begin_ns)) {
+	} else if (options->no_stop && process->thread_count) {
+		return; /* each of them says what it does, and why it has no stack */
+	} else if (waited_ns) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_STOP_TIMEOUT,
-					 "%d did not stop within %lld ms (see --stop-timeout)", pid,
-					 (long long)options->stop_timeout_ns / SNAP_NS_PER_MS);
+					 "%d did not stop within %lld ms (see %s)", pid,
+					 (long long)waited_ns / SNAP_NS_PER_MS,
+					 limit_of_stop(options, stop));
+	} else if (stop->stalled && traced->stop_begin_ns) {
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_STOP_TIMEOUT,
+					 "%d was not copied: a process blocked the tracing process",
+					 pid);
 	} else if (stop->killed && !traced->vanished) {
 		/* Not even the list of its threads need be whole. */
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_INTERNAL,
@@ -112,7 +129,8 @@ static void warn_of_threads(const struct snap_options *options, struct snap_capt
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
 
-		if (thread->result <= SNAP_THREAD_NOT_STOPPED && !thread->stack_size)
+		if (thread->result <= SNAP_THREAD_NOT_STOPPED && !thread->stack_size &&
+		    (!options->no_stop || thread->untried))
 			snap_trace(options->trace, thread->tid, SNAP_TRACE_MISSED, NULL);
 		stacks_missing |= thread->result == SNAP_THREAD_COPIED && thread->stack_unreadable;
 		if (thread->result != SNAP_THREAD_VANISHED && !thread->name &&
@@ -123,15 +141,24 @@ static void warn_of_threads(const struct snap_options *options, struct snap_capt
 		if (thread->result != SNAP_THREAD_NOT_STOPPED ||
 		    ++not_stopped > MOST_THREAD_WARNINGS)
 			continue;
-		snap_capture_warn(capture, "thread_not_stopped", process->pid, thread->tid,
-				  "thread %d of %d did not stop (state %c%s%s)", thread->tid,
-				  process->pid, thread->state ? thread->state : '?',
-				  thread->wchan ? ", waits in " : "",
-				  thread->wchan ? thread->wchan : "");
+		if (thread->untried)
+			snap_capture_warn(
+				capture, "thread_not_stopped", process->pid, thread->tid,
+				"there was no time to read thread %d of %d (see --timeout)",
+				thread->tid, process->pid);
+		else
+			snap_capture_warn(capture, "thread_not_stopped", process->pid, thread->tid,
+					  "thread %d of %d %sdid not stop (state %c%s%s)",
+					  thread->tid, process->pid,
+					  options->no_stop ? "needs a stop to be read, and " : "",
+					  thread->state ? thread->state : '?',
+					  thread->wchan ? ", waits in " : "",
+					  thread->wchan ? thread->wchan : "");
 	}
 	if (not_stopped > MOST_THREAD_WARNINGS)
 		snap_capture_warn(capture, "thread_not_stopped", process->pid, 0,
-				  "%zu threads of %d did not stop", not_stopped, process->pid);
+				  "%zu threads of %d did not stop%s", not_stopped, process->pid,
+				  options->no_stop ? ", or there was no time to read them" : "");
 	if (unread > MOST_THREAD_WARNINGS)
 		snap_capture_warn(capture, "facts_missing", process->pid, 0,
 				  "cannot read names and states of %zu threads of %d", unread,
@@ -314,10 +341,11 @@ struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
 	if (stopped && stop->still_ns && stop->still_ns - stop->begin_ns > capture->stop_skew_ns)
 		capture->stop_skew_ns = stop->still_ns - stop->begin_ns;
 	if (uncopied)
-		snap_capture_warn(capture, "stacks_late", 0, 0,
-				  "stacks of %zu processes were not copied within %lld ms (see "
-				  "--stop-timeout)",
-				  uncopied, (long long)options->stop_timeout_ns / SNAP_NS_PER_MS);
+		snap_capture_warn(
+			capture, "stacks_late", 0, 0,
+			"stacks of %zu processes were not copied, as the time of the stop "
+			"was up (see %s)",
+			uncopied, limit_of_stop(options, stop));
 	if (stop->limited)
 		snap_capture_warn(capture, "stacks_limited", 0, 0,
 				  "stacks were cut to keep the snapshot within %llu MiB",

@@ -155,6 +155,7 @@ describe_unheard_threads(struct snap_nostop *nostop, const struct snap_traced *t
 		if (thread->state || thread->result != SNAP_THREAD_UNTRACED)
 			continue;
 		thread->result = SNAP_THREAD_NOT_STOPPED;
+		thread->untried = true;
 		err = describe_thread(nostop, traced, tasks_fd, thread);
 	}
 	return err;

@@ -383,7 +383,7 @@ static struct stacksnap_error *on_nostop_sample(void *context, struct snap_sampl
 		describe_wait(nostop, thread, traced, mine);
 	if (copy->result != SNAP_THREAD_COPIED) {
 		mine->result = copy->result;
-		traced->timed_out |= copy->result == SNAP_THREAD_NOT_STOPPED;
+		mine->untried = thread->untried;
 		return NULL;
 	}
 	/* Whether or not it is stopped for its registers: a stop reads no futex bytes. */

@@ -420,11 +420,6 @@ void snap_asker_set_patience(struct snap_asker *asker, uint32_t percent)
 	asker->patience = percent;
 }
 
-int snap_asker_patience_ms(const struct snap_asker *asker)
-{
-	return asker ? SNAP_ASK_PATIENCE_MS * (int)asker->patience / 100 : SNAP_ASK_PATIENCE_MS;
-}
-
 bool snap_asker_prepare(struct snap_asker *asker, bool may_lend)
 {
 	/* Workers see only what was mapped when they were made; without room nothing is lent. */

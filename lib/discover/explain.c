@@ -234,13 +234,11 @@ static void explain_exit(struct snap_capture *capture, struct snap_process *proc
 				 "process %d exited before it could be stopped", (int)process->pid);
 }
 
-static void explain_silence(struct snap_capture *capture, struct snap_process *process,
-			    const struct snap_asker *asker)
+static void explain_silence(struct snap_capture *capture, struct snap_process *process)
 {
 	snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
-				 "process %d does not respond: reading its state took longer than "
-				 "%d ms",
-				 (int)process->pid, snap_asker_patience_ms(asker));
+				 "process %d does not respond: reading its state took too long",
+				 (int)process->pid);
 }
 
 static void explain_with(struct snap_capture *capture, struct snap_process *process, int os_errno,
@@ -257,7 +255,7 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 	if (!error)
 		error = read_refused_stat(asking, process->pid, &stat);
 	if (error == -ETIMEDOUT) {
-		explain_silence(capture, process, asking->asker);
+		explain_silence(capture, process);
 		return;
 	}
 	if (error || stat.start_ticks != process->start_ticks ||

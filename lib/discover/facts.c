@@ -86,12 +86,10 @@ static void mark_silent(struct snap_discovery *run, struct snap_process *process
 			enum snap_ask_stage stage)
 {
 	snap_process_set_trouble(run->capture, process, SNAP_TROUBLE_NOT_RESPONDING,
-				 "process %d does not respond: %s took longer than %d ms",
-				 (int)process->pid,
+				 "process %d does not respond: %s took too long", (int)process->pid,
 				 stage == SNAP_ASK_PROGRAM ? "looking for the file of its program"
 				 : stage == SNAP_ASK_STAT  ? "reading its state"
-							   : "reading its arguments",
-				 snap_asker_patience_ms(run->asker));
+							   : "reading its arguments");
 }
 
 static bool is_zombie(const struct snap_stat *stat)

@@ -121,8 +121,6 @@ struct snap_answer {
 /* snap_asker_new() for any tree. */
 struct stacksnap_error *snap_asker_new_on(const struct snap_procfs *procfs, unsigned flags,
 					  struct snap_asker **ret) _must_check_;
-/* The current patience for one process; NULL: that of a new asker. */
-int snap_asker_patience_ms(const struct snap_asker *asker);
 /*
  * Makes a worker, so that the first list need not wait for it; false: there is none. `may_lend`:
  * with room for snap_asker_lend().

@@ -65,8 +65,8 @@ static struct stacksnap_error *add_seen(struct snap_discovery *run, struct snap_
 	if (seen->silent)
 		snap_process_set_trouble(run->capture, process, SNAP_TROUBLE_NOT_RESPONDING,
 					 "process %d does not respond: reading its state took "
-					 "longer than %d ms",
-					 (int)process->pid, snap_asker_patience_ms(run->asker));
+					 "too long",
+					 (int)process->pid);
 	if (seen->stat.name[0] == '\0')
 		return NULL;
 	process->name = snap_arena_strdup(&run->capture->arena, seen->stat.name);

@@ -281,6 +281,8 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_RETRY);
 		return NULL;
 	case SNAP_TICK_MISS:
+		thread->shown.untried = seen->time_is_up;
+		return snap_sampler_miss(sampler, thread);
 	case SNAP_TICK_LEAVE_OUT:
 		return snap_sampler_miss(sampler, thread);
 	case SNAP_TICK_SKIP:

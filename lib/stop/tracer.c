@@ -208,6 +208,7 @@ static struct stacksnap_error *watch_tracer_child(const struct snap_options *opt
 		now = snap_clock_ns(CLOCK_MONOTONIC);
 		if (now > deadline_of_stop(options, stop, start)) {
 			stop->out_of_time |= stop->until_ns && now > stop->until_ns;
+			stop->overdue = true;
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the tracing process did not exit in time");
 		}

@@ -56,19 +56,20 @@ struct snap_traced {
 	/* Set by the parent on request, in the shared mapping. NULL: none. */
 	const struct snap_memory_plan *plan;
 	/* written by the child */
-	int error;      /* errno of SEIZE or of reading; 0: none */
-	bool seized;    /* some thread is, or was, traced by us */
-	bool vanished;  /* gone before it could be stopped */
-	bool execed;    /* it runs another program now: what was read before the stop is stale */
-	bool timed_out; /* the time was up before all its threads stood still */
-	bool stalled;   /* a read of its memory did not return */
-	bool uncopied;  /* the time of the stop was up before a stack of it was read */
-	bool left_out;  /* there was no time for it before the stop: none of its threads is known */
+	int error;         /* errno of SEIZE or of reading; 0: none */
+	bool seized;       /* some thread is, or was, traced by us */
+	bool vanished;     /* gone before it could be stopped */
+	bool execed;       /* it runs another program now: what was read before the stop is stale */
+	int64_t waited_ns; /* the time that was up before all its threads stood still; 0: it was not */
+	bool stalled;      /* a read of its memory did not return */
+	bool uncopied;     /* the time of the stop was up before a stack of it was read */
+	bool left_out; /* there was no time for it before the stop: none of its threads is known */
 	/* A call that it can block did not return, so the process was left alone. */
 	enum snap_unresponsive {
 		SNAP_RESPONSIVE,
 		SNAP_UNRESPONSIVE_MAPS,
-		SNAP_UNRESPONSIVE_SEIZE
+		SNAP_UNRESPONSIVE_SEIZE,
+		SNAP_UNRESPONSIVE_OTHERS, /* it was not tried, as the SEIZE of others took too long */
 	} unresponsive;
 	bool unsupported;     /* registers of another architecture or word size */
 	uint32_t forked_from; /* of a process with index SIZE_MAX: the process that forked it */
@@ -124,6 +125,7 @@ struct snap_stop {
 	bool limited; /* the snapshot's limit cut stacks */
 	bool stalled; /* the child was ended because a target blocked it */
 	bool killed;  /* the child did not end by itself: its results may be incomplete */
+	bool overdue; /* its time was up, so it was ended */
 };
 
 /*

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 
 from bounds import TRIES
@@ -124,6 +125,59 @@ class NoStop(Case):
         self.assertRegex(more.text.splitlines()[0], r"1 stopped one by one \(at most [^)]* each\)")
         ordinary = self.run_tool("-p", victim.pid)
         self.assertNotIn("not stopped:", ordinary.text)
+
+    def vforked(self, *mode):
+        victim = self.victim("vforker", *mode, settled=False)
+        tid, = wait_until(lambda: [t for t in tids_of(victim.pid) if proc_state(victim.pid, t) == "D"], "state D")
+        return victim, tid
+
+    def assert_true_words(self, got, began):
+        """A limit that a message names is not longer than the whole run was."""
+        took = 1000 * (time.monotonic() - began)
+        for text in (got.text, got.err):
+            for limit in re.findall(r"(?:within|after|than) (\d+) ms", text):
+                self.assertLessEqual(int(limit), took, got)
+        self.assertNotIn("respond", got.text + got.err, got)
+
+    def test_one_in_vfork_is_shown(self):
+        """It does not stop, and the registers that its stack needs are told by a stop alone."""
+        for mode in ((), ("alone",)):
+            victim, tid = self.vforked(*mode)
+            child = int(open(f"/proc/{victim.pid}/task/{tid}/children").read())
+            for more in ((), ("--kernel",), ("--no-explain",), ("--no-children",), ("--kernel", "--no-children")):
+                with self.subTest(mode=mode, more=more):
+                    began = time.monotonic()
+                    doc = self.json("-p", victim.pid, "--no-stop", *more, status=1)
+                    self.assert_true_words(doc["_result"], began)
+                    node = processes(doc)[victim.pid]
+                    self.assertNotIn("error", node)
+                    self.assertEqual(len(threads(node)), 4 - 3 * len(mode))
+                    thread, stack = threads(node)[tid]
+                    self.assertEqual((thread["state"], stack["unwind"]), ("disk", "not_stopped"))
+                    self.assertRegex(stack["unwind_detail"], "^state disk, wchan ")
+                    self.assertEqual([w["message"].split(" (")[0] for w in doc["warnings"] if w.get("tid")],
+                                     [f"thread {tid} of {victim.pid} needs a stop to be read, and did not stop"])
+                    if "--no-explain" in more:
+                        continue
+                    self.assertEqual(thread["wait"]["kind"], "vfork")
+                    if "--no-children" not in more:
+                        self.assertEqual([peer["pid"] for peer in thread["wait"]["peers"]], [child])
+            began = time.monotonic()
+            got = self.run_tool("-p", victim.pid, "--no-stop", status=1)
+            self.assert_true_words(got, began)
+            self.assertRegex(got.text, rf"DISK in \w+ +tid {tid}\n.*waits until child {child} execs or exits\n"
+                                       r".*\(not stopped: state disk, wchan ")
+
+    def test_there_was_no_time(self):
+        """Only what was tried is said to have failed, and the option that ended it is named."""
+        victim = self.victim("threads", "spin:200:spinner", running=200)
+        began = time.monotonic()
+        got = self.run_tool("-p", victim.pid, "--no-stop", "--timeout", "100", status=(0, 1, 2), timeout=60)
+        self.assert_true_words(got, began)
+        self.assertNotIn("--stop-timeout", got.err)
+        for line in got.err.splitlines():
+            if re.search(r"thread \d+ of ", line):
+                self.assertRegex(line, r"no time to read thread \d+ of \d+ \(see --timeout\)$|did not stop \(state ")
 
     def test_saved_captures_keep_it(self):
         victim = self.victim("threads", "spin:1:spinner", "futex:3:waiter:4", running=1)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A thread held inside vfork() by its child, beside two threads that wait and one that works. */
+/*
+ * A thread held inside vfork() by its child, beside two threads that wait and one that works; with
+ * an argument the only thread is held so.
+ */
 #include "victim.h"
 
 static atomic_int in_position;
@@ -27,8 +30,13 @@ static void *vfork_main(void *unused)
 	return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	(void)argv;
+	if (argc > 1) {
+		victim_ready("vfork");
+		vfork_main(NULL);
+	}
 	victim_thread(waiter_main, NULL, 0);
 	victim_thread(waiter_main, NULL, 0);
 	victim_thread(vfork_main, NULL, 0);

@@ -48,7 +48,7 @@ struct snap_thread;
 	KIND(UNREADABLE, "not copied: its stack cannot be read without a stop")                  \
 	KIND(RAN, "stopped alone, because it ran")                                               \
 	KIND(NOT_ENOUGH, "stopped alone, because a copy without a stop is not enough")           \
-	KIND(MISSED, "missed: it did not stop, or its stack was not read, in time")              \
+	KIND(MISSED, "missed: it did not stop, or its stack was not read")                       \
 	KIND(LEFT_OUT, "left out, as its process stood still for too long (--max-stopped)")
 
 #define SNAP_TRACE_NAME(name, text) SNAP_TRACE_##name,

@@ -134,6 +134,7 @@ static void wait_for_one(struct snap_tracer *tracer, uint32_t index)
 	while (snap_tracer_wait(tracer, index, tracer->time_is_up ? WNOHANG : 0) ==
 	       SNAP_WAITED_NOT_YET) {
 		char state = read_tracee_state(tracer, tracee);
+		int64_t now;
 
 		if (is_ended_leader(tracer, tracee, state)) {
 			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_ENDED);
@@ -144,12 +145,13 @@ static void wait_for_one(struct snap_tracer *tracer, uint32_t index)
 			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_DELAYED);
 			return;
 		}
-		tracer->time_is_up = snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns;
+		now = snap_clock_ns(CLOCK_MONOTONIC);
+		tracer->time_is_up = now >= tracer->wait_until_ns;
 		if (!tracer->time_is_up)
 			continue;
 		/* Threads that have stopped by now count; no other is waited for. */
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_DELAYED);
-		snap_tracer_process(tracer, tracee)->timed_out = true;
+		snap_tracer_process(tracer, tracee)->waited_ns = now - tracer->stop->begin_ns;
 		return;
 	}
 }

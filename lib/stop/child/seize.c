@@ -249,7 +249,7 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	if (process->look_only)
 		return;
 	if (!process->seized && is_too_late_to_seize(tracer)) {
-		process->unresponsive = SNAP_UNRESPONSIVE_SEIZE;
+		process->unresponsive = SNAP_UNRESPONSIVE_OTHERS;
 		event = SNAP_TRACEE_ON_REFUSED;
 	} else if (is_worker(thread)) {
 		event = SNAP_TRACEE_ON_REFUSED;
