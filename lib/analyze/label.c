@@ -58,10 +58,12 @@ static bool fill_syscall(struct snap_interner *strings, const struct snap_raw_pr
 			 const struct snap_thread *thread, const struct snap_raw_stack *stack,
 			 struct snap_member *member)
 {
-	struct snap_known_registers known;
+	struct snap_known_registers known = { .call = -1 };
 
-	if (!snap_registers_of(raw->process->arch, thread, &known) || known.call < 0 ||
-	    !snap_is_in_call(raw->process, raw->modules, thread))
+	/* Of a thread that was not copied, procfs may have said it. */
+	if (!snap_registers_of(raw->process->arch, thread, &known) && thread->call.known)
+		known.call = (int)thread->call.number;
+	if (known.call < 0 || !snap_is_in_call(raw->process, raw->modules, thread))
 		return true;
 	member->syscall = snap_label_syscall(strings, raw->process->arch, known.call, stack);
 	return member->syscall != NULL;

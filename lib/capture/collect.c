@@ -214,6 +214,12 @@ static void collect_memory(const struct snap_capture *capture, struct snap_proce
 	process->memory = traced->memory;
 }
 
+/* A program of 32 bits, whose calls have other numbers: all its memory is below 4 GiB. */
+static bool is_narrow(const struct snap_traced *traced)
+{
+	return traced->map_count && traced->maps[traced->map_count - 1].end <= 1ull << 32;
+}
+
 static void collect_process(const struct snap_options *options, struct snap_capture *capture,
 			    struct snap_process *process, const struct snap_stop *stop,
 			    const struct snap_traced *traced)
@@ -233,7 +239,8 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 				  "process %d: only its first %zu mappings are kept, as they take "
 				  "too much memory: stacks and names may be missing",
 				  (int)process->pid, process->map_count);
-	process->arch = traced->arch;
+	if (traced->arch || traced->unsupported || is_narrow(traced))
+		process->arch = traced->arch;
 	collect_words(capture, process, traced);
 	collect_memory(capture, process, traced);
 	if (traced->stop_begin_ns && traced->stop_end_ns)

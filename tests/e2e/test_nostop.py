@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """--no-stop: blocked threads are read as they are and notice nothing, the rest is stopped alone, and
 the report says which is which. Held against ordinary snapshots, address by address."""
+import gzip
 import os
 import re
 import shutil
@@ -167,6 +168,27 @@ class NoStop(Case):
             self.assert_true_words(got, began)
             self.assertRegex(got.text, rf"DISK in \w+ +tid {tid}\n.*waits until child {child} execs or exits\n"
                                        r".*\(not stopped: state disk, wchan ")
+
+    def test_calls_have_names(self):
+        """Of a thread that was not copied, too, and in a process without any copy: as after a stop."""
+        for mode in ((), ("alone",)):
+            victim, tid = self.vforked(*mode)
+            call = int(open(f"/proc/{victim.pid}/task/{tid}/syscall").read().split()[0])
+            names = set()
+            for way in ((), ("--no-stop",)):
+                doc = self.json("-p", victim.pid, *way, status=1)
+                thread, stack = threads(processes(doc)[victim.pid])[tid]
+                names |= {thread["syscall"], thread["wait"]["call"], stack["labels"]["syscall"]}
+            self.assertEqual(len(names), 1, (call, names))
+            name = names.pop()
+            self.assertIn(name, ("vfork", "clone", "clone3"))
+            path = os.path.join(self.scratch(), "x")
+            for end in ("html", "pb.gz", "firefox.json", "snaprec"):
+                self.run_tool("-p", victim.pid, "--no-stop", "-o", f"{path}.{end}", status=1)
+                text = open(f"{path}.{end}", "rb").read()
+                text = gzip.decompress(text) if end == "pb.gz" else text
+                self.assertRegex(text, rb"\b%b\b" % name.encode(), end)
+                self.assertNotIn(f'"{call}"'.encode(), text, end)
 
     def test_there_was_no_time(self):
         """Only what was tried is said to have failed, and the option that ended it is named."""
