@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 /* State of the process: a signal handler has no other place. */
@@ -23,13 +25,30 @@ static const struct snap_cli_leftover *volatile leftovers[MAX_LEFTOVERS];
 
 static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
 
-/* The first is a wish, the second an order: whatever goes on then, half a file must not stay. */
+/*
+ * Signals within a second mean the same: timeout(1) sends one to its command and one to the group, and a hurried user
+ * presses Ctrl-C twice. A recording needs that second to name its addresses.
+ */
+enum { ONE_WISH_MS = 1000 };
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* The first is a wish, a later one an order: whatever goes on then, half a file must not stay. */
 static void on_signal(int number)
 {
-	static volatile sig_atomic_t heard;
+	static int64_t heard_ms;
+	int64_t now = now_ms();
 	int old_errno = errno;
 
-	if (heard) {
+	if (heard_ms && now - heard_ms < ONE_WISH_MS)
+		return;
+	if (heard_ms) {
 		for (int i = 0; i < MAX_LEFTOVERS; i++)
 			if (leftovers[i])
 				unlinkat(leftovers[i]->folder, leftovers[i]->name, 0);
@@ -44,7 +63,7 @@ static void on_signal(int number)
 		cancel = 1;
 		alarm(1);
 	}
-	heard = 1;
+	heard_ms = now;
 	errno = old_errno;
 }
 
@@ -74,6 +93,8 @@ static void handle_ending(int flags)
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = flags }, old;
 
 	sigemptyset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		sigaddset(&action.sa_mask, ending[i]);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
 		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 			sigaction(ending[i], &action, NULL);

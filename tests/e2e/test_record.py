@@ -290,9 +290,21 @@ class Ends(Recorder):
         recorder = self.start(victim.pid, *FOREVER, "-f", "folded", stdout=writing)
         os.close(writing)
         recorder.send(signal.SIGINT)
+        first = time.monotonic()
         wait_until(lambda: (read_file(f"/proc/{recorder.pid}/syscall") or "").startswith("1 "), "it to write")
+        wait_until(lambda: time.monotonic() > first + 1.1, "the second in which signals mean the same")
         self.assertIsNone(recorder.process.poll())
         self.finish(recorder, status=-signal.SIGINT)
+
+    def test_signals_at_once_are_one(self):
+        """As timeout(1) sends them, to its command and to the group, and a hurried user's."""
+        victim = self.victim("threads", "futex:5:worker:5")
+        for pair in ((signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)):
+            path = os.path.join(self.scratch(), "a.html")
+            recorder = self.start(victim.pid, *FOREVER, "-o", path)
+            recorder.send(pair[0])
+            self.finish(recorder, number=pair[1])
+            self.assertIn("wait_futex", read_file(path))
 
     def test_a_second_signal_leaves_no_half_file(self):
         victim = self.victim("threads", "futex:40:worker:40")
