@@ -6,6 +6,7 @@ set -euo pipefail
 name=${1:?usage: run.sh deadlock|slow_peer|pool [OPTION of stacksnap…]}
 shift
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+[[ -f $here/$name.c ]] || { echo "run.sh: there is no incident '$name', only deadlock, slow_peer and pool" >&2; exit 64; }
 tool=${STACKSNAP:-$here/../../build/cli/stacksnap}
 [[ -x $tool ]] || tool=stacksnap
 folder=$(mktemp -d)
