@@ -147,8 +147,7 @@ bool snap_array_reserve(void *pointer_to_array, size_t *capacity, size_t wanted,
 	if (wanted > most)
 		return false;
 	room = room <= SIZE_MAX / 2 && wanted < 2 * room ? 2 * room : wanted;
-	if (room > most)
-		room = most;
+	room = SNAP_MIN(room, most);
 	if (__builtin_mul_overflow(room, element_size, &bytes))
 		return false;
 	/* The caller's pointer has a type of its own, so its bytes are copied. */

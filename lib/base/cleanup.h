@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Attributes and scope guards.
+ * Attributes, scope guards, and small expressions that every file may use.
  *
  * A resource is created and destroyed by a pair of functions; the guard calls the second one on
  * every path out of a block, so code needs no goto. Handing a guarded pointer to the caller is
@@ -9,6 +9,7 @@
 #ifndef SNAP_BASE_CLEANUP_H
 #define SNAP_BASE_CLEANUP_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,6 +20,26 @@
 #define _unused_ __attribute__((unused))
 
 #define SNAP_ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The smaller and the larger of two numbers, one of which is evaluated twice. */
+#define SNAP_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define SNAP_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/*
+ * Whether the expression is true for a number of [0, count). It uses `i`, a size_t that exists in it
+ * alone, and is not evaluated again after the first number for which it is true:
+ *
+ *	return snap_any(thread_count, i, threads[i].tid == tid);
+ */
+#define snap_any(count, i, holds)                                                \
+	({                                                                       \
+		bool _holds = false;                                             \
+		for (size_t i = 0, _count = (count); i < _count && !_holds; i++) \
+			_holds = (holds);                                        \
+		_holds;                                                          \
+	})
+/* Whether the expression is true for all of them. */
+#define snap_all(count, i, holds) (!snap_any((count), i, !(holds)))
 
 /* The pointer, which its guard then no longer releases. */
 #define snap_take_ptr(p)                       \

@@ -50,8 +50,7 @@ static void append_waiting(struct snap_plans *plans, struct snap_planned *planne
 		return;
 	if (planned->after_ns <= now) {
 		planned->wait_ns = planned->wait_ns ? 2 * planned->wait_ns : FIRST_WAIT_NS;
-		if (planned->wait_ns > LONGEST_WAIT_NS)
-			planned->wait_ns = LONGEST_WAIT_NS;
+		planned->wait_ns = SNAP_MIN(planned->wait_ns, LONGEST_WAIT_NS);
 		planned->after_ns = now + planned->wait_ns;
 	}
 	planned->waits = true;

@@ -325,8 +325,7 @@ static enum snap_recording_end wait_for_tick(struct snap_recorder *recorder)
 			return SNAP_END_TIME;
 		if (now >= due)
 			return SNAP_END_UNFINISHED;
-		if (until > now + NAP)
-			until = now + NAP;
+		until = SNAP_MIN(until, now + NAP);
 		until += recorder->start_ns;
 		when = (struct timespec){ until / SNAP_NS_PER_S, until % SNAP_NS_PER_S };
 		/* A signal wakes us: perhaps it said stop. */
@@ -370,8 +369,7 @@ static void count_time(struct snap_recorder *recorder)
 			(double)stats->ticks * SNAP_NS_PER_S / (double)stats->duration_ns;
 	/* The first tick is at time 0: after a short run there is one more than the time is long.
 	 */
-	if (stats->hz_reached > stats->hz_asked)
-		stats->hz_reached = stats->hz_asked;
+	stats->hz_reached = SNAP_MIN(stats->hz_reached, stats->hz_asked);
 }
 
 static struct stacksnap_error *look_at_tasks(struct snap_recorder *recorder,
@@ -383,8 +381,7 @@ static struct stacksnap_error *look_at_tasks(struct snap_recorder *recorder,
 
 	if (stopped_ns == 0)
 		return err;
-	if (stopped_ns > seen->stopped_ns)
-		seen->stopped_ns = stopped_ns;
+	seen->stopped_ns = SNAP_MAX(seen->stopped_ns, stopped_ns);
 	seen->stood_ns = snap_sampler_stood_ns(recorder->sampler);
 	return err;
 }

@@ -289,10 +289,8 @@ static void set_next(const struct snap_task_looks *looks, struct snap_task_list 
 		list->idle_ns = 0;
 	else
 		list->idle_ns = list->idle_ns ? 2 * list->idle_ns : period_of(looks->options);
-	if (list->idle_ns > LONGEST_IDLE_NS)
-		list->idle_ns = LONGEST_IDLE_NS;
-	if (list->due_ns < begin_ns + list->idle_ns)
-		list->due_ns = begin_ns + list->idle_ns;
+	list->idle_ns = SNAP_MIN(list->idle_ns, LONGEST_IDLE_NS);
+	list->due_ns = SNAP_MAX(list->due_ns, begin_ns + list->idle_ns);
 }
 
 struct stacksnap_error *snap_tasks_look(struct snap_task_looks *looks, struct snap_sampler *sampler,

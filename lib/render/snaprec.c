@@ -76,10 +76,7 @@ static bool join_args(struct converter *converter, const struct snap_node *node,
 
 static bool has_label(const struct snap_node *node, const char *key)
 {
-	for (size_t i = 0; i < node->label_count; i++)
-		if (strcmp(node->labels[i].key, key) == 0)
-			return true;
-	return false;
+	return snap_any(node->label_count, i, strcmp(node->labels[i].key, key) == 0);
 }
 
 static struct snap_process facts_of(const struct snap_node *node)

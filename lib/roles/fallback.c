@@ -26,10 +26,7 @@ static const int64_t USE_NS = 20000000;
 
 static bool is_among(const uint64_t *ids, size_t count, uint64_t id)
 {
-	for (size_t i = 0; i < count; i++)
-		if (ids[i] == id)
-			return true;
-	return false;
+	return snap_any(count, i, ids[i] == id);
 }
 
 static bool is_refused(const struct snap_refusals *refusals, uint64_t file_id)

@@ -98,10 +98,7 @@ static struct stacksnap_error *take_names(void *context, const uint8_t *bytes, u
 
 static bool is_every_frame_named(const struct snap_log *log)
 {
-	for (size_t i = 0; i < log->frame_count; i++)
-		if (log->frames[i].name == 0)
-			return false;
-	return true;
+	return snap_all(log->frame_count, i, log->frames[i].name != 0);
 }
 
 /* Its frames have names, and what its threads wait for is known. */

@@ -31,12 +31,10 @@ static void fill_bucket(struct snap_budget *budget, const struct snap_budget_rul
 		budget->left_ns = share_of_period(rules, FIRST_NS);
 		budget->usual_ns = FIRST_STOP_NS;
 	}
-	if (from < rules->since_ns)
-		from = rules->since_ns;
+	from = SNAP_MAX(from, rules->since_ns);
 	if (now_ns > from)
 		budget->left_ns += share_of_period(rules, now_ns - from) / 10 * 9;
-	if (budget->left_ns > most)
-		budget->left_ns = most;
+	budget->left_ns = SNAP_MIN(budget->left_ns, most);
 	budget->filled_ns = now_ns;
 }
 
@@ -103,8 +101,7 @@ void snap_budget_add(struct snap_budget *budget, int64_t from_ns, int64_t stood_
 {
 	int64_t until = from_ns + stood_ns;
 
-	if (from_ns < budget->until_ns)
-		from_ns = budget->until_ns;
+	from_ns = SNAP_MAX(from_ns, budget->until_ns);
 	if (until <= from_ns)
 		return;
 	budget->call_ns += until - from_ns;

@@ -135,8 +135,7 @@ static void spend(struct snap_renewal *renewal, int64_t begin, int64_t now, int6
 {
 	const int64_t saved = SAVED_MS * SNAP_NS_PER_MS;
 
-	if (renewal->paid_ns < begin - saved)
-		renewal->paid_ns = begin - saved;
+	renewal->paid_ns = SNAP_MAX(renewal->paid_ns, begin - saved);
 	renewal->paid_ns += (now - begin) * share;
 }
 

@@ -93,8 +93,7 @@ struct stacksnap_error *snap_sampler_process_stalled(struct snap_sampler *sample
 
 	process->unresponsive_ns = process->unresponsive_ns ? REST_TIMES * process->unresponsive_ns
 							    : FIRST_REST_MS * SNAP_NS_PER_MS;
-	if (process->unresponsive_ns > longest)
-		process->unresponsive_ns = longest;
+	process->unresponsive_ns = SNAP_MIN(process->unresponsive_ns, longest);
 	process->unresponsive_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + process->unresponsive_ns;
 	snap_sampler_end_threads(sampler, process);
 	process->state = SNAP_SAMPLER_PROCESS_UNRESPONSIVE;

@@ -145,8 +145,7 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 	/* However long it took to find them all: some are looked at. */
 	least_ns = snap_clock_ns(CLOCK_MONOTONIC) +
 		   options->timeout_ns / 100 * (ONLY_PERCENT + LEAST_PERCENT);
-	if (sampler->until_ns < least_ns)
-		sampler->until_ns = least_ns;
+	sampler->until_ns = SNAP_MAX(sampler->until_ns, least_ns);
 	*ret = snap_take_ptr(sampler);
 	return NULL;
 }
@@ -559,10 +558,8 @@ static struct stacksnap_error *follow_execs(struct snap_sampler *sampler)
 
 static bool is_any_in_exec(const struct snap_sampler *sampler)
 {
-	for (size_t i = 0; i < sampler->process_count; i++)
-		if (snap_sampler_is_in_exec(sampler, sampler->processes[i]))
-			return true;
-	return false;
+	return snap_any(sampler->process_count, i,
+			snap_sampler_is_in_exec(sampler, sampler->processes[i]));
 }
 
 /*

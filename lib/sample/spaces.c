@@ -43,10 +43,7 @@ bool snap_sampler_space_is(const struct snap_sampler_space *kept, const struct s
 	if (!kept || kept->map_count != space->map_count ||
 	    kept->piece_count != space->piece_count || kept->cut != space->cut)
 		return false;
-	for (size_t i = 0; i < space->map_count; i++)
-		if (!same_map(&kept->maps[i], &space->maps[i]))
-			return false;
-	return true;
+	return snap_all(space->map_count, i, same_map(&kept->maps[i], &space->maps[i]));
 }
 
 /* Its modules say what they are made for. */

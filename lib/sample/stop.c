@@ -130,8 +130,7 @@ static struct stacksnap_error *take_timeout(struct snap_sampler *sampler,
 		return snap_sampler_miss(sampler, thread);
 	thread->late = PATIENT_TRIES;
 	thread->skip_ns = thread->skip_ns ? 2 * thread->skip_ns : FIRST_SKIP_MS * SNAP_NS_PER_MS;
-	if (thread->skip_ns > longest)
-		thread->skip_ns = longest;
+	thread->skip_ns = SNAP_MIN(thread->skip_ns, longest);
 	thread->skip_until_ns = sampler->now_ns + thread->skip_ns;
 	return snap_sampler_miss(sampler, thread);
 }
@@ -320,10 +319,8 @@ static void account_process(struct snap_sampler *sampler, struct snap_sampler_pr
 	process->tick_ns += stood;
 	process->call_stops = 0;
 	process->call_most_ns = 0;
-	if (process->tick_ns > sampler->tick.stopped_ns)
-		sampler->tick.stopped_ns = process->tick_ns;
-	if (process->budget.stood_ns > sampler->stood_ns)
-		sampler->stood_ns = process->budget.stood_ns;
+	sampler->tick.stopped_ns = SNAP_MAX(sampler->tick.stopped_ns, process->tick_ns);
+	sampler->stood_ns = SNAP_MAX(sampler->stood_ns, process->budget.stood_ns);
 }
 
 /* By when they stood. */
@@ -365,8 +362,7 @@ static void account_call(struct snap_sampler *sampler, size_t count, int64_t cal
 		int64_t most = longest_stand(&sampler->picks[i], call_ns);
 
 		process->call_stops++;
-		if (most > process->call_most_ns)
-			process->call_most_ns = most;
+		process->call_most_ns = SNAP_MAX(process->call_most_ns, most);
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_pick *pick = &sampler->picks[order[i]];

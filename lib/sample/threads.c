@@ -65,8 +65,7 @@ int snap_sampler_read_stat(const struct snap_sampler *sampler, struct snap_sampl
 	if (error != -ETIMEDOUT)
 		return error;
 	process->silent_ns = process->silent_ns ? 2 * process->silent_ns : 1000000000;
-	if (process->silent_ns > longest)
-		process->silent_ns = longest;
+	process->silent_ns = SNAP_MIN(process->silent_ns, longest);
 	process->silent_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + process->silent_ns;
 	process->hold_due = process->state == SNAP_SAMPLER_PROCESS_SAMPLED;
 	return error;

@@ -253,10 +253,8 @@ static bool is_at_rest(const struct snap_sampler *sampler)
 	for (size_t i = 0; i < options->target_count; i++)
 		if (options->targets[i].kind != SNAP_TARGET_PID)
 			return false;
-	for (size_t i = 0; i < sampler->process_count; i++)
-		if (sampler->processes[i]->state != SNAP_SAMPLER_PROCESS_SAMPLED)
-			return false;
-	return true;
+	return snap_all(sampler->process_count, i,
+			sampler->processes[i]->state == SNAP_SAMPLER_PROCESS_SAMPLED);
 }
 
 /*

@@ -59,8 +59,7 @@ static void account(struct snap_sampler *sampler, struct snap_sampler_process *p
 {
 	/* Single stops are not expected to take as long. */
 	snap_budget_spend(&process->budget, 0, stopped_ns);
-	if (process->budget.stood_ns > sampler->stood_ns)
-		sampler->stood_ns = process->budget.stood_ns;
+	sampler->stood_ns = SNAP_MAX(sampler->stood_ns, process->budget.stood_ns);
 }
 
 static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
@@ -88,8 +87,8 @@ static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 	/* Nor what threads wait for. */
 	options.explain = SNAP_EXPLAIN_NO;
 	/* Beside the time that its memory may take. */
-	if (options.stop_timeout_ns > LONGEST_STOP_NS + options.runtime_budget_ns)
-		options.stop_timeout_ns = LONGEST_STOP_NS + options.runtime_budget_ns;
+	options.stop_timeout_ns =
+		SNAP_MIN(options.stop_timeout_ns, LONGEST_STOP_NS + options.runtime_budget_ns);
 	options.timeout_ns = LONGEST_LOOK_NS;
 	*ret = snap_stop_new(memory, SPARE);
 	if (*ret)

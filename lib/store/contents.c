@@ -74,8 +74,7 @@ struct stacksnap_error *snap_contents_load(struct snap_contents *contents, int f
 				return err;
 			continue;
 		}
-		if (part > wanted - contents->size)
-			part = wanted - contents->size;
+		part = SNAP_MIN(part, wanted - contents->size);
 		got = read(fd, contents->bytes + contents->size, part);
 		if (got < 0 && errno == EINTR)
 			continue;

@@ -266,8 +266,7 @@ static void look_at_worker(const struct snap_workers *pool, struct snap_worker *
 	} else if (since > 0 && since + SLOW_NS < until) {
 		until = since + SLOW_NS;
 	}
-	if (until < progress->next_ns)
-		progress->next_ns = until;
+	progress->next_ns = SNAP_MIN(progress->next_ns, until);
 }
 
 static struct progress look_at_workers(struct snap_workers *pool, const struct snap_work *work,

@@ -63,10 +63,8 @@ static void put_merged_times(struct text *text)
 	for (size_t i = 0; i < merged->host_count; i++) {
 		const struct snap_merged_host *host = &merged->hosts[i];
 
-		if (host->times[0] < first)
-			first = host->times[0];
-		if (host->times[host->time_count - 1] > last)
-			last = host->times[host->time_count - 1];
+		first = SNAP_MIN(first, host->times[0]);
+		last = SNAP_MAX(last, host->times[host->time_count - 1]);
 	}
 	if (first > last)
 		return;

@@ -164,10 +164,8 @@ bool snap_shown_frame_equal(const struct snap_shown_frame *a, const struct snap_
 		return true;
 	if (a->count != b->count)
 		return false;
-	for (size_t i = 0; i < a->count; i++)
-		if (strcmp(a->entries[i].name, b->entries[i].name) != 0 ||
-		    strcmp(a->entries[i].location, b->entries[i].location) != 0 ||
-		    a->entries[i].guessed != b->entries[i].guessed)
-			return false;
-	return true;
+	return snap_all(a->count, i,
+			strcmp(a->entries[i].name, b->entries[i].name) == 0 &&
+				strcmp(a->entries[i].location, b->entries[i].location) == 0 &&
+				a->entries[i].guessed == b->entries[i].guessed);
 }

@@ -226,8 +226,7 @@ static void measure_line(struct snap_sheet *lines)
 
 	if (wanted > lines->widest_column)
 		wanted = lines->ignores_long ? 0 : lines->widest_column;
-	if (wanted > lines->column)
-		lines->column = wanted;
+	lines->column = SNAP_MAX(lines->column, wanted);
 }
 
 /* A piece of a line that holds colours, as far as it fits into some columns. */

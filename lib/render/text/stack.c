@@ -387,10 +387,8 @@ static void put_text_frame(struct snap_text_stacks *stacks, const struct snap_sh
 
 static bool is_own_frame(const struct snap_frame *frame)
 {
-	for (size_t i = 0; i < frame->entry_count; i++)
-		if (!frame->entries[i].system && !frame->entries[i].kernel)
-			return true;
-	return false;
+	return snap_any(frame->entry_count, i,
+			!frame->entries[i].system && !frame->entries[i].kernel);
 }
 
 static bool is_system_frame(const struct snap_frame *frame)

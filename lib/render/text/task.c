@@ -178,10 +178,7 @@ static bool is_task_reported(const char *key)
 						"thread_name", "syscall", "wchan",
 						"cpu",         "type",    "exe_deleted" };
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(reported); i++)
-		if (strcmp(key, reported[i]) == 0)
-			return true;
-	return false;
+	return snap_any(SNAP_ARRAY_SIZE(reported), i, strcmp(key, reported[i]) == 0);
 }
 
 void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels, size_t count,

@@ -405,8 +405,7 @@ static size_t most_alike(struct text *text, const struct snap_node *node)
 		text->lines.failed = true;
 	for (size_t i = 0; i < alikes.count; i++)
 		for (size_t k = 0; k < alikes.items[i].logical.stack_count; k++)
-			if (alikes.items[i].logical.stacks[k].count > most)
-				most = alikes.items[i].logical.stacks[k].count;
+			most = SNAP_MAX(most, alikes.items[i].logical.stacks[k].count);
 	return most;
 }
 

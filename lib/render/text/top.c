@@ -59,8 +59,7 @@ static size_t width_of(struct snap_sheet *lines, char *text, size_t widest)
 
 static void widen_top_column(size_t *column, size_t width)
 {
-	if (width > *column)
-		*column = width;
+	*column = SNAP_MAX(*column, width);
 }
 
 static struct columns measure(struct snap_sheet *lines, const struct snap_deadlock *deadlock)

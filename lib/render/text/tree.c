@@ -370,8 +370,7 @@ static void put_run(struct writing *writing, size_t first, size_t last)
 	put_count(writing, tree->nodes[first].count);
 	writing->indent = lines->columns;
 	writing->limit = lines->widest_column - 2;
-	if (writing->limit < writing->indent + LEAST_ROOM)
-		writing->limit = writing->indent + LEAST_ROOM;
+	writing->limit = SNAP_MAX(writing->limit, writing->indent + LEAST_ROOM);
 	writing->begun = false;
 	for (size_t i = first, step; i <= last && !lines->failed; i += step) {
 		step = count_call_folded(writing, i, last);

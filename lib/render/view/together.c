@@ -46,19 +46,15 @@ static void joining_deinit(struct joining *joining)
 
 static bool has_joined_name(const struct snap_frame *frame)
 {
-	for (size_t i = 0; i < frame->entry_count; i++)
-		if (frame->entries[i].symbol || frame->entries[i].function)
-			return true;
-	return false;
+	return snap_any(frame->entry_count, i,
+			frame->entries[i].symbol || frame->entries[i].function);
 }
 
 /* Code that is in no file and has no name is where it is in one process only. */
 static bool is_private(const struct snap_stack *stack)
 {
-	for (size_t i = 0; i < stack->frame_count; i++)
-		if (!stack->frames[i]->module && !has_joined_name(stack->frames[i]))
-			return true;
-	return false;
+	return snap_any(stack->frame_count, i,
+			!stack->frames[i]->module && !has_joined_name(stack->frames[i]));
 }
 
 /* What --group-by label:KEY asks for, where it is a label of the process and not of its groups. */

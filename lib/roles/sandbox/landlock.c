@@ -44,8 +44,7 @@ struct stacksnap_error *snap_sandbox_close_files(void)
 	/* Not built in, switched off at boot, or hidden by the filter of a container. */
 	if (version < 1)
 		return NULL;
-	if (version > KNOWN_VERSIONS)
-		version = KNOWN_VERSIONS;
+	version = SNAP_MIN(version, KNOWN_VERSIONS);
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &EVERYTHING[version - 1],
 			       sizeof(EVERYTHING[0]), 0);
 	if (ruleset < 0)

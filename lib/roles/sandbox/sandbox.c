@@ -19,10 +19,7 @@ enum {
 
 static bool is_taken(uid_t uid, const uid_t *taken, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if (taken[i] == uid)
-			return true;
-	return false;
+	return snap_any(count, i, taken[i] == uid);
 }
 
 uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count)
@@ -70,12 +67,9 @@ static int lower(__rlimit_resource_t resource, rlim_t soft, rlim_t hard)
 
 	if (getrlimit(resource, &limit) < 0)
 		return -1;
-	if (hard < limit.rlim_max)
-		limit.rlim_max = hard;
-	if (soft < limit.rlim_cur)
-		limit.rlim_cur = soft;
-	if (limit.rlim_cur > limit.rlim_max)
-		limit.rlim_cur = limit.rlim_max;
+	limit.rlim_max = SNAP_MIN(limit.rlim_max, hard);
+	limit.rlim_cur = SNAP_MIN(limit.rlim_cur, soft);
+	limit.rlim_cur = SNAP_MIN(limit.rlim_cur, limit.rlim_max);
 	return setrlimit(resource, &limit);
 }
 

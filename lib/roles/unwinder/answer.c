@@ -95,8 +95,7 @@ static bool take_answered_text(struct snap_remote_unwinder *unwinder,
 			return false;
 	snap_remote_take(unwinder->text, unwinder->room.text, answer->text_size);
 	unwinder->text[answer->text_size] = 0;
-	if (answer->text_size > unwinder->most_memory)
-		unwinder->most_memory = answer->text_size;
+	unwinder->most_memory = SNAP_MAX(unwinder->most_memory, answer->text_size);
 	return true;
 }
 

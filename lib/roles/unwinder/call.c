@@ -221,8 +221,7 @@ static const uint8_t *put(struct snap_remote_unwinder *unwinder, uint64_t *used,
 {
 	uint8_t *to = unwinder->stacks + *used;
 
-	if (*size > unwinder->stack_capacity - *used)
-		*size = unwinder->stack_capacity - *used;
+	*size = SNAP_MIN(*size, unwinder->stack_capacity - *used);
 	if (*size)
 		memcpy(to, bytes, *size);
 	*used += (*size + 15) & ~(uint64_t)15;
@@ -253,8 +252,7 @@ static void put_memory(struct snap_remote_unwinder *unwinder, const struct snap_
 	}
 	put.pieces = pieces;
 	unwinder->exchange->memory = put;
-	if (used > unwinder->most_memory)
-		unwinder->most_memory = used;
+	unwinder->most_memory = SNAP_MAX(unwinder->most_memory, used);
 }
 
 /* Puts what identifies threads; their stacks are not needed. */
@@ -311,8 +309,7 @@ static void put_called_thread(struct snap_remote_unwinder *unwinder,
 		put_memory(unwinder, thread->memory);
 	copy.memory = thread->memory ? &exchange->memory : NULL;
 	exchange->thread = copy;
-	if (used > unwinder->most_used)
-		unwinder->most_used = used;
+	unwinder->most_used = SNAP_MAX(unwinder->most_used, used);
 }
 
 static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bool enters,

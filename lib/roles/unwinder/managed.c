@@ -139,8 +139,7 @@ static bool put_managed_frame(struct snap_answering *answering,
 	if (answer->frame_count == SNAP_EXCHANGE_FRAMES)
 		return false;
 	/* The last entry is the real function, not an inlined one. */
-	if (count > SNAP_EXCHANGE_MOST_ENTRIES)
-		count = SNAP_EXCHANGE_MOST_ENTRIES;
+	count = SNAP_MIN(count, SNAP_EXCHANGE_MOST_ENTRIES);
 	for (size_t i = 0; i < count; i++) {
 		if (put_managed_entry(answering, &frame->entries[frame->entry_count - count + i]))
 			continue;

@@ -211,8 +211,7 @@ static void add_selected(struct reading *reading)
 	uint8_t all[SET_BYTES] = { 0 };
 	size_t bytes;
 
-	if (most > SET_BYTES * NUMBER_BITS)
-		most = SET_BYTES * NUMBER_BITS;
+	most = SNAP_MIN(most, SET_BYTES * NUMBER_BITS);
 	/* The kernel reads whole words. */
 	bytes = (size_t)(most + 63) / 64 * 8;
 	for (int i = 0; i < SETS; i++) {

@@ -42,10 +42,7 @@ static bool same_frame(const struct snap_frame *a, const struct snap_frame *b)
 	    a->build_id != b->build_id || a->has_offset != b->has_offset || a->trust != b->trust ||
 	    a->entry_count != b->entry_count)
 		return false;
-	for (size_t i = 0; i < a->entry_count; i++)
-		if (!same_entry(&a->entries[i], &b->entries[i]))
-			return false;
-	return true;
+	return snap_all(a->entry_count, i, same_entry(&a->entries[i], &b->entries[i]));
 }
 
 /* The one frame that is equal to this, whose entries are copied if it is new. NULL: no memory. */

@@ -96,10 +96,7 @@ bool snap_log_has_waits_left(const struct snap_log *log)
 	for (size_t i = 0; i < log->before_count; i++)
 		if (is_left(log, &log->before[i]))
 			return true;
-	for (size_t i = 0; i < log->change_count; i++)
-		if (is_left(log, &log->changes[i]))
-			return true;
-	return false;
+	return snap_any(log->change_count, i, is_left(log, &log->changes[i]));
 }
 
 struct pairs {

@@ -24,8 +24,8 @@ static struct snap_log_object bare_object(const struct snap_log_object *from)
 {
 	struct snap_log_object object = *from;
 
-	if (object.descriptor_count > SNAP_LOG_MAX_OBJECT_DESCRIPTORS)
-		object.descriptor_count = SNAP_LOG_MAX_OBJECT_DESCRIPTORS;
+	object.descriptor_count =
+		SNAP_MIN(object.descriptor_count, SNAP_LOG_MAX_OBJECT_DESCRIPTORS);
 	if (!object.is_futex || object.call.sp != object.call.arguments[0])
 		object.call.sp = 0;
 	object.call.pc = 0;

@@ -67,8 +67,7 @@ static void clip(struct clipped *clipped, const struct snap_memory_image *image,
 		piece.address += skipped;
 		piece.bytes += skipped;
 		piece.size -= skipped;
-		if (piece.size > end - piece.address)
-			piece.size = end - piece.address;
+		piece.size = SNAP_MIN(piece.size, end - piece.address);
 		clipped->pieces[count++] = piece;
 	}
 	clipped->image =

@@ -125,8 +125,7 @@ void snap_log_space_drop(struct snap_log *log, uint32_t space)
 	log->capture->processes[space] = (struct snap_process){ 0 };
 	log->spaces[space].process = UINT32_MAX;
 	index->space_count--;
-	if (space < index->free_space)
-		index->free_space = space;
+	index->free_space = SNAP_MIN(index->free_space, space);
 }
 
 /* ---- facts ---- */

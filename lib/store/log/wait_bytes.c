@@ -28,8 +28,7 @@ static bool sort_pieces(struct snap_log_index *index, const struct snap_memory_i
 	for (size_t i = 0; i < most; i++) {
 		struct snap_memory_piece piece = image->pieces[i];
 
-		if (piece.size > UINT64_MAX - piece.address)
-			piece.size = UINT64_MAX - piece.address;
+		piece.size = SNAP_MIN(piece.size, UINT64_MAX - piece.address);
 		if (!piece.size)
 			continue;
 		sorted = sorted && (!count || index->pieces[count - 1].address <= piece.address);
@@ -60,8 +59,7 @@ static size_t join_futex_pieces(struct snap_log_index *index, size_t count)
 		piece.address += known;
 		piece.bytes += known;
 		piece.size -= known;
-		if (piece.size > SNAP_LOG_MAX_OBJECT_WORDS - used)
-			piece.size = SNAP_LOG_MAX_OBJECT_WORDS - used;
+		piece.size = SNAP_MIN(piece.size, SNAP_LOG_MAX_OBJECT_WORDS - used);
 		if (!piece.size)
 			break;
 		memcpy(index->piece_bytes + used, piece.bytes, piece.size);

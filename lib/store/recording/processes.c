@@ -146,8 +146,7 @@ static void code_recorded_piece(struct snap_log_file *file, struct snap_piece *p
 	const void *data = piece->data;
 	size_t size = piece->size;
 
-	if (size > SNAP_LOG_LONGEST_TEXT)
-		size = SNAP_LOG_LONGEST_TEXT;
+	size = SNAP_MIN(size, SNAP_LOG_LONGEST_TEXT);
 	code_recorded_address(file, &piece->address, *at, "memory ranges not sorted");
 	snap_log_code_bytes(file, &data, &size);
 	snap_log_check(file, data && size <= UINT64_MAX - piece->address, "invalid memory range");

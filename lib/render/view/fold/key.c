@@ -182,11 +182,9 @@ static bool have_same_stacks(const struct snap_stack *a, size_t a_count, const s
 {
 	if (a_count != b_count)
 		return false;
-	for (size_t i = 0; i < a_count; i++)
-		if (strcmp(a[i].id, b[i].id) != 0 || a[i].thread_count != b[i].thread_count ||
-		    a[i].task_count != b[i].task_count)
-			return false;
-	return true;
+	return snap_all(a_count, i,
+			strcmp(a[i].id, b[i].id) == 0 && a[i].thread_count == b[i].thread_count &&
+				a[i].task_count == b[i].task_count);
 }
 
 bool snap_fold_has_same_shape(const struct snap_node *a, const struct snap_node *b)
@@ -196,9 +194,7 @@ bool snap_fold_has_same_shape(const struct snap_node *a, const struct snap_node 
 	    a->child_count != b->child_count ||
 	    !have_same_stacks(a->stacks, a->stack_count, b->stacks, b->stack_count))
 		return false;
-	for (size_t i = 0; i < a->logical_count; i++)
-		if (!have_same_stacks(a->logical[i].stacks, a->logical[i].stack_count,
-				      b->logical[i].stacks, b->logical[i].stack_count))
-			return false;
-	return true;
+	return snap_all(a->logical_count, i,
+			have_same_stacks(a->logical[i].stacks, a->logical[i].stack_count,
+					 b->logical[i].stacks, b->logical[i].stack_count));
 }

@@ -231,10 +231,7 @@ static bool is_line(const struct snap_options *options, const char *key)
 {
 	if (snap_begins_with(key, "label."))
 		key += 6;
-	for (size_t i = 0; i < options->group_label_count; i++)
-		if (strcmp(options->group_labels[i], key) == 0)
-			return true;
-	return false;
+	return snap_any(options->group_label_count, i, strcmp(options->group_labels[i], key) == 0);
 }
 
 /* What is printed of a label each time that its stack is. */
