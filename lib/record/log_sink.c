@@ -241,8 +241,7 @@ static struct stacksnap_error *on_log_program(void *context, struct snap_sampled
 		snap_remote_unwinder_leave(sink->unwinder, entry->space);
 	entry->space = UINT32_MAX;
 	entry->unmapped = false;
-	err = map_process(sink, entry, process);
-	return err ? err : plan_process(sink, entry, process, exec);
+	return map_process(sink, entry, process) ?: plan_process(sink, entry, process, exec);
 }
 
 static struct stacksnap_error *on_log_mapped(void *context, struct snap_sampled_process *process)
@@ -250,7 +249,6 @@ static struct stacksnap_error *on_log_mapped(void *context, struct snap_sampled_
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_process *entry = process->user;
 	const struct snap_process *space;
-	struct stacksnap_error *err;
 
 	if (!entry || entry->space == UINT32_MAX)
 		return NULL;
@@ -259,8 +257,7 @@ static struct stacksnap_error *on_log_mapped(void *context, struct snap_sampled_
 	space = &sink->log->capture->processes[entry->space];
 	if (space->trouble == process->facts->trouble && snap_space_knows(space, process->facts))
 		return NULL;
-	err = map_process(sink, entry, process);
-	return err ? err : plan_process(sink, entry, process, false);
+	return map_process(sink, entry, process) ?: plan_process(sink, entry, process, false);
 }
 
 static void on_log_ended(void *context, struct snap_sampled_process *process)
@@ -580,12 +577,10 @@ static struct stacksnap_error *on_log_sample(void *context, struct snap_sampled_
 struct stacksnap_error *snap_log_sink_read_owners(struct snap_log_sink *sink,
 						  struct snap_sampler *sampler)
 {
-	struct stacksnap_error *err = NULL;
-
 	if (sink->options->explain == SNAP_EXPLAIN_NO)
 		return NULL;
-	err = snap_owner_watch_read(&sink->holders, sampler);
-	return err ? err : snap_peer_queries_work(&sink->ends);
+	return snap_owner_watch_read(&sink->holders, sampler)
+		       ?: snap_peer_queries_work(&sink->ends);
 }
 
 struct stacksnap_error *snap_log_sink_look_at_sockets(struct snap_log_sink *sink, bool is_last)

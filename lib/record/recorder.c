@@ -455,13 +455,10 @@ static struct stacksnap_error *make_plans(struct snap_recorder *recorder)
 /* What is done each second. */
 static struct stacksnap_error *keep_house(struct snap_recorder *recorder)
 {
-	struct stacksnap_error *err;
-
 	if (now_ns(recorder) < recorder->next_flush_ns)
 		return NULL;
 	recorder->next_flush_ns = now_ns(recorder) + UPKEEP_EVERY;
-	err = forget_old_ticks(recorder);
-	return err ? err : flush_file(recorder);
+	return forget_old_ticks(recorder) ?: flush_file(recorder);
 }
 
 static bool watch_condition(struct snap_recorder *recorder, const struct snap_sampler_tick *seen)

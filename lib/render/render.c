@@ -126,14 +126,11 @@ struct stacksnap_error *snap_render_snapshot(const struct snap_format *format,
 					     const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
-	struct stacksnap_error *err;
 
 	if (format->snapshot)
 		return render_in_format(format, snapshot, NULL, options, out);
-	err = snap_recording_of_snapshot(snapshot, &recording);
-	if (err)
-		return err;
-	return render_in_format(format, NULL, recording, options, out);
+	return snap_recording_of_snapshot(snapshot, &recording)
+		       ?: render_in_format(format, NULL, recording, options, out);
 }
 
 struct stacksnap_error *snap_render_recording_telling(const struct snap_format *format,

@@ -320,7 +320,6 @@ static struct stacksnap_error *convert_event(struct converter *converter, const 
 	struct snap_log_change change = { .thread = event->thread,
 					  .stack = SNAP_LOG_GONE,
 					  .syscall = -1 };
-	struct stacksnap_error *err;
 
 	if (!event->run)
 		return snap_log_change(converter->log, &change);
@@ -331,9 +330,9 @@ static struct stacksnap_error *convert_event(struct converter *converter, const 
 		change.state = (uint8_t)event->run->task_state;
 	if (!find_call(converter->log, event->run, &change.syscall))
 		return snap_error_no_memory();
-	err = snap_snaprec_find_object(converter->recording, converter->log, event->run,
-				       &change.object);
-	return err ? err : snap_log_change(converter->log, &change);
+	return snap_snaprec_find_object(converter->recording, converter->log, event->run,
+					&change.object)
+		       ?: snap_log_change(converter->log, &change);
 }
 
 static struct stacksnap_error *convert_ticks(struct converter *converter)

@@ -145,9 +145,7 @@ static struct stacksnap_error *keep_snapshot(const struct snap_snapshot *snapsho
 
 	if (bytes == MAP_FAILED)
 		return snap_error_no_memory();
-	err = snap_snapshot_write(snapshot, bytes);
-	if (!err)
-		err = take_snapshot(bytes, size, ret);
+	err = snap_snapshot_write(snapshot, bytes) ?: take_snapshot(bytes, size, ret);
 	if (err)
 		munmap(bytes, size);
 	return err;
@@ -182,8 +180,7 @@ static struct stacksnap_error *list_addresses(const struct snap_fallback *fallba
 	options.symbols = false;
 	options.no_files = options.pcs_only = true;
 	options.engine = SNAP_ENGINE_AUTO;
-	err = snap_analyze(capture, &options, &finder, &snapshot);
-	return err ? err : keep_snapshot(snapshot, ret);
+	return snap_analyze(capture, &options, &finder, &snapshot) ?: keep_snapshot(snapshot, ret);
 }
 
 static bool addresses_may_do(const struct stacksnap_error *err)

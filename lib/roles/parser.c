@@ -369,9 +369,9 @@ struct stacksnap_error *snap_parser_run_once(const struct snap_parser_start *sta
 	struct snap_parser_call call = { .broker = snap_no_broker(),
 					 .inputs = { fd, -1 },
 					 .deadline_ns = start->deadline_ns };
-	struct stacksnap_error *err = snap_parser_create(start, &parser);
 
-	return err ? err : snap_parser_run(parser, &call, bytes_ret, size_ret);
+	return snap_parser_create(start, &parser)
+		       ?: snap_parser_run(parser, &call, bytes_ret, size_ret);
 }
 
 /* ---- one that stays ---- */

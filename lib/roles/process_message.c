@@ -46,9 +46,9 @@ struct stacksnap_error *snap_process_send(int channel, const struct snap_process
 {
 	struct header header = { 0 };
 	_cleanup_fd_ int fd = -1;
-	struct stacksnap_error *err = encode(process, &fd, &header.size);
 
-	return err ? err : snap_wire_send(channel, &header, sizeof(header), fd);
+	return encode(process, &fd, &header.size)
+		       ?: snap_wire_send(channel, &header, sizeof(header), fd);
 }
 
 static bool decode(struct snap_arena *arena, struct snap_process *ret,

@@ -83,15 +83,14 @@ static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 		.percent = sampler->options->no_stop ? LOOK_PERCENT : 0,
 		.facts_ns = sampler->options->no_stop ? 0 : facts_ns(sampler->options),
 	};
-	struct stacksnap_error *err;
 
 	sampler->capture = snap_capture_new();
 	if (!sampler->capture)
 		return snap_error_no_memory();
 	sampler->last_pid = snap_procfs_last_pid(sampler->loadavg_fd);
 	warn_no_guard(sampler);
-	err = snap_discover_with(sampler->options, &known, sampler->capture);
-	return err ? err : snap_sampler_add_processes(sampler, sampler->capture);
+	return snap_discover_with(sampler->options, &known, sampler->capture)
+		       ?: snap_sampler_add_processes(sampler, sampler->capture);
 }
 
 static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
@@ -487,8 +486,7 @@ static struct stacksnap_error *look_once(struct snap_sampler *sampler)
 	if (err)
 		return err;
 	give_time(sampler);
-	err = look_at_moved(sampler);
-	return err ? err : snap_sampler_remove_threads(sampler);
+	return look_at_moved(sampler) ?: snap_sampler_remove_threads(sampler);
 }
 
 static bool may_follow(const struct snap_sampler *sampler,

@@ -50,8 +50,5 @@ struct stacksnap_error *snap_render_jsonl_recording(const struct snap_recording 
 	err = snap_json_document_init(&document, options, out, SNAP_JSON_ONE_LINE);
 	if (err)
 		return err;
-	err = put_instants(&document, &instants, out);
-	if (err)
-		return err;
-	return snap_json_document_finish(&document, out);
+	return put_instants(&document, &instants, out) ?: snap_json_document_finish(&document, out);
 }

@@ -121,10 +121,9 @@ struct birth {
 static struct stacksnap_error *make_capture(struct collector *collector, const struct birth *birth)
 {
 	const struct snap_collector_start *start = birth->start;
-	struct stacksnap_error *err;
 
-	err = start->make(start->context, &collector->options, &collector->capture);
-	return err ? err : snap_capture_hand_over(collector->capture, birth->bytes);
+	return start->make(start->context, &collector->options, &collector->capture)
+		       ?: snap_capture_hand_over(collector->capture, birth->bytes);
 }
 
 static void take_options(struct collector *collector, const struct birth *birth)
@@ -335,9 +334,7 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 	if (cancel == MAP_FAILED)
 		return snap_error_os(errno, "cannot share memory with another process");
 	collector->cancel = cancel;
-	err = snap_file_opener_create(&workers, &collector->opener);
-	if (!err)
-		err = spawn_collector(collector);
+	err = snap_file_opener_create(&workers, &collector->opener) ?: spawn_collector(collector);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(collector);
@@ -508,12 +505,11 @@ struct stacksnap_error *snap_collector_save(struct snap_collector *collector,
 					    const struct snap_options *options, int fd)
 {
 	_cleanup_fd_ int memory = memfd_create("stacksnap-capture", MFD_CLOEXEC);
-	struct stacksnap_error *err;
 
 	if (memory < 0)
 		return snap_error_os(errno, "cannot create a file in memory");
 	collector->options = options;
 	snap_file_opener_set_options(collector->opener, options, collector->deadline_ns);
-	err = snap_file_opener_save(collector->opener, memory);
-	return err ? err : copy_collected_file(memory, fd, options);
+	return snap_file_opener_save(collector->opener, memory)
+		       ?: copy_collected_file(memory, fd, options);
 }

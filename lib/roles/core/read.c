@@ -104,7 +104,7 @@ struct stacksnap_error *snap_core_read_in_sandbox(int fd, const struct snap_opti
 	};
 	const uint8_t *bytes;
 	uint64_t size;
-	struct stacksnap_error *err = snap_parser_run_once(&start, fd, &bytes, &size);
 
-	return err ? err : take_core_answer(bytes, size, ret);
+	return snap_parser_run_once(&start, fd, &bytes, &size)
+		       ?: take_core_answer(bytes, size, ret);
 }

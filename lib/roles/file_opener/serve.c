@@ -258,8 +258,8 @@ static struct stacksnap_error *open_file(struct server *server,
 
 	if (err || reply < 0)
 		return err;
-	err = copy_served(server, message, &fd, &identity, copied_ret);
-	return err ? err : snap_broker_send(reply, request->sequence, NULL, fd, &identity);
+	return copy_served(server, message, &fd, &identity, copied_ret)
+		       ?: snap_broker_send(reply, request->sequence, NULL, fd, &identity);
 }
 
 /* ---- a whole capture ---- */

@@ -99,7 +99,6 @@ struct stacksnap_error *snap_log_set_owner(struct snap_log *log, uint32_t object
 {
 	struct snap_log_index *index = log->index;
 	struct snap_log_object *of = &log->objects[object];
-	struct stacksnap_error *err;
 	struct clipped clipped;
 	uint32_t words;
 
@@ -107,15 +106,15 @@ struct stacksnap_error *snap_log_set_owner(struct snap_log *log, uint32_t object
 	assert(of->is_futex);
 	/* The first ones explain the object. */
 	if (!of->words) {
-		err = snap_log_find_wait_bytes(log, of->space, image, true, &of->words);
-		return err ? err : snap_log_add_owner_change(log, object, of->words);
+		return snap_log_find_wait_bytes(log, of->space, image, true, &of->words)
+			       ?: snap_log_add_owner_change(log, object, of->words);
 	}
 	clip(&clipped, image, of->call.arguments[0]);
 	if (index->held[object].words && is_clipped_to(&log->words[index->held[object].words - 1],
 						       &clipped, of->call.arguments[0]))
 		return NULL;
-	err = snap_log_find_wait_bytes(log, of->space, &clipped.image, true, &words);
-	return err ? err : snap_log_add_owner_change(log, object, words);
+	return snap_log_find_wait_bytes(log, of->space, &clipped.image, true, &words)
+		       ?: snap_log_add_owner_change(log, object, words);
 }
 
 struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object,
@@ -124,7 +123,6 @@ struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object
 	uint32_t sorted[SNAP_LOG_MAX_HOLDERS], words;
 	struct snap_memory_piece piece = { .bytes = (uint8_t *)sorted };
 	const struct snap_memory_image image = { .pieces = &piece, .piece_count = 1 };
-	struct stacksnap_error *err;
 
 	assert(log->index->in_tick && object < log->object_count);
 	assert(!log->objects[object].is_futex && count <= SNAP_LOG_MAX_HOLDERS);
@@ -132,8 +130,8 @@ struct stacksnap_error *snap_log_set_peers(struct snap_log *log, uint32_t object
 		memcpy(sorted, pids, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), compare_numbers);
 	piece.size = count * sizeof(*sorted);
-	err = snap_log_find_wait_bytes(log, log->objects[object].space, &image, true, &words);
-	return err ? err : snap_log_add_owner_change(log, object, words);
+	return snap_log_find_wait_bytes(log, log->objects[object].space, &image, true, &words)
+		       ?: snap_log_add_owner_change(log, object, words);
 }
 
 const struct snap_log_wait_bytes *snap_log_owner_bytes(const struct snap_log *log, uint32_t object)

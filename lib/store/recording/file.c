@@ -305,9 +305,8 @@ struct stacksnap_error *snap_log_writer_finish(struct snap_log_writer *writer,
 struct stacksnap_error *snap_log_write(const struct snap_log *log, int fd)
 {
 	_cleanup_(snap_log_writer_destroyp) struct snap_log_writer *writer = NULL;
-	struct stacksnap_error *err = snap_log_writer_create(log, fd, &writer);
 
-	return err ? err : snap_log_writer_finish(writer, log);
+	return snap_log_writer_create(log, fd, &writer) ?: snap_log_writer_finish(writer, log);
 }
 
 /* ---- reading ---- */

@@ -277,9 +277,7 @@ struct stacksnap_error *snap_log_names_read(struct snap_log *log, const uint8_t 
 		.codec = { .mode = SNAP_CODEC_READ, .bytes = bytes, .size = size, .arena = &arena },
 	};
 	struct names names;
-	struct stacksnap_error *err;
 
 	snap_arena_init(&arena);
-	err = decode_names(log, &to, &names);
-	return err ? err : add_names(log, &names);
+	return decode_names(log, &to, &names) ?: add_names(log, &names);
 }
