@@ -27,7 +27,8 @@ static void skip_slots(struct snap_tick_pacer *pace, uint64_t slot)
 
 	if (slot <= pace->next)
 		return;
-	free_from = SNAP_MAX(free_from, pace->next);
+	if (free_from < pace->next)
+		free_from = pace->next;
 	if (slot > free_from)
 		pace->missed.late += slot - free_from;
 	pace->missed.slots += slot - pace->next;

@@ -214,10 +214,8 @@ struct stacksnap_error *snap_render_alert_json(const struct snap_alert *alert, F
 		snap_json_number(json, "since_ns", alert->since_ns);
 		snap_json_number(json, "pid", alert->pid);
 		snap_json_text_if(json, "process", alert->process);
-		snap_json_begin(json, "threads", '[');
-		for (size_t i = 0; i < alert->tid_count; i++)
-			snap_json_number(json, NULL, alert->tids[i]);
-		snap_json_end(json, ']');
+		snap_json_list(json, "threads", alert->tid_count, i,
+			       snap_json_number(json, NULL, alert->tids[i]));
 		snap_json_text_if(json, "name", alert->name);
 		snap_json_number_if(json, "count", (int64_t)alert->count);
 		snap_json_number_if(json, "before", (int64_t)alert->before);

@@ -6,6 +6,8 @@
  */
 #include "sample/budget.h"
 
+#include "base/cleanup.h"
+
 enum {
 	WHOLE = 1000000,       /* a share of all */
 	FIRST_NS = 200000000,  /* how much time a new bucket holds the share of */

@@ -31,8 +31,7 @@ static void put_json_group(struct snap_json_document *document, const struct sna
 {
 	struct snap_json_writer *json = document->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin_row(json);
 	snap_json_text(json, "id", group->stack->id);
 	snap_json_text(json, "change", snap_change_word(group->change));
 	snap_json_decimal(json, "before", (int64_t)group->before, THREAD_DECIMALS);
@@ -44,10 +43,8 @@ static void put_json_group(struct snap_json_document *document, const struct sna
 	snap_json_text_if(json, "description", group->stack->description);
 	snap_json_text_if(json, "process", group->node->name);
 	snap_json_number(json, "process_count", (int64_t)group->process_count);
-	snap_json_begin(json, "pids", '[');
-	for (size_t i = 0; i < group->pid_count; i++)
-		snap_json_number(json, NULL, group->pids[i]);
-	snap_json_end(json, ']');
+	snap_json_list(json, "pids", group->pid_count, i,
+		       snap_json_number(json, NULL, group->pids[i]));
 	snap_json_stack_put(document, group->stack);
 	snap_json_end(json, '}');
 	/* Frames are a process's own. */
@@ -71,8 +68,7 @@ static void put_json_stuck(struct snap_json_writer *json, const struct snap_diff
 	for (size_t i = 0; i < diff->stuck_count; i++) {
 		const struct snap_diff_stuck *stuck = &diff->stuck[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_number(json, "pid", stuck->node->pid);
 		snap_json_number(json, "tid", stuck->thread->tid);
 		snap_json_text_if(json, "name", stuck->thread->name);
@@ -89,8 +85,7 @@ static void put_json_processes(struct snap_json_writer *json, const struct snap_
 	for (size_t i = 0; i < diff->process_count; i++) {
 		const struct snap_node *node = diff->processes[i].node;
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_number(json, "pid", node->pid);
 		snap_json_number_if(json, "start_ticks", (int64_t)node->start_ticks);
 		snap_json_text(json, "change", diff->processes[i].came ? "came" : "went");
@@ -112,8 +107,7 @@ static void put_json_functions(struct snap_json_writer *json, const struct snap_
 	for (size_t i = 0; i < diff->function_count; i++) {
 		const struct snap_diff_function *function = &diff->functions[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_text(json, "function", function->name);
 		snap_json_text_if(json, "module", function->module);
 		snap_json_text(json, "of", function->running ? "running" : "waiting");

@@ -107,10 +107,8 @@ static bool put_visible(struct snap_json_writer *json, const struct snap_recordi
 	if (count)
 		qsort(ranked, count, sizeof(*ranked), by_track);
 	snap_json_line(json);
-	snap_json_begin(json, "initialVisibleThreads", '[');
-	for (size_t i = 0; i < count; i++)
-		snap_json_number(json, NULL, (int64_t)ranked[i].track);
-	snap_json_end(json, ']');
+	snap_json_list(json, "initialVisibleThreads", count, i,
+		       snap_json_number(json, NULL, (int64_t)ranked[i].track));
 	return true;
 }
 
@@ -182,15 +180,12 @@ static void put_counters(struct snap_json_writer *json, const struct snap_record
 				    recording->processes[process].node->pid);
 		snap_json_line(json);
 		snap_json_begin(json, "samples", '{');
-		snap_json_begin(json, "time", '[');
-		for (size_t i = 0; i < recording->tick_count; i++)
-			snap_json_decimal(json, NULL, snap_firefox_time_us(recording, i), 3);
-		snap_json_end(json, ']');
-		snap_json_begin(json, "count", '[');
-		for (size_t i = 0; i < recording->tick_count; i++)
-			snap_json_number(json, NULL,
-					 snap_firefox_us(recording->ticks[i].stopped_ns));
-		snap_json_end(json, ']');
+		snap_json_list(
+			json, "time", recording->tick_count, i,
+			snap_json_decimal(json, NULL, snap_firefox_time_us(recording, i), 3));
+		snap_json_list(json, "count", recording->tick_count, i,
+			       snap_json_number(json, NULL,
+						snap_firefox_us(recording->ticks[i].stopped_ns)));
 		snap_json_number(json, "length", (int64_t)recording->tick_count);
 		snap_json_end(json, '}');
 		snap_json_end(json, '}');

@@ -235,10 +235,7 @@ static void put_columns(struct snap_json_writer *json, const struct snap_pool *r
 /* `first`, and from row to row one more. */
 static void put_sequence(struct snap_json_writer *json, const char *key, size_t first, size_t count)
 {
-	snap_json_begin(json, key, '[');
-	for (size_t i = 0; i < count; i++)
-		snap_json_number(json, NULL, (int64_t)(first + i));
-	snap_json_end(json, ']');
+	snap_json_list(json, key, count, i, snap_json_number(json, NULL, (int64_t)(first + i)));
 }
 
 static void begin_table(struct snap_json_writer *json, const char *key)
@@ -405,8 +402,7 @@ void snap_firefox_put_libs(struct snap_json_writer *json, const struct snap_fire
 
 		if (*id)
 			breakpad_id(id, breakpad);
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_text(json, "arch", tables->profile->recording->host.arch);
 		snap_json_clean(json, "name", name);
 		snap_json_clean(json, "path", path);

@@ -208,19 +208,12 @@ static void put_firefox_samples(const struct snap_firefox_threads *threads,
 			snap_json_null(json, NULL);
 	}
 	snap_json_end(json, ']');
-	snap_json_begin(json, "timeDeltas", '[');
-	for (size_t i = 0; i < count; i++)
-		snap_json_decimal(json, NULL, samples[i].time_us - (i ? samples[i - 1].time_us : 0),
-				  3);
-	snap_json_end(json, ']');
-	snap_json_begin(json, "weight", '[');
-	for (size_t i = 0; i < count; i++)
-		snap_json_number(json, NULL, samples[i].weight);
-	snap_json_end(json, ']');
-	snap_json_begin(json, "threadCPUDelta", '[');
-	for (size_t i = 0; i < count; i++)
-		snap_json_number(json, NULL, samples[i].cpu_us);
-	snap_json_end(json, ']');
+	snap_json_list(json, "timeDeltas", count, i,
+		       snap_json_decimal(json, NULL,
+					 samples[i].time_us - (i ? samples[i - 1].time_us : 0), 3));
+	snap_json_list(json, "weight", count, i, snap_json_number(json, NULL, samples[i].weight));
+	snap_json_list(json, "threadCPUDelta", count, i,
+		       snap_json_number(json, NULL, samples[i].cpu_us));
 	snap_json_number(json, "length", (int64_t)count);
 	snap_json_end(json, '}');
 }
@@ -347,8 +340,7 @@ static void put_wait_data(struct snap_json_writer *json, const struct snap_wait_
 {
 	_cleanup_free_ char *by = NULL;
 
-	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin_row(json);
 	snap_json_clean(json, "type", "Wait");
 	snap_json_text(json, "object", mark->object);
 	if (mark->has_holder) {
@@ -370,8 +362,7 @@ static void put_marker_data(const struct snap_firefox_threads *threads,
 	for (size_t i = 0; i < threads->span_count; i++) {
 		const struct snap_run *span = &threads->spans[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_clean(json, "type", "State");
 		snap_json_text(json, "state", snap_state_word(span->state));
 		if (span->syscall)
@@ -381,8 +372,7 @@ static void put_marker_data(const struct snap_firefox_threads *threads,
 		snap_json_end(json, '}');
 	}
 	for (size_t i = 0; i < threads->label_count; i++) {
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_clean(json, "type", "Label");
 		snap_json_text(json, "value", threads->labels[i].label->value);
 		snap_json_end(json, '}');

@@ -47,16 +47,13 @@ static void put_html_changes(struct snap_html *html, const struct snap_diff *dif
 	for (size_t i = 0; i < diff->group_count && !html->failed; i++) {
 		const struct snap_diff_group *group = &diff->groups[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_clean(json, "change", snap_change_word(group->change));
 		snap_json_number(json, "before", (int64_t)group->before);
 		snap_json_number(json, "after", (int64_t)group->after);
 		snap_json_text_if(json, "process", group->node->name);
-		snap_json_begin(json, "pids", '[');
-		for (size_t k = 0; k < group->pid_count; k++)
-			snap_json_number(json, NULL, group->pids[k]);
-		snap_json_end(json, ']');
+		snap_json_list(json, "pids", group->pid_count, k,
+			       snap_json_number(json, NULL, group->pids[k]));
 		snap_json_number(json, "process_count", (int64_t)group->process_count);
 		if (group->stack->runtime)
 			snap_json_text(json, "runtime", group->stack->runtime);

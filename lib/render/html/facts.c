@@ -11,18 +11,12 @@ void snap_html_put_kind(struct snap_html *html, const char *kind)
 	struct snap_json_writer *json = html->json;
 
 	snap_json_clean(json, "kind", kind);
-	snap_json_begin(json, "states", '[');
-	for (unsigned i = 0; i < SNAP_STATE_COUNT; i++)
-		snap_json_clean(json, NULL, snap_state_word(i));
-	snap_json_end(json, ']');
-	snap_json_begin(json, "task_states", '[');
-	for (unsigned i = 0; i < SNAP_TASK_STATE_COUNT; i++)
-		snap_json_clean(json, NULL, snap_task_state_word(i));
-	snap_json_end(json, ']');
-	snap_json_begin(json, "ends", '[');
-	for (unsigned i = 0; i < SNAP_UNWIND_COUNT; i++)
-		snap_json_clean(json, NULL, snap_unwind_word(i));
-	snap_json_end(json, ']');
+	snap_json_list(json, "states", SNAP_STATE_COUNT, i,
+		       snap_json_clean(json, NULL, snap_state_word(i)));
+	snap_json_list(json, "task_states", SNAP_TASK_STATE_COUNT, i,
+		       snap_json_clean(json, NULL, snap_task_state_word(i)));
+	snap_json_list(json, "ends", SNAP_UNWIND_COUNT, i,
+		       snap_json_clean(json, NULL, snap_unwind_word(i)));
 }
 
 /* ---- where and when ---- */
@@ -133,17 +127,14 @@ static void put_deadlock(struct snap_html *html, const struct snap_deadlock *dea
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin_row(json);
 	snap_json_true_if(json, "certain", deadlock->certain);
 	if (deadlock->timed)
 		put_made(html, "until", snap_wait_until_text(deadlock));
 	snap_json_number(json, "size", (int64_t)deadlock->size);
 	snap_json_number_if(json, "behind", (int64_t)deadlock->behind);
-	snap_json_begin(json, "threads", '[');
-	for (size_t i = 0; i < deadlock->thread_count; i++)
-		put_fact_link(html, &deadlock->threads[i]);
-	snap_json_end(json, ']');
+	snap_json_list(json, "threads", deadlock->thread_count, i,
+		       put_fact_link(html, &deadlock->threads[i]));
 	snap_json_end(json, '}');
 }
 
@@ -168,16 +159,12 @@ void snap_html_put_waits(struct snap_html *html, const struct snap_waits *waits)
 	if (html->options->explain == SNAP_EXPLAIN_NO)
 		return;
 	snap_json_line(json);
-	snap_json_begin(json, "deadlocks", '[');
-	for (size_t i = 0; i < waits->deadlock_count; i++)
-		put_deadlock(html, &waits->deadlocks[i]);
-	snap_json_end(json, ']');
+	snap_json_list(json, "deadlocks", waits->deadlock_count, i,
+		       put_deadlock(html, &waits->deadlocks[i]));
 	snap_json_number_if(json, "deadlocks_more",
 			    (int64_t)(waits->deadlock_total - waits->deadlock_count));
-	snap_json_begin(json, "blocked", '[');
-	for (size_t i = 0; i < waits->blocker_count; i++)
-		put_made(html, NULL, snap_wait_blocker_line(&waits->blockers[i]));
-	snap_json_end(json, ']');
+	snap_json_list(json, "blocked", waits->blocker_count, i,
+		       put_made(html, NULL, snap_wait_blocker_line(&waits->blockers[i])));
 	put_fact_contended(html, waits);
 	snap_json_begin(json, "waits_lack", '[');
 	for (unsigned bit = 0; 1u << bit <= SNAP_LACK_ALL; bit++)

@@ -174,8 +174,6 @@ void snap_html_put_tables(struct snap_html *html)
 	put_html_rows(html, "frames", &html->frames);
 	put_html_rows(html, "stacks", &html->stacks);
 	snap_json_line(html->json);
-	snap_json_begin(html->json, "texts", '[');
-	for (size_t i = 0; i < html->texts.count; i++)
-		snap_json_text(html->json, NULL, html->texts.entries[i].bytes);
-	snap_json_end(html->json, ']');
+	snap_json_list(html->json, "texts", html->texts.count, i,
+		       snap_json_text(html->json, NULL, html->texts.entries[i].bytes));
 }

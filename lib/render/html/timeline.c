@@ -40,8 +40,7 @@ static void put_timeline_processes(struct snap_html *html, const struct snap_rec
 	for (size_t i = 0; i < recording->process_count; i++) {
 		const struct snap_recorded_process *process = &recording->processes[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		if (process->parent != SIZE_MAX)
 			snap_json_number(json, "above", (int64_t)process->parent);
 		snap_html_put_process(html, process->node, recording->time_ns);
@@ -166,8 +165,7 @@ static void put_track(struct timeline *timeline, const struct snap_track *track)
 	struct snap_html *html = timeline->html;
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin_row(json);
 	snap_json_number(json, "process", (int64_t)track->process);
 	snap_json_number(json, "tid", track->tid);
 	snap_html_put_text(html, "name", snap_html_text(html, track->name));
@@ -247,10 +245,8 @@ static void put_waited_part(struct snap_html *html, const char *key,
 		snap_json_number(json, "threads", (int64_t)row->threads);
 		if (row->keeps_owner)
 			snap_json_number_if(json, "unknown_us", row->unknown_ns / 1000);
-		snap_json_begin(json, "holders", '[');
-		for (size_t k = 0; k < row->holder_count; k++)
-			put_holder(html, &row->holders[k]);
-		snap_json_end(json, ']');
+		snap_json_list(json, "holders", row->holder_count, k,
+			       put_holder(html, &row->holders[k]));
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');

@@ -58,8 +58,7 @@ static void put_json_threads(struct snap_json_document *document, const struct s
 	for (size_t i = 0; i < stack->thread_count; i++) {
 		const struct snap_member *thread = &stack->threads[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		if (stack->pids)
 			snap_json_number(json, "pid", stack->pids[i]);
 		snap_json_number(json, "tid", thread->tid);
@@ -139,8 +138,7 @@ static void put_json_stack(struct snap_json_document *document, const struct sna
 {
 	struct snap_json_writer *json = document->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin_row(json);
 	snap_json_text(json, "id", stack->id);
 	snap_json_number(json, "count", (int64_t)stack->count);
 	put_json_samples(document, stack);
@@ -213,10 +211,7 @@ static void put_args(struct snap_json_writer *json, const struct snap_node *node
 {
 	if (node->arg_count == 0)
 		return;
-	snap_json_begin(json, "args", '[');
-	for (size_t i = 0; i < node->arg_count; i++)
-		snap_json_text(json, NULL, node->args[i]);
-	snap_json_end(json, ']');
+	snap_json_list(json, "args", node->arg_count, i, snap_json_text(json, NULL, node->args[i]));
 }
 
 static void put_signal(struct snap_json_writer *json, const struct snap_signal *signal)
@@ -275,8 +270,7 @@ static void begin_json_node(struct snap_json_document *document, const struct sn
 {
 	struct snap_json_writer *json = document->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin_row(json);
 	put_json_facts(json, node);
 	snap_json_line(json);
 	put_json_stacks(document, node->stacks, node->stack_count);
@@ -336,8 +330,7 @@ void snap_json_warnings_put(struct snap_json_writer *json, const struct snap_war
 	snap_json_line(json);
 	snap_json_begin(json, "warnings", '[');
 	for (size_t i = 0; i < count; i++) {
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_text_if(json, "code", warnings[i].code);
 		snap_json_text_if(json, "message", warnings[i].message);
 		snap_json_number_if(json, "pid", warnings[i].pid);

@@ -17,8 +17,7 @@ static const struct snap_waited_most most = { .owed = 200, .idle = 100, .holders
 
 static void put_holder(struct snap_json_writer *json, const struct snap_waited_holder *holder)
 {
-	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin_row(json);
 	snap_json_text_if(json, "function", holder->function);
 	snap_json_number_if(json, "pid", holder->pid);
 	snap_json_number_if(json, "tid", holder->tid);
@@ -35,10 +34,8 @@ static void put_holders(struct snap_json_writer *json, const struct snap_waited_
 	if (!row->keeps_owner)
 		return;
 	if (row->holder_count) {
-		snap_json_begin(json, "holders", '[');
-		for (size_t i = 0; i < row->holder_count; i++)
-			put_holder(json, &row->holders[i]);
-		snap_json_end(json, ']');
+		snap_json_list(json, "holders", row->holder_count, i,
+			       put_holder(json, &row->holders[i]));
 	}
 	snap_json_number_if(json, "other_ns", row->other_ns);
 	snap_json_number_if(json, "unknown_ns", row->unknown_ns);
@@ -49,8 +46,7 @@ static void put_row(struct snap_json_writer *json, const struct snap_recording *
 {
 	const struct snap_pointer_entry *found = snap_pointer_table_find(numbers, row->wait);
 
-	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin_row(json);
 	snap_json_text(json, "object", row->text);
 	snap_json_text(json, "kind", snap_wait_kind_word(row->wait->kind));
 	snap_json_number(json, "pid", recording->processes[row->process].node->pid);
@@ -158,8 +154,7 @@ static void put_waits(struct snap_json_writer *json, const struct snap_recording
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_recorded_wait *wait = &recording->waits[waits[i].wait];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_number(json, "number", (int64_t)i + 1);
 		snap_json_number(json, "pid", recording->processes[wait->process].node->pid);
 		snap_json_number(json, "samples", (int64_t)waits[i].samples);

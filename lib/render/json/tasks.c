@@ -31,8 +31,7 @@ void snap_json_tasks_put(struct snap_json_writer *json, const struct snap_stack 
 	for (size_t i = 0; i < stack->task_count; i++) {
 		const struct snap_task *task = &stack->tasks[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		if (stack->pids)
 			snap_json_number(json, "pid", stack->pids[i]);
 		snap_json_text(json, "id", task->id);
@@ -120,8 +119,7 @@ void snap_json_logical_put(struct snap_json_writer *json, const struct snap_node
 			end_logical(json, flat);
 			open--;
 		}
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_text_if(json, "id", logical->id);
 		snap_json_text_if(json, "parent", logical->parent);
 		snap_json_text(json, "name", logical->name);

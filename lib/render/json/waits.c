@@ -65,16 +65,12 @@ static void put_watched(struct snap_json_writer *json, const struct snap_wait *w
 	bool some = false;
 
 	if (wait->fds_count) {
-		snap_json_begin(json, "fds", '[');
-		for (size_t i = 0; i < wait->fds_count; i++)
-			snap_json_number(json, NULL, wait->fds[i]);
-		snap_json_end(json, ']');
+		snap_json_list(json, "fds", wait->fds_count, i,
+			       snap_json_number(json, NULL, wait->fds[i]));
 	}
 	if (wait->fds_count && wait->fd_kinds) {
-		snap_json_begin(json, "fd_kinds", '[');
-		for (size_t i = 0; i < wait->fds_count; i++)
-			snap_json_text(json, NULL, snap_descriptor_word(wait->fd_kinds[i]));
-		snap_json_end(json, ']');
+		snap_json_list(json, "fd_kinds", wait->fds_count, i,
+			       snap_json_text(json, NULL, snap_descriptor_word(wait->fd_kinds[i])));
 	}
 	snap_json_true_if(json, "fds_cut", wait->fds_cut);
 	put_known(json, "fd_count", wait->fd_count);
@@ -109,10 +105,8 @@ static void put_children(struct snap_json_writer *json, const struct snap_wait *
 	if (wait->child > 0)
 		snap_json_number(json, "child", wait->child);
 	if (wait->peer_count) {
-		snap_json_begin(json, "children", '[');
-		for (size_t i = 0; i < wait->peer_count; i++)
-			snap_json_number(json, NULL, wait->peers[i].pid);
-		snap_json_end(json, ']');
+		snap_json_list(json, "children", wait->peer_count, i,
+			       snap_json_number(json, NULL, wait->peers[i].pid));
 	}
 	if (wait->child < 0)
 		snap_json_number(json, "pgrp", -(int64_t)wait->child);
@@ -192,10 +186,7 @@ static void put_parties(struct snap_json_writer *json, const char *key,
 {
 	if (count == 0)
 		return;
-	snap_json_begin(json, key, '[');
-	for (size_t i = 0; i < count; i++)
-		put_party(json, NULL, &parties[i]);
-	snap_json_end(json, ']');
+	snap_json_list(json, key, count, i, put_party(json, NULL, &parties[i]));
 }
 
 static void put_owners(struct snap_json_writer *json, const struct snap_wait *wait)
@@ -205,10 +196,8 @@ static void put_owners(struct snap_json_writer *json, const struct snap_wait *wa
 	if (wait->owner_lack != SNAP_OWNER_KNOWN)
 		snap_json_text(json, "owner_unknown", snap_owner_lack_word(wait->owner_lack));
 	if (wait->holder_count) {
-		snap_json_begin(json, "holders", '[');
-		for (size_t i = 0; i < wait->holder_count; i++)
-			snap_json_number(json, NULL, wait->holders[i].pid);
-		snap_json_end(json, ']');
+		snap_json_list(json, "holders", wait->holder_count, i,
+			       snap_json_number(json, NULL, wait->holders[i].pid));
 	}
 	put_parties(json, "held_by", wait->holders, wait->holder_count);
 	put_parties(json, "hints", wait->hints, wait->hint_count);
@@ -266,10 +255,8 @@ void snap_json_deadlock_put(struct snap_json_writer *json, const char *key,
 	snap_json_number(json, "behind", (int64_t)deadlock->behind);
 	if (deadlock->size > deadlock->thread_count)
 		snap_json_number(json, "size", (int64_t)deadlock->size);
-	snap_json_begin(json, "threads", '[');
-	for (size_t k = 0; k < deadlock->thread_count; k++)
-		put_wait_link(json, &deadlock->threads[k]);
-	snap_json_end(json, ']');
+	snap_json_list(json, "threads", deadlock->thread_count, k,
+		       put_wait_link(json, &deadlock->threads[k]));
 	snap_json_end(json, '}');
 }
 
@@ -297,8 +284,7 @@ static void put_blockers(struct snap_json_writer *json, const struct snap_waits 
 	for (size_t i = 0; i < waits->blocker_count; i++) {
 		const struct snap_blocker *blocker = &waits->blockers[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_number_if(json, "pid", blocker->pid);
 		snap_json_number_if(json, "tid", blocker->tid);
 		snap_json_text_if(json, "name", blocker->name);
@@ -323,8 +309,7 @@ static void put_wait_contended(struct snap_json_writer *json, const struct snap_
 	for (size_t i = 0; i < waits->contended_count; i++) {
 		const struct snap_contended *contended = &waits->contended[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		put_deadlock_wait(json, contended->wait);
 		snap_json_number(json, "pid", contended->pid);
 		snap_json_number(json, "waiters", (int64_t)contended->waiters);

@@ -156,6 +156,12 @@ void snap_json_line(struct snap_json_writer *json)
 	json->newline = json->style != SNAP_JSON_ONE_LINE;
 }
 
+void snap_json_begin_row(struct snap_json_writer *json)
+{
+	snap_json_line(json);
+	snap_json_begin(json, NULL, '{');
+}
+
 void snap_json_end_document(struct snap_json_writer *json)
 {
 	put_byte(json, '\n');

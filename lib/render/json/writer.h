@@ -61,6 +61,21 @@ void snap_json_begin(struct snap_json_writer *json, const char *key, char bracke
 void snap_json_end(struct snap_json_writer *json, char bracket);
 /* What follows, a value or a closing bracket, begins a line. */
 void snap_json_line(struct snap_json_writer *json);
+/* An object as an element of an array, on a line of its own; ended by snap_json_end(). */
+void snap_json_begin_row(struct snap_json_writer *json);
+/*
+ * An array of `count` elements. `put` is an expression that writes one, with the NULL key; it uses
+ * `i`, a size_t that exists in it alone:
+ *
+ *	snap_json_list(json, "pids", pid_count, i, snap_json_number(json, NULL, pids[i]));
+ */
+#define snap_json_list(json, key, count, i, put)     \
+	do {                                         \
+		snap_json_begin((json), (key), '['); \
+		for (size_t i = 0; i < (count); i++) \
+			put;                         \
+		snap_json_end((json), ']');          \
+	} while (0)
 /* The end of a document: a newline; another document may follow. */
 void snap_json_end_document(struct snap_json_writer *json);
 

@@ -48,14 +48,11 @@ static void put_hosts(struct document *document)
 	for (size_t i = 0; i < merged->host_count; i++) {
 		const struct snap_merged_host *host = &merged->hosts[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_text_if(json, "name", host->name);
 		snap_json_text_if(json, "boot_id", host->boot_id);
-		snap_json_begin(json, "times", '[');
-		for (size_t k = 0; k < host->time_count; k++)
-			snap_json_time(json, NULL, host->times[k]);
-		snap_json_end(json, ']');
+		snap_json_list(json, "times", host->time_count, k,
+			       snap_json_time(json, NULL, host->times[k]));
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');
@@ -71,8 +68,7 @@ static void put_modules(struct document *document)
 	for (size_t i = 0; i < merged->module_count; i++) {
 		const struct snap_merged_module *module = &merged->modules[i];
 
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
+		snap_json_begin_row(json);
 		snap_json_text(json, "module", module->path);
 		snap_json_text(json, "build_id", module->build_id);
 		snap_json_number(json, "host_count", (int64_t)module->host_count);
@@ -147,8 +143,7 @@ static void put_merged_group(struct document *document, const struct snap_merged
 {
 	struct snap_json_writer *json = document->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin_row(json);
 	snap_json_text(json, "id", group->id);
 	put_odd(document, group);
 	snap_json_number(json, "host_count", (int64_t)group->host_count);
@@ -185,10 +180,8 @@ static void put_merged_document(struct document *document)
 	put_hosts(document);
 	put_modules(document);
 	snap_json_line(json);
-	snap_json_begin(json, "groups", '[');
-	for (size_t i = 0; i < merged->group_count; i++)
-		put_merged_group(document, &merged->groups[i]);
-	snap_json_end(json, ']');
+	snap_json_list(json, "groups", merged->group_count, i,
+		       put_merged_group(document, &merged->groups[i]));
 	snap_json_end(json, '}');
 	snap_json_end_document(json);
 	snap_json_flush(json);

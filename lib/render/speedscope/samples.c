@@ -38,8 +38,7 @@ struct stacksnap_error *snap_scope_begin(struct snap_scope *scope, const char *n
 		name = snap_arena_printf(&scope->profile.arena, "%s %s", name, detail);
 	if (!name)
 		return snap_error_no_memory();
-	snap_json_line(scope->json);
-	snap_json_begin(scope->json, NULL, '{');
+	snap_json_begin_row(scope->json);
 	snap_json_clean(scope->json, "type", "sampled");
 	snap_json_clean(scope->json, "unit", snapshot ? "none" : "nanoseconds");
 	snap_json_clean(scope->json, "name", name);

@@ -38,7 +38,8 @@ bool snap_patience_is_over(const struct snap_patience *patience, struct snap_pat
 	bool by_program = look->state == 'S' || (look->state == 'D' && look->is_served);
 	bool has_run = look->runs != wait->runs;
 
-	passed_ns = SNAP_MIN(passed_ns, MOST_LOOK_NS);
+	if (passed_ns > MOST_LOOK_NS)
+		passed_ns = MOST_LOOK_NS;
 	wait->last_ns = look->now_ns;
 	wait->runs = look->runs;
 	if (has_run || !by_program)
