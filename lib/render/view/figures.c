@@ -3,33 +3,42 @@
 #include "render/view/figures.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 
 enum kind { COUNT, RATE, LENGTH, PERCENT };
 enum { RATE_DECIMALS = 3, PERCENT_DECIMALS = 4 };
 
+/* A field of the statistics by its name, which is its key, too. */
+#define STATISTIC(field) #field, offsetof(struct snap_recording_stats, field)
+
 static const struct {
-	const char *key, *label;
+	const char *key;
+	size_t at; /* of a double, a uint64_t or an int64_t, by its kind */
+	const char *label;
 	enum kind kind;
 } figures[SNAP_FIGURE_COUNT] = {
-	[SNAP_FIGURE_HZ_ASKED] = { "hz_asked", "Rate asked for", RATE },
-	[SNAP_FIGURE_HZ_REACHED] = { "hz_reached", "Rate reached", RATE },
-	[SNAP_FIGURE_TICKS] = { "ticks", "Ticks", COUNT },
-	[SNAP_FIGURE_TICKS_MISSED] = { "ticks_missed", "Ticks missed", COUNT },
-	[SNAP_FIGURE_DURATION] = { "duration_ns", "Duration", LENGTH },
-	[SNAP_FIGURE_STOPPED] = { "stopped_ns", "Time stopped", LENGTH },
-	[SNAP_FIGURE_STOPPED_PERCENT] = { "stopped_percent", "Part of the time stopped", PERCENT },
-	[SNAP_FIGURE_THREADS] = { "threads", "Threads", COUNT },
-	[SNAP_FIGURE_THREAD_SAMPLES] = { "thread_samples", "Samples", COUNT },
-	[SNAP_FIGURE_STACKS] = { "stacks", "Distinct stacks", COUNT },
-	[SNAP_FIGURE_KEPT] = { "kept", "Samples of threads that had not run", COUNT },
-	[SNAP_FIGURE_UNSTOPPED] = { "unstopped", "Samples read while blocked", COUNT },
-	[SNAP_FIGURE_ALONE] = { "alone", "Samples of stopped threads", COUNT },
-	[SNAP_FIGURE_LEFT_OUT] = { "left_out", "Samples left out (--max-stopped)", COUNT },
-	[SNAP_FIGURE_TICKS_LATE] = { "ticks_late", "Ticks missed, no processor was free", COUNT },
-	[SNAP_FIGURE_TICKS_LEFT_OUT] = { "ticks_left_out", "Ticks left out (memory)", COUNT },
-	[SNAP_FIGURE_TASK_LOOKS] = { "task_looks", "Looks at tasks that wait", COUNT },
-	[SNAP_FIGURE_TASK_LOOKS_LEFT_OUT] = { "task_looks_left_out", "Looks at tasks left out",
-					      COUNT },
+	[SNAP_FIGURE_HZ_ASKED] = { STATISTIC(hz_asked), "Rate asked for", RATE },
+	[SNAP_FIGURE_HZ_REACHED] = { STATISTIC(hz_reached), "Rate reached", RATE },
+	[SNAP_FIGURE_TICKS] = { STATISTIC(ticks), "Ticks", COUNT },
+	[SNAP_FIGURE_TICKS_MISSED] = { STATISTIC(ticks_missed), "Ticks missed", COUNT },
+	[SNAP_FIGURE_DURATION] = { STATISTIC(duration_ns), "Duration", LENGTH },
+	[SNAP_FIGURE_STOPPED] = { STATISTIC(stopped_ns), "Time stopped", LENGTH },
+	[SNAP_FIGURE_STOPPED_PERCENT] = { "stopped_percent", 0, "Part of the time stopped",
+					  PERCENT },
+	[SNAP_FIGURE_THREADS] = { STATISTIC(threads), "Threads", COUNT },
+	[SNAP_FIGURE_THREAD_SAMPLES] = { STATISTIC(thread_samples), "Samples", COUNT },
+	[SNAP_FIGURE_STACKS] = { STATISTIC(stacks), "Distinct stacks", COUNT },
+	[SNAP_FIGURE_KEPT] = { STATISTIC(kept), "Samples of threads that had not run", COUNT },
+	[SNAP_FIGURE_UNSTOPPED] = { STATISTIC(unstopped), "Samples read while blocked", COUNT },
+	[SNAP_FIGURE_ALONE] = { STATISTIC(alone), "Samples of stopped threads", COUNT },
+	[SNAP_FIGURE_LEFT_OUT] = { STATISTIC(left_out), "Samples left out (--max-stopped)", COUNT },
+	[SNAP_FIGURE_TICKS_LATE] = { STATISTIC(ticks_late), "Ticks missed, no processor was free",
+				     COUNT },
+	[SNAP_FIGURE_TICKS_LEFT_OUT] = { STATISTIC(ticks_left_out), "Ticks left out (memory)",
+					 COUNT },
+	[SNAP_FIGURE_TASK_LOOKS] = { STATISTIC(task_looks), "Looks at tasks that wait", COUNT },
+	[SNAP_FIGURE_TASK_LOOKS_LEFT_OUT] = { STATISTIC(task_looks_left_out),
+					      "Looks at tasks left out", COUNT },
 };
 
 /* What a file says may be no number at all. */
@@ -41,45 +50,17 @@ static int64_t fixed_point(double value, double unit)
 /* Counts, nanoseconds, thousandths of a Hz, ten-thousandths of a percent. */
 static int64_t value_of_figure(const struct snap_recording_stats *stats, enum snap_figure figure)
 {
-	switch (figure) {
-	case SNAP_FIGURE_HZ_ASKED:
-		return fixed_point(stats->hz_asked, 1e3);
-	case SNAP_FIGURE_HZ_REACHED:
-		return fixed_point(stats->hz_reached, 1e3);
-	case SNAP_FIGURE_TICKS:
-		return (int64_t)stats->ticks;
-	case SNAP_FIGURE_TICKS_MISSED:
-		return (int64_t)stats->ticks_missed;
-	case SNAP_FIGURE_DURATION:
-		return stats->duration_ns;
-	case SNAP_FIGURE_STOPPED:
-		return stats->stopped_ns;
-	case SNAP_FIGURE_STOPPED_PERCENT:
+	const void *field = (const char *)stats + figures[figure].at;
+
+	switch (figures[figure].kind) {
+	case COUNT:
+		return (int64_t) * (const uint64_t *)field;
+	case RATE:
+		return fixed_point(*(const double *)field, 1e3);
+	case LENGTH:
+		return *(const int64_t *)field;
+	case PERCENT:
 		return fixed_point(snap_recording_stopped_percent(stats), 1e4);
-	case SNAP_FIGURE_THREADS:
-		return (int64_t)stats->threads;
-	case SNAP_FIGURE_THREAD_SAMPLES:
-		return (int64_t)stats->thread_samples;
-	case SNAP_FIGURE_STACKS:
-		return (int64_t)stats->stacks;
-	case SNAP_FIGURE_KEPT:
-		return (int64_t)stats->kept;
-	case SNAP_FIGURE_UNSTOPPED:
-		return (int64_t)stats->unstopped;
-	case SNAP_FIGURE_ALONE:
-		return (int64_t)stats->alone;
-	case SNAP_FIGURE_LEFT_OUT:
-		return (int64_t)stats->left_out;
-	case SNAP_FIGURE_TICKS_LATE:
-		return (int64_t)stats->ticks_late;
-	case SNAP_FIGURE_TICKS_LEFT_OUT:
-		return (int64_t)stats->ticks_left_out;
-	case SNAP_FIGURE_TASK_LOOKS:
-		return (int64_t)stats->task_looks;
-	case SNAP_FIGURE_TASK_LOOKS_LEFT_OUT:
-		return (int64_t)stats->task_looks_left_out;
-	case SNAP_FIGURE_COUNT:
-		break;
 	}
 	return 0;
 }
