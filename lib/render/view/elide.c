@@ -187,8 +187,12 @@ static size_t shorten_list(const char *name, const char *open, const char *close
 	return n;
 }
 
-/* Templates: `all` their arguments, or only those with templates inside. In place. */
-static void shorten_templates(char *name, bool all, const char *dots, char *scratch)
+/*
+ * Lists in these brackets, in place. Of templates `all` arguments, or only those with templates
+ * inside; "(int, char)" -> "(…)"; "[abi:cxx11]" and " [clone .part.0]" go.
+ */
+static void shorten_lists(char *name, const char *brackets, bool all, const char *dots,
+			  char *scratch)
 {
 	size_t n = 0;
 	const char *p = name;
@@ -196,43 +200,16 @@ static void shorten_templates(char *name, bool all, const char *dots, char *scra
 
 	while (*p) {
 		size_t skip = operator_length(name, p);
-		const char *close =
-			find_closing_if(*p == '<' && !skip && p > name, &balanced, name, p);
+		bool opens = !skip && strchr(brackets, *p) && (*p != '<' || p > name);
+		const char *close = find_closing_if(opens, &balanced, name, p);
 
 		if (skip) {
 			memcpy(scratch + n, p, skip);
 			n += skip;
 			p += skip;
-		} else if (close) {
+		} else if (close && (*p == '<' || (*p == '(' && close > p + strlen(dots) &&
+						   !snap_begins_with(p, "(anonymous")))) {
 			n += shorten_list(name, p, close, all, dots, scratch + n);
-			p = close + 1;
-		} else {
-			scratch[n++] = *p++;
-		}
-	}
-	scratch[n] = '\0';
-	memcpy(name, scratch, n + 1);
-}
-
-/* "(int, char)" -> "(…)"; "[abi:cxx11]" and " [clone .part.0]" go. */
-static void shorten_parameters(char *name, const char *dots, char *scratch)
-{
-	size_t n = 0;
-	const char *p = name;
-	bool balanced = true;
-
-	while (*p) {
-		size_t skip = operator_length(name, p);
-		const char *close =
-			find_closing_if((*p == '(' || *p == '[') && !skip, &balanced, name, p);
-
-		if (skip) {
-			memcpy(scratch + n, p, skip);
-			n += skip;
-			p += skip;
-		} else if (close && *p == '(' && close > p + strlen(dots) &&
-			   !snap_begins_with(p, "(anonymous")) {
-			n += shorten_list(name, p, close, true, dots, scratch + n);
 			p = close + 1;
 		} else if (close &&
 			   (snap_begins_with(p, "[abi:") || snap_begins_with(p, "[clone"))) {
@@ -300,11 +277,11 @@ void snap_elide_name(char *name, size_t most, const char *dots)
 	if (snap_text_width(name) <= most)
 		return;
 	if (strlen(name) < sizeof(scratch) - 8) {
-		shorten_templates(name, false, dots, scratch);
+		shorten_lists(name, "<", false, dots, scratch);
 		if (snap_text_width(name) > most)
-			shorten_parameters(name, dots, scratch);
+			shorten_lists(name, "([", true, dots, scratch);
 		if (snap_text_width(name) > most)
-			shorten_templates(name, true, dots, scratch);
+			shorten_lists(name, "<", true, dots, scratch);
 		if (snap_text_width(name) <= most)
 			return;
 	}
