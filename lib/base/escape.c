@@ -9,6 +9,30 @@
 #include <stdint.h>
 #include <string.h>
 
+size_t snap_put_utf8(uint32_t code, char *out)
+{
+	if (code < 0x80) {
+		out[0] = (char)code;
+		return 1;
+	}
+	if (code < 0x800) {
+		out[0] = (char)(0xc0 | code >> 6);
+		out[1] = (char)(0x80 | (code & 63));
+		return 2;
+	}
+	if (code < 0x10000) {
+		out[0] = (char)(0xe0 | code >> 12);
+		out[1] = (char)(0x80 | (code >> 6 & 63));
+		out[2] = (char)(0x80 | (code & 63));
+		return 3;
+	}
+	out[0] = (char)(0xf0 | code >> 18);
+	out[1] = (char)(0x80 | (code >> 12 & 63));
+	out[2] = (char)(0x80 | (code >> 6 & 63));
+	out[3] = (char)(0x80 | (code & 63));
+	return 4;
+}
+
 /*
  * Length of the well-formed UTF-8 sequence at `p` and its code point (Unicode 15, table 3-7: no
  * overlong forms, no surrogates, nothing above U+10FFFF); 0 if there is none.

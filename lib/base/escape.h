@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum snap_escape_flags {
 	SNAP_ESCAPE_ASCII = 1 << 0,     /* every byte above 0x7e too: a locale that is not UTF-8 */
@@ -47,5 +48,8 @@ size_t snap_escape_unit(const char *text, size_t length);
  * Malformed escapes are copied as they stand.
  */
 size_t snap_unescape(const char *text, size_t length, char *out);
+
+/* Writes the UTF-8 of a code point up to U+10FFFF that is no surrogate; 1 to 4 bytes. */
+size_t snap_put_utf8(uint32_t code, char *out);
 
 #endif

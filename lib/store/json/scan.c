@@ -4,6 +4,7 @@
 
 #include "base/bsearch.h"
 #include "base/bytes.h"
+#include "base/escape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -152,30 +153,6 @@ static const char *scan_string(struct snap_json_scan *scan, const char *at,
 	return at + 1;
 }
 
-static size_t put_utf8(int32_t code, char *out)
-{
-	if (code < 0x80) {
-		out[0] = (char)code;
-		return 1;
-	}
-	if (code < 0x800) {
-		out[0] = (char)(0xc0 | code >> 6);
-		out[1] = (char)(0x80 | (code & 0x3f));
-		return 2;
-	}
-	if (code < 0x10000) {
-		out[0] = (char)(0xe0 | code >> 12);
-		out[1] = (char)(0x80 | (code >> 6 & 0x3f));
-		out[2] = (char)(0x80 | (code & 0x3f));
-		return 3;
-	}
-	out[0] = (char)(0xf0 | code >> 18);
-	out[1] = (char)(0x80 | (code >> 12 & 0x3f));
-	out[2] = (char)(0x80 | (code >> 6 & 0x3f));
-	out[3] = (char)(0x80 | (code & 0x3f));
-	return 4;
-}
-
 size_t snap_json_span_decode(const struct snap_json_span *span, char *out)
 {
 	static const char letters[] = "bfnrt", bytes[] = "\b\f\n\r\t";
@@ -186,7 +163,7 @@ size_t snap_json_span_decode(const struct snap_json_span *span, char *out)
 		if (*at != '\\') {
 			out[done++] = *at++;
 		} else if (at[1] == 'u') {
-			done += put_utf8(code_at(at, &length), out + done);
+			done += snap_put_utf8((uint32_t)code_at(at, &length), out + done);
 			at += length;
 		} else {
 			letter = strchr(letters, at[1]);

@@ -2,6 +2,7 @@
 /* Python's str objects as UTF-8. Knows nothing of their use. */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/python.h"
+#include "base/escape.h"
 
 enum {
 	NOT_A_CHARACTER = 0xfffd,
@@ -17,26 +18,7 @@ static size_t encode_character(uint32_t character, char *out)
 	}
 	if (character == 0 || character > 0x10ffff || (character >= 0xd800 && character < 0xe000))
 		character = NOT_A_CHARACTER;
-	if (character < 0x80) {
-		out[0] = (char)character;
-		return 1;
-	}
-	if (character < 0x800) {
-		out[0] = (char)(0xc0 | character >> 6);
-		out[1] = (char)(0x80 | (character & 63));
-		return 2;
-	}
-	if (character < 0x10000) {
-		out[0] = (char)(0xe0 | character >> 12);
-		out[1] = (char)(0x80 | (character >> 6 & 63));
-		out[2] = (char)(0x80 | (character & 63));
-		return 3;
-	}
-	out[0] = (char)(0xf0 | character >> 18);
-	out[1] = (char)(0x80 | (character >> 12 & 63));
-	out[2] = (char)(0x80 | (character >> 6 & 63));
-	out[3] = (char)(0x80 | (character & 63));
-	return 4;
+	return snap_put_utf8(character, out);
 }
 
 size_t snap_python_utf8(const void *characters, size_t count, unsigned width, char *out,
