@@ -126,20 +126,29 @@ static const uint8_t *read_codec_bytes(struct snap_codec *codec, uint64_t size)
 	return bytes;
 }
 
-void snap_code_u64(struct snap_codec *codec, uint64_t *value)
+/* Bytes as they stand in the file; when they cannot be read they are 0. */
+static void code_raw(struct snap_codec *codec, void *raw, size_t size)
 {
-	uint64_t raw = 0;
 	const uint8_t *bytes;
 
 	if (!snap_codec_reads(codec)) {
-		raw = htole64(*value);
-		write_codec_bytes(codec, &raw, sizeof(raw));
+		write_codec_bytes(codec, raw, size);
 		return;
 	}
-	bytes = read_codec_bytes(codec, sizeof(raw));
+	bytes = read_codec_bytes(codec, size);
 	if (bytes)
-		memcpy(&raw, bytes, sizeof(raw));
-	*value = le64toh(raw);
+		memcpy(raw, bytes, size);
+	else
+		memset(raw, 0, size);
+}
+
+void snap_code_u64(struct snap_codec *codec, uint64_t *value)
+{
+	uint64_t raw = htole64(*value);
+
+	code_raw(codec, &raw, sizeof(raw));
+	if (snap_codec_reads(codec))
+		*value = le64toh(raw);
 }
 
 void snap_code_i64(struct snap_codec *codec, int64_t *value)
@@ -153,18 +162,11 @@ void snap_code_i64(struct snap_codec *codec, int64_t *value)
 
 void snap_code_u32(struct snap_codec *codec, uint32_t *value)
 {
-	uint32_t raw = 0;
-	const uint8_t *bytes;
+	uint32_t raw = htole32(*value);
 
-	if (!snap_codec_reads(codec)) {
-		raw = htole32(*value);
-		write_codec_bytes(codec, &raw, sizeof(raw));
-		return;
-	}
-	bytes = read_codec_bytes(codec, sizeof(raw));
-	if (bytes)
-		memcpy(&raw, bytes, sizeof(raw));
-	*value = le32toh(raw);
+	code_raw(codec, &raw, sizeof(raw));
+	if (snap_codec_reads(codec))
+		*value = le32toh(raw);
 }
 
 void snap_code_i32(struct snap_codec *codec, int32_t *value)
@@ -178,14 +180,8 @@ void snap_code_i32(struct snap_codec *codec, int32_t *value)
 
 static uint8_t code_byte(struct snap_codec *codec, uint8_t value)
 {
-	const uint8_t *bytes;
-
-	if (!snap_codec_reads(codec)) {
-		write_codec_bytes(codec, &value, 1);
-		return value;
-	}
-	bytes = read_codec_bytes(codec, 1);
-	return bytes ? *bytes : 0;
+	code_raw(codec, &value, 1);
+	return value;
 }
 
 void snap_code_bool(struct snap_codec *codec, bool *value)
