@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* A loop, as the documents decide how deep their trees are. */
-bool snap_diff_nodes_init(struct snap_diff_nodes *list, const struct snap_snapshot *snapshot)
+static bool diff_nodes_init(struct snap_diff_nodes *list, const struct snap_snapshot *snapshot)
 {
 	*list = (struct snap_diff_nodes){ 0 };
 	if (!snap_reserve_array(list->nodes, list->capacity, snapshot->root_count + 1))
@@ -28,13 +28,14 @@ bool snap_diff_nodes_init(struct snap_diff_nodes *list, const struct snap_snapsh
 	return true;
 }
 
-void snap_diff_nodes_deinit(struct snap_diff_nodes *list)
+static void diff_nodes_deinit(struct snap_diff_nodes *list)
 {
 	free(list->nodes);
 }
 
 /* Containers of one boot can have names of their own; a document may lack the boot. */
-bool snap_diff_same_boot(const struct snap_host *before, const struct snap_host *after)
+/* Of one boot of one host: pids of both can be compared. */
+static bool has_same_boot(const struct snap_host *before, const struct snap_host *after)
 {
 	if (before->boot_id && after->boot_id)
 		return strcmp(before->boot_id, after->boot_id) == 0;
@@ -129,12 +130,11 @@ static bool add_stuck(struct snap_differ *differ)
 struct stacksnap_error *snap_diff_mark_stuck(const struct snap_snapshot *before,
 					     struct snap_snapshot *after)
 {
-	_cleanup_(snap_diff_nodes_deinit) struct snap_diff_nodes old_nodes = { 0 },
-								 new_nodes = { 0 };
+	_cleanup_(diff_nodes_deinit) struct snap_diff_nodes old_nodes = { 0 }, new_nodes = { 0 };
 	_cleanup_free_ struct snap_diff_stuck *stuck = NULL;
 	size_t count, blind;
 
-	if (!snap_diff_nodes_init(&old_nodes, before) || !snap_diff_nodes_init(&new_nodes, after) ||
+	if (!diff_nodes_init(&old_nodes, before) || !diff_nodes_init(&new_nodes, after) ||
 	    !snap_diff_find_stuck(&old_nodes, &new_nodes, &stuck, &count, &blind))
 		return snap_error_no_memory();
 	/* They are the snapshot's, which is the caller's to change. */
@@ -153,8 +153,8 @@ struct stacksnap_error *snap_diff_mark_stuck(const struct snap_snapshot *before,
 
 static void differ_deinit(struct snap_differ *differ)
 {
-	snap_diff_nodes_deinit(&differ->old_nodes);
-	snap_diff_nodes_deinit(&differ->new_nodes);
+	diff_nodes_deinit(&differ->old_nodes);
+	diff_nodes_deinit(&differ->new_nodes);
 	snap_diff_destroy(differ->diff);
 }
 
@@ -166,12 +166,12 @@ struct stacksnap_error *snap_diff_make(const struct snap_diff_look *before,
 							       .after = *after };
 	struct snap_diff *diff = differ.diff;
 
-	if (!diff || !snap_diff_nodes_init(&differ.old_nodes, before->snapshot) ||
-	    !snap_diff_nodes_init(&differ.new_nodes, after->snapshot))
+	if (!diff || !diff_nodes_init(&differ.old_nodes, before->snapshot) ||
+	    !diff_nodes_init(&differ.new_nodes, after->snapshot))
 		return snap_error_no_memory();
 	diff->before = side_of(before);
 	diff->after = side_of(after);
-	diff->same_boot = snap_diff_same_boot(&diff->before.host, &diff->after.host);
+	diff->same_boot = has_same_boot(&diff->before.host, &diff->after.host);
 	warn_of_looks(diff, &differ);
 	if (!snap_diff_groups(&differ) || !snap_diff_processes(&differ) || !add_stuck(&differ) ||
 	    !snap_diff_functions(&differ))

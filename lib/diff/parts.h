@@ -14,19 +14,12 @@ struct snap_diff_nodes {
 	size_t count, capacity;
 };
 
-bool snap_diff_nodes_init(struct snap_diff_nodes *list,
-			  const struct snap_snapshot *snapshot) _must_check_;
-void snap_diff_nodes_deinit(struct snap_diff_nodes *list);
-
 /* Both looks, and what is made of them. */
 struct snap_differ {
 	struct snap_diff *diff;
 	struct snap_diff_look before, after;
 	struct snap_diff_nodes old_nodes, new_nodes;
 };
-
-/* Of one boot of one host: pids of both can be compared. */
-bool snap_diff_same_boot(const struct snap_host *before, const struct snap_host *after);
 
 /* Whether a recording is among the two: then small numbers are noise. */
 static inline bool snap_differ_is_noisy(const struct snap_differ *differ)

@@ -201,6 +201,27 @@ static void end_object(struct snap_merge_reader *reader, enum snap_merge_kind ki
 	}
 }
 
+static const struct snap_merge_row *find_merge_row(struct snap_merge_frame *frame,
+						   const struct snap_json_span *key)
+{
+	const struct snap_merge_shape *shape = &snap_merge_shapes[frame->kind];
+	unsigned at = frame->next_row;
+
+	/* Keys mostly come in our order. */
+	for (unsigned i = 0; i < shape->row_count; i++, at++) {
+		const struct snap_merge_row *row;
+
+		if (at >= shape->row_count)
+			at = 0;
+		row = &shape->rows[at];
+		if (snap_json_span_is(key, row->key, row->length)) {
+			frame->next_row = (unsigned char)(at + 1);
+			return row;
+		}
+	}
+	return NULL;
+}
+
 /* ---- frames ---- */
 
 /* What a container that begins is, by where it stands; SKIP: nothing that is read. */
@@ -219,7 +240,7 @@ static enum snap_merge_kind kind_of_document(struct snap_merge_reader *reader, b
 		snap_merge_refuse(reader, "labels", "strings");
 		return SNAP_MERGE_SKIP;
 	}
-	row = snap_merge_find_row(parent, &reader->scan.key);
+	row = find_merge_row(parent, &reader->scan.key);
 	if (!row)
 		return SNAP_MERGE_SKIP;
 	if (row->type != SNAP_MERGE_INSIDE || snap_merge_shapes[row->number].array == object)
@@ -230,35 +251,10 @@ static enum snap_merge_kind kind_of_document(struct snap_merge_reader *reader, b
 /* Of the root only what a document of its schema has is read. */
 static bool is_of_schema(const struct snap_merge_reader *reader, enum snap_merge_kind kind)
 {
-	switch (kind) {
-	case SNAP_MERGE_HOSTS:
-	case SNAP_MERGE_MODULES:
-	case SNAP_MERGE_GROUPS:
-		return reader->document->merged;
-	default:
-		return !reader->document->merged;
-	}
-}
+	bool is_merged =
+		kind == SNAP_MERGE_HOSTS || kind == SNAP_MERGE_MODULES || kind == SNAP_MERGE_GROUPS;
 
-const struct snap_merge_row *snap_merge_find_row(struct snap_merge_frame *frame,
-						 const struct snap_json_span *key)
-{
-	const struct snap_merge_shape *shape = &snap_merge_shapes[frame->kind];
-	unsigned at = frame->next_row;
-
-	/* Keys mostly come in our order. */
-	for (unsigned i = 0; i < shape->row_count; i++, at++) {
-		const struct snap_merge_row *row;
-
-		if (at >= shape->row_count)
-			at = 0;
-		row = &shape->rows[at];
-		if (snap_json_span_is(key, row->key, row->length)) {
-			frame->next_row = (unsigned char)(at + 1);
-			return row;
-		}
-	}
-	return NULL;
+	return is_merged == reader->document->merged;
 }
 
 static void begin_document_process(struct snap_merge_reader *reader, struct snap_merge_frame *frame)
@@ -347,22 +343,13 @@ static bool is_of_type(const struct snap_merge_reader *reader, enum snap_merge_t
 	return false;
 }
 
-static const char *type_name(enum snap_merge_type type)
-{
-	switch (type) {
-	case SNAP_MERGE_TEXT:
-		return "a string";
-	case SNAP_MERGE_HEX:
-		return "a string such as 0x1234";
-	case SNAP_MERGE_NUMBER:
-		return "a number from 0";
-	case SNAP_MERGE_FLAG:
-		return "true or false";
-	case SNAP_MERGE_INSIDE:
-		return "an object or an array";
-	}
-	return "";
-}
+static const char *const type_names[] = {
+	[SNAP_MERGE_TEXT] = "a string",
+	[SNAP_MERGE_HEX] = "a string such as 0x1234",
+	[SNAP_MERGE_NUMBER] = "a number from 0",
+	[SNAP_MERGE_FLAG] = "true or false",
+	[SNAP_MERGE_INSIDE] = "an object or an array",
+};
 
 static void take_time(struct snap_merge_reader *reader, enum snap_json_token token)
 {
@@ -397,11 +384,11 @@ static void take_value(struct snap_merge_reader *reader, enum snap_json_token to
 		snap_merge_refuse(reader, "elements", "an array of objects");
 		return;
 	}
-	row = snap_merge_find_row(frame, &reader->scan.key);
+	row = find_merge_row(frame, &reader->scan.key);
 	if (!row)
 		return;
 	if (!is_of_type(reader, row->type, token)) {
-		snap_merge_refuse(reader, row->key, type_name(row->type));
+		snap_merge_refuse(reader, row->key, type_names[row->type]);
 		return;
 	}
 	value = &reader->values[frame->values + row->number];

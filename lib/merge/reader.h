@@ -63,9 +63,6 @@ void snap_merge_check_text(struct snap_merge_reader *reader, const char *key,
 			   const struct snap_json_span *span);
 int64_t snap_merge_time(struct snap_merge_reader *reader, const struct snap_json_span *span);
 
-const struct snap_merge_row *snap_merge_find_row(struct snap_merge_frame *frame,
-						 const struct snap_json_span *key);
-
 /* ---- stack.c ---- */
 
 void snap_merge_begin_stack(struct snap_merge_reader *reader, uint32_t owner);

@@ -65,8 +65,9 @@ static void write_data(void *context, const char *bytes, size_t size)
 
 /* ---- the parts of a page ---- */
 
-struct stacksnap_error *snap_html_init(struct snap_html *html, const struct snap_options *options,
-				       FILE *out)
+/* NO_MEMORY. Released by html_deinit() in any case. */
+static struct stacksnap_error *html_init(struct snap_html *html, const struct snap_options *options,
+					 FILE *out)
 {
 	/* A row that no stack has: they begin with a call without a caller, which is 0. */
 	static const uint32_t nothing[] = { UINT32_MAX, UINT32_MAX };
@@ -80,7 +81,7 @@ struct stacksnap_error *snap_html_init(struct snap_html *html, const struct snap
 	return NULL;
 }
 
-void snap_html_deinit(struct snap_html *html)
+static void html_deinit(struct snap_html *html)
 {
 	snap_json_writer_destroy(html->json);
 	snap_pool_deinit(&html->texts);
@@ -142,8 +143,8 @@ static struct stacksnap_error *put_page_text(const struct snap_html_page *page,
 static struct stacksnap_error *put_data(const struct snap_html_page *page,
 					const struct snap_options *options, FILE *out)
 {
-	_cleanup_(snap_html_deinit) struct snap_html html = { .out = NULL };
-	struct stacksnap_error *err = snap_html_init(&html, options, out);
+	_cleanup_(html_deinit) struct snap_html html = { .out = NULL };
+	struct stacksnap_error *err = html_init(&html, options, out);
 
 	if (err)
 		return err;

@@ -31,15 +31,8 @@ struct snap_html {
 	bool failed; /* no memory */
 };
 
-/* NO_MEMORY. Released by snap_html_deinit() in any case. */
-struct stacksnap_error *snap_html_init(struct snap_html *html, const struct snap_options *options,
-				       FILE *out) _must_check_;
-void snap_html_deinit(struct snap_html *html);
-
 /* The number of a text of the target's; NULL: 0. */
 size_t snap_html_text(struct snap_html *html, const char *text);
-/* The same of a text that was made for this, which is freed; NULL: there was no memory. */
-size_t snap_html_made(struct snap_html *html, char *text);
 /* What a thread waits for, in words; 0: nothing that is shown. */
 size_t snap_html_wait(struct snap_html *html, const struct snap_wait *wait);
 

@@ -44,7 +44,8 @@ size_t snap_html_text(struct snap_html *html, const char *text)
 	return text ? number_html_item(html, &html->texts, text, strlen(text)) : 0;
 }
 
-size_t snap_html_made(struct snap_html *html, char *text)
+/* The same of a text that was made for this, which is freed; NULL: there was no memory. */
+static size_t number_made_text(struct snap_html *html, char *text)
 {
 	size_t number = snap_html_text(html, text);
 
@@ -59,7 +60,7 @@ size_t snap_html_wait(struct snap_html *html, const struct snap_wait *wait)
 
 	if (html->options->explain == SNAP_EXPLAIN_NO || !snap_wait_is_shown(wait, all))
 		return 0;
-	return snap_html_made(html, snap_wait_line(wait, all));
+	return number_made_text(html, snap_wait_line(wait, all));
 }
 
 /* ---- stacks ---- */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-bool snap_merged_has_format(const char *format)
+static bool has_merged_format(const char *format)
 {
 	return strcmp(format, "text") == 0 || strcmp(format, "json") == 0 ||
 	       strcmp(format, "jsonl") == 0;
@@ -16,7 +16,7 @@ struct stacksnap_error *snap_render_merged(const struct snap_merged *merged,
 {
 	if (strcmp(format, "text") == 0)
 		return snap_render_merged_text(merged, options, out);
-	if (snap_merged_has_format(format))
+	if (has_merged_format(format))
 		return snap_render_merged_json(merged, out, strcmp(format, "jsonl") == 0);
 	return snap_error_format(
 		SNAP_ERROR_INVALID,

@@ -17,7 +17,6 @@
 struct stacksnap_error *snap_render_merged(const struct snap_merged *merged,
 					   const struct snap_options *options, const char *format,
 					   FILE *out) _must_check_;
-bool snap_merged_has_format(const char *format);
 
 /* ---- for the files of this folder ---- */
 

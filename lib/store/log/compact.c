@@ -36,7 +36,8 @@ static void compaction_deinit(struct snap_log_compaction *compaction)
 	snap_arena_deinit(&compaction->arena);
 }
 
-bool snap_log_make_moves(struct snap_log_moves *moves, size_t count)
+/* Numbers of so many elements, none of which is marked yet. False without memory. */
+static bool make_moves(struct snap_log_moves *moves, size_t count)
 {
 	moves->to = calloc(count + 1, sizeof(*moves->to));
 	moves->count = count;
@@ -127,7 +128,8 @@ static void mark_processes(const struct snap_log *log, struct snap_log_compactio
 			compaction->spaces.to[log->processes[i].space] = 1;
 }
 
-void snap_log_number_elements(struct snap_log_moves *moves)
+/* New numbers in place of marks. */
+static void number_kept_elements(struct snap_log_moves *moves)
 {
 	uint32_t next = 0;
 
@@ -137,25 +139,25 @@ void snap_log_number_elements(struct snap_log_moves *moves)
 
 static bool mark_elements(const struct snap_log *log, struct snap_log_compaction *compaction)
 {
-	if (!snap_log_make_moves(&compaction->processes, log->process_count) ||
-	    !snap_log_make_moves(&compaction->spaces, log->capture->process_count) ||
-	    !snap_log_make_moves(&compaction->threads, log->thread_count) ||
-	    !snap_log_make_moves(&compaction->stacks, log->stack_count) ||
-	    !snap_log_make_moves(&compaction->frames, log->frame_count) ||
-	    !snap_log_make_moves(&compaction->label_sets, log->label_set_count) ||
-	    !snap_log_make_moves(&compaction->objects, log->object_count) ||
-	    !snap_log_make_moves(&compaction->words, log->words_count))
+	if (!make_moves(&compaction->processes, log->process_count) ||
+	    !make_moves(&compaction->spaces, log->capture->process_count) ||
+	    !make_moves(&compaction->threads, log->thread_count) ||
+	    !make_moves(&compaction->stacks, log->stack_count) ||
+	    !make_moves(&compaction->frames, log->frame_count) ||
+	    !make_moves(&compaction->label_sets, log->label_set_count) ||
+	    !make_moves(&compaction->objects, log->object_count) ||
+	    !make_moves(&compaction->words, log->words_count))
 		return false;
 	mark_threads(log, compaction);
 	snap_log_mark_waits(log, compaction);
 	mark_processes(log, compaction);
-	snap_log_number_elements(&compaction->processes);
-	snap_log_number_elements(&compaction->threads);
-	snap_log_number_elements(&compaction->stacks);
-	snap_log_number_elements(&compaction->frames);
-	snap_log_number_elements(&compaction->label_sets);
-	snap_log_number_elements(&compaction->objects);
-	snap_log_number_elements(&compaction->words);
+	number_kept_elements(&compaction->processes);
+	number_kept_elements(&compaction->threads);
+	number_kept_elements(&compaction->stacks);
+	number_kept_elements(&compaction->frames);
+	number_kept_elements(&compaction->label_sets);
+	number_kept_elements(&compaction->objects);
+	number_kept_elements(&compaction->words);
 	for (size_t i = 0; i < compaction->spaces.count; i++)
 		compaction->spaces.to[i] = compaction->spaces.to[i] ? (uint32_t)i : UINT32_MAX;
 	return true;

@@ -35,10 +35,6 @@ struct snap_log_compaction {
 /* Drops and renumbers all that it can. */
 struct stacksnap_error *snap_log_compact(struct snap_log *log) _must_check_;
 
-/* Numbers of so many elements, none of which is marked yet. False without memory. */
-bool snap_log_make_moves(struct snap_log_moves *moves, size_t count) _must_check_;
-/* New numbers in place of marks. */
-void snap_log_number_elements(struct snap_log_moves *moves);
 size_t snap_log_kept_count(const struct snap_log_moves *moves);
 
 /* Memory that a burst left behind goes back. */

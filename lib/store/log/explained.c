@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-uint64_t snap_log_hash_pair(uint32_t stack, uint32_t object)
+static uint64_t hash_explained_pair(uint32_t stack, uint32_t object)
 {
 	return snap_hash_mix((uint64_t)stack << 32 | object);
 }
@@ -18,7 +18,7 @@ const struct snap_log_explained *snap_log_explained(const struct snap_log *log, 
 						    uint32_t object)
 {
 	struct snap_probe probe =
-		snap_hash_table_probe(&log->index->explained, snap_log_hash_pair(stack, object));
+		snap_hash_table_probe(&log->index->explained, hash_explained_pair(stack, object));
 
 	while (snap_probe_next(&probe)) {
 		const struct snap_log_explained *known = &log->explained[probe.number];
@@ -49,7 +49,7 @@ bool snap_log_index_explained(struct snap_log *log, size_t index)
 	const struct snap_log_explained *explained = &log->explained[index];
 
 	return snap_hash_table_add(&log->index->explained,
-				   snap_log_hash_pair(explained->stack, explained->object), index);
+				   hash_explained_pair(explained->stack, explained->object), index);
 }
 
 struct stacksnap_error *snap_log_explain(struct snap_log *log, uint32_t stack, uint32_t object,
@@ -113,7 +113,7 @@ static void pairs_deinit(struct pairs *pairs)
 
 static bool add_explained_pair(struct pairs *pairs, uint32_t stack, uint32_t object)
 {
-	uint64_t hash = snap_log_hash_pair(stack, object);
+	uint64_t hash = hash_explained_pair(stack, object);
 	struct snap_probe probe = snap_hash_table_probe(&pairs->table, hash);
 
 	if (pairs->count >= pairs->most)

@@ -207,7 +207,6 @@ struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t 
 uint64_t snap_log_hash_wait_bytes(const struct snap_log_wait_bytes *words);
 /* Their pieces and bytes become copies in the arena. False without memory, as those below. */
 bool snap_log_copy_wait_bytes(struct snap_arena *arena, struct snap_log_wait_bytes *words);
-uint64_t snap_log_hash_object(const struct snap_log_object *object);
 bool snap_log_copy_descriptors(struct snap_interner *strings, struct snap_log_object *object);
 uint64_t snap_log_hash_socket(const struct snap_socket *socket);
 /* The one with its namespace and inode; NULL: there is none. */
@@ -223,7 +222,6 @@ void snap_log_add_wake(struct snap_log *log, uint32_t thread, enum snap_log_ran 
 void snap_log_settle_wakes(struct snap_log *log);
 /* An element of ran_before for each thread; new ones are NOT. */
 bool snap_log_make_ran_before(struct snap_log *log);
-uint64_t snap_log_hash_pair(uint32_t stack, uint32_t object);
 /* Makes a pair that stands in the array known. */
 bool snap_log_index_explained(struct snap_log *log, size_t index);
 /* A part of snap_log_rebuild_tables(). */

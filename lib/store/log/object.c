@@ -35,7 +35,7 @@ static struct snap_log_object bare_object(const struct snap_log_object *from)
 }
 
 /* The bytes of a futex are not among them, as they change. */
-uint64_t snap_log_hash_object(const struct snap_log_object *object)
+static uint64_t hash_log_object(const struct snap_log_object *object)
 {
 	uint64_t hash = snap_hash_add(object->space, (uint64_t)object->call.number);
 
@@ -80,7 +80,7 @@ static bool is_same_object(const struct snap_log_object *a, const struct snap_lo
 static uint32_t known_object(const struct snap_log *log, const struct snap_log_object *object)
 {
 	struct snap_probe probe =
-		snap_hash_table_probe(&log->index->objects, snap_log_hash_object(object));
+		snap_hash_table_probe(&log->index->objects, hash_log_object(object));
 
 	while (snap_probe_next(&probe))
 		if (is_same_object(&log->objects[probe.number], object))
@@ -131,7 +131,7 @@ static struct stacksnap_error *add_object(struct snap_log *log, struct snap_log_
 	if (!snap_reserve_array(log->objects, log->object_capacity, number + (size_t)1) ||
 	    !snap_reserve_array(index->held, index->held_capacity, number + (size_t)1) ||
 	    !snap_log_copy_descriptors(&log->strings, object) ||
-	    !snap_hash_table_add(&index->objects, snap_log_hash_object(object), number))
+	    !snap_hash_table_add(&index->objects, hash_log_object(object), number))
 		return snap_error_no_memory();
 	log->objects[number] = *object;
 	index->held[number] = (struct snap_log_last_owner){ .words = 0 };
@@ -209,8 +209,7 @@ bool snap_log_rebuild_wait_tables(struct snap_log *log)
 		if (!snap_hash_table_add(&index->words, log->words[i].hash, i))
 			return false;
 	for (size_t i = 0; i < log->object_count; i++)
-		if (!snap_hash_table_add(&index->objects, snap_log_hash_object(&log->objects[i]),
-					 i))
+		if (!snap_hash_table_add(&index->objects, hash_log_object(&log->objects[i]), i))
 			return false;
 	for (size_t i = 0; i < log->socket_count; i++)
 		if (!snap_hash_table_add(&index->sockets, snap_log_hash_socket(&log->sockets[i]),

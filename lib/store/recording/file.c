@@ -25,7 +25,8 @@ bool snap_log_is_recording(const void *bytes, size_t size)
 	return size >= sizeof(MAGIC) && memcmp(bytes, MAGIC, sizeof(MAGIC)) == 0;
 }
 
-uint64_t snap_log_chunk_check(const struct snap_log_chunk *chunk)
+/* The hash of a head's first four fields, as they stand in the file. */
+static uint64_t hash_chunk_head(const struct snap_log_chunk *chunk)
 {
 	return htole64(snap_hash_bytes(chunk, offsetof(struct snap_log_chunk, check), 1));
 }
@@ -40,7 +41,7 @@ struct snap_log_chunk snap_log_chunk_make(uint32_t type, uint32_t sequence, cons
 		.hash = htole64(snap_hash_bytes(payload, length, 0)),
 	};
 
-	chunk.check = snap_log_chunk_check(&chunk);
+	chunk.check = hash_chunk_head(&chunk);
 	return chunk;
 }
 
@@ -407,7 +408,7 @@ static struct stacksnap_error *read_chunk(struct reader *reader, uint32_t *type_
 	memcpy(&chunk, at, sizeof(chunk));
 	payload = at + sizeof(chunk);
 	left -= sizeof(chunk);
-	if (chunk.check != snap_log_chunk_check(&chunk))
+	if (chunk.check != hash_chunk_head(&chunk))
 		return damaged_recording("invalid chunk header");
 	type = le32toh(chunk.type);
 	length = le64toh(chunk.length);

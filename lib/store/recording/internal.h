@@ -56,8 +56,6 @@ _Static_assert(sizeof(struct snap_log_chunk) == 32, "a chunk's head has no holes
 /* Little endian, both hashes filled in. */
 struct snap_log_chunk snap_log_chunk_make(uint32_t type, uint32_t sequence, const void *payload,
 					  uint64_t length);
-/* The hash of a head's first four fields, as they stand in the file. */
-uint64_t snap_log_chunk_check(const struct snap_log_chunk *chunk);
 
 /* Bytes of the file, or a copy of them, with a NUL behind them. */
 struct snap_log_text {
