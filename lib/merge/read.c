@@ -162,44 +162,21 @@ static void end_module(struct snap_merge_reader *reader)
 		document->places[document->place_count++] = place;
 }
 
-static void end_object(struct snap_merge_reader *reader, enum snap_merge_kind kind)
-{
-	switch (kind) {
-	case SNAP_MERGE_ROOT:
-		end_root(reader);
-		return;
-	case SNAP_MERGE_HOST:
-		end_host(reader);
-		return;
-	case SNAP_MERGE_PROCESS:
-		end_process(reader);
-		return;
-	case SNAP_MERGE_MODULE:
-		end_module(reader);
-		return;
-	case SNAP_MERGE_STACK:
-	case SNAP_MERGE_GROUP:
-		snap_merge_end_stack(reader, kind == SNAP_MERGE_GROUP);
-		return;
-	case SNAP_MERGE_LABELS:
-		snap_merge_end_labels(reader);
-		return;
-	case SNAP_MERGE_GAP:
-		snap_merge_end_gap(reader);
-		return;
-	case SNAP_MERGE_THREAD:
-		snap_merge_end_thread(reader);
-		return;
-	case SNAP_MERGE_EXAMPLE:
-		snap_merge_end_example(reader);
-		return;
-	case SNAP_MERGE_ENTRY:
-		snap_merge_end_entry(reader);
-		return;
-	default:
-		return;
-	}
-}
+/* What is done at the end of a container; NULL: nothing. */
+static void (*const ends[SNAP_MERGE_KINDS])(struct snap_merge_reader *reader) = {
+	[SNAP_MERGE_ROOT] = end_root,
+	[SNAP_MERGE_HOST] = end_host,
+	[SNAP_MERGE_PROCESS] = end_process,
+	[SNAP_MERGE_MODULE] = end_module,
+	[SNAP_MERGE_STACK] = snap_merge_end_stack,
+	[SNAP_MERGE_GROUP] = snap_merge_end_stack,
+	[SNAP_MERGE_LABELS] = snap_merge_end_labels,
+	[SNAP_MERGE_GAP] = snap_merge_end_gap,
+	[SNAP_MERGE_THREAD] = snap_merge_end_thread,
+	[SNAP_MERGE_EXAMPLE] = snap_merge_end_example,
+	[SNAP_MERGE_ENTRY] = snap_merge_end_entry,
+	[SNAP_MERGE_ENTRIES] = snap_merge_end_entries,
+};
 
 static const struct snap_merge_row *find_merge_row(struct snap_merge_frame *frame,
 						   const struct snap_json_span *key)
@@ -303,12 +280,10 @@ static void begin_container(struct snap_merge_reader *reader, bool object)
 
 static void end_container(struct snap_merge_reader *reader)
 {
-	enum snap_merge_kind kind = reader->frames[reader->depth].kind;
+	void (*end)(struct snap_merge_reader * reader) = ends[reader->frames[reader->depth].kind];
 
-	if (kind == SNAP_MERGE_ENTRIES)
-		snap_merge_end_entries(reader);
-	else
-		end_object(reader, kind);
+	if (end)
+		end(reader);
 	reader->depth--;
 }
 

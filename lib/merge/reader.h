@@ -66,7 +66,7 @@ int64_t snap_merge_time(struct snap_merge_reader *reader, const struct snap_json
 /* ---- stack.c ---- */
 
 void snap_merge_begin_stack(struct snap_merge_reader *reader, uint32_t owner);
-void snap_merge_end_stack(struct snap_merge_reader *reader, bool is_group);
+void snap_merge_end_stack(struct snap_merge_reader *reader);
 void snap_merge_take_label(struct snap_merge_reader *reader, enum snap_json_token token);
 void snap_merge_end_labels(struct snap_merge_reader *reader);
 void snap_merge_end_gap(struct snap_merge_reader *reader);

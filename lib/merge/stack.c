@@ -304,7 +304,7 @@ static void take_counts(struct snap_merge_reader *reader, struct snap_merge_stac
 		snap_merge_refuse(reader, "hosts", "numbers of hosts such as 0-3,7");
 }
 
-void snap_merge_end_stack(struct snap_merge_reader *reader, bool is_group)
+void snap_merge_end_stack(struct snap_merge_reader *reader)
 {
 	struct snap_merge_stack *stack = current_stack(reader);
 	struct snap_json_span id = snap_merge_value(reader, STACK_ID);
@@ -315,7 +315,7 @@ void snap_merge_end_stack(struct snap_merge_reader *reader, bool is_group)
 		snap_merge_refuse(reader, "entries", "an array");
 	if (reader->error)
 		return;
-	if (is_group)
+	if (reader->frames[reader->depth].kind == SNAP_MERGE_GROUP)
 		take_counts(reader, stack);
 	else
 		check_counts(reader, stack);
