@@ -122,13 +122,7 @@ static void put_json_functions(struct snap_json_writer *json, const struct snap_
 
 static void put_json_head(struct snap_json_writer *json, const struct snap_diff *diff)
 {
-	snap_json_begin(json, NULL, '{');
-	snap_json_text(json, "schema", "stacksnap.diff");
-	snap_json_number(json, "schema_version", 1);
-	snap_json_begin(json, "tool", '{');
-	snap_json_text(json, "name", "stacksnap");
-	snap_json_text(json, "version", SNAP_VERSION);
-	snap_json_end(json, '}');
+	snap_json_schema_put(json, "stacksnap.diff");
 	put_json_side(json, "before", &diff->before);
 	put_json_side(json, "after", &diff->after);
 	snap_json_line(json);

@@ -309,11 +309,8 @@ void snap_json_host_put(struct snap_json_writer *json, const struct snap_host *h
 	snap_json_end(json, '}');
 }
 
-void snap_json_document_begin(struct snap_json_document *document, const char *schema,
-			      const struct snap_host *host)
+void snap_json_schema_put(struct snap_json_writer *json, const char *schema)
 {
-	struct snap_json_writer *json = document->json;
-
 	snap_json_begin(json, NULL, '{');
 	snap_json_text(json, "schema", schema);
 	snap_json_number(json, "schema_version", 1);
@@ -321,7 +318,13 @@ void snap_json_document_begin(struct snap_json_document *document, const char *s
 	snap_json_text(json, "name", "stacksnap");
 	snap_json_text(json, "version", SNAP_VERSION);
 	snap_json_end(json, '}');
-	snap_json_host_put(json, host);
+}
+
+void snap_json_document_begin(struct snap_json_document *document, const char *schema,
+			      const struct snap_host *host)
+{
+	snap_json_schema_put(document->json, schema);
+	snap_json_host_put(document->json, host);
 }
 
 void snap_json_warnings_put(struct snap_json_writer *json, const struct snap_warning *warnings,

@@ -38,6 +38,8 @@ bool snap_json_document_put(struct snap_json_document *document,
 struct stacksnap_error *snap_json_document_finish(struct snap_json_document *document,
 						  FILE *out) _must_check_;
 
+/* The opening bracket and what tells the schema and the tool. */
+void snap_json_schema_put(struct snap_json_writer *json, const char *schema);
 /* The object "host" alone, as all documents have it. */
 void snap_json_host_put(struct snap_json_writer *json, const struct snap_host *host);
 /* "labels", "unwind" and "entries" of a group, and what else tells how its stack ended. */

@@ -5,7 +5,7 @@
  */
 #include "render/merged/merged.h"
 
-#include "render/json/writer.h"
+#include "render/json/document.h"
 
 #include <errno.h>
 #include <string.h>
@@ -166,13 +166,7 @@ static void put_merged_document(struct document *document)
 	const struct snap_merged *merged = document->merged;
 	struct snap_json_writer *json = document->json;
 
-	snap_json_begin(json, NULL, '{');
-	snap_json_text(json, "schema", "stacksnap.merged");
-	snap_json_number(json, "schema_version", 1);
-	snap_json_begin(json, "tool", '{');
-	snap_json_text(json, "name", "stacksnap");
-	snap_json_text(json, "version", SNAP_VERSION);
-	snap_json_end(json, '}');
+	snap_json_schema_put(json, "stacksnap.merged");
 	snap_json_number(json, "host_count", (int64_t)merged->host_count);
 	snap_json_number(json, "document_count", (int64_t)merged->document_count);
 	snap_json_number(json, "group_count", (int64_t)merged->group_count);

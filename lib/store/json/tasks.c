@@ -9,22 +9,6 @@
 
 #include <limits.h>
 
-static const char *task_state_word(unsigned state)
-{
-	return snap_task_state_word(state);
-}
-
-static const char *logical_type_word(unsigned type)
-{
-	return snap_logical_type_word(type);
-}
-
-/* "" is the word of an absent value. */
-static const char *cut_word(unsigned cut)
-{
-	return snap_runtime_cut_word(cut);
-}
-
 static const struct snap_entry *pick_creator(struct snap_json_pick *pick,
 					     const struct snap_json *object)
 {
@@ -46,7 +30,7 @@ static struct snap_task pick_task(struct snap_json_pick *pick, const struct snap
 	struct snap_task task = {
 		.id = snap_json_pick_text(pick, object, "id", SNAP_MAX_NAME),
 		.name = snap_json_pick_text(pick, object, "name", SNAP_MAX_NAME),
-		.state = snap_json_pick_word(pick, object, "state", task_state_word,
+		.state = snap_json_pick_word(pick, object, "state", snap_task_state_word,
 					     SNAP_TASK_STATE_COUNT),
 		.wait = snap_json_pick_text(pick, object, "wait", SNAP_MAX_NAME),
 		.since_ns = snap_json_pick_number(pick, object, "since_ns", 0, INT64_MAX / 2, 0),
@@ -120,8 +104,8 @@ static void read_runtime(struct snap_json_pick *pick, const struct snap_json *ob
 		.plan_ns = snap_json_pick_number(pick, object, "plan_ns", 0, INT64_MAX / 2, 0),
 	};
 	if (snap_json_pick_has(object, "cut"))
-		runtime->cut =
-			snap_json_pick_word(pick, object, "cut", cut_word, SNAP_RUNTIME_CUT_COUNT);
+		runtime->cut = snap_json_pick_word(pick, object, "cut", snap_runtime_cut_word,
+						   SNAP_RUNTIME_CUT_COUNT);
 	if (!runtime->name)
 		snap_json_pick_refuse(pick, "name", "a string");
 	read_gil(pick, object, runtime);
@@ -179,7 +163,7 @@ static void read_one(struct snap_json_reader *reader, struct logical_list *list,
 		.id = snap_json_pick_text(pick, object, "id", SNAP_MAX_NAME),
 		.parent = snap_json_pick_text(pick, object, "parent", SNAP_MAX_NAME),
 		.name = snap_json_pick_text(pick, object, "name", SNAP_MAX_NAME),
-		.type = snap_json_pick_word(pick, object, "type", logical_type_word,
+		.type = snap_json_pick_word(pick, object, "type", snap_logical_type_word,
 					    SNAP_LOGICAL_TYPE_COUNT),
 		.depth = (uint32_t)(list->depth - 1),
 		.task_count = (size_t)snap_json_pick_required(pick, object, "task_count", 0,

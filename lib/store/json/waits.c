@@ -9,26 +9,6 @@
 
 static const int64_t MOST_NUMBER = INT64_MAX / 4;
 
-static const char *kind_word(unsigned kind)
-{
-	return snap_wait_kind_word(kind);
-}
-
-static const char *confidence_word(unsigned confidence)
-{
-	return snap_wait_confidence_word(confidence);
-}
-
-static const char *lack_word(unsigned lack)
-{
-	return snap_owner_lack_word(lack);
-}
-
-static const char *descriptor_word(unsigned kind)
-{
-	return snap_descriptor_word(kind);
-}
-
 static const char *mode_word(unsigned mode)
 {
 	static const char *const words[] = { "", "read", "write" };
@@ -138,7 +118,8 @@ static void read_fds(struct snap_json_pick *pick, const struct snap_json *object
 		wait->fds[wait->fds_count++] =
 			(int32_t)snap_json_list_number(&fds, INT_MIN, INT_MAX);
 	for (size_t i = 0; i < kinds.count && !snap_json_pick_failed(pick); i++)
-		fd_kinds[i] = snap_json_list_word(&kinds, descriptor_word, SNAP_DESCRIPTOR_KINDS);
+		fd_kinds[i] =
+			snap_json_list_word(&kinds, snap_descriptor_word, SNAP_DESCRIPTOR_KINDS);
 	wait->fd_kinds = fd_kinds;
 }
 
@@ -196,9 +177,10 @@ static void read_socket(struct snap_json_pick *pick, const struct snap_json *obj
 static struct snap_wait *read_object(struct snap_json_pick *pick, const struct snap_json *object)
 {
 	struct snap_wait *wait = snap_json_pick_memory(pick, 1, sizeof(*wait));
-	unsigned kind = snap_json_pick_word(pick, object, "kind", kind_word, SNAP_WAIT_KINDS),
-		 confidence = snap_json_pick_word(pick, object, "confidence", confidence_word,
-						  SNAP_WAIT_CONFIDENCES);
+	unsigned kind = snap_json_pick_word(pick, object, "kind", snap_wait_kind_word,
+					    SNAP_WAIT_KINDS),
+		 confidence = snap_json_pick_word(pick, object, "confidence",
+						  snap_wait_confidence_word, SNAP_WAIT_CONFIDENCES);
 
 	if (kind == SNAP_WAIT_NONE)
 		snap_json_pick_refuse(pick, "kind", "a word listed in stacksnap-json(5)");
@@ -261,8 +243,8 @@ static void read_owners(struct snap_json_pick *pick, const struct snap_json *obj
 	if (owner)
 		wait->owner = read_party(pick, owner);
 	if (snap_json_pick_has(object, "owner_unknown"))
-		wait->owner_lack = snap_json_pick_word(pick, object, "owner_unknown", lack_word,
-						       SNAP_OWNER_LACKS);
+		wait->owner_lack = snap_json_pick_word(pick, object, "owner_unknown",
+						       snap_owner_lack_word, SNAP_OWNER_LACKS);
 	wait->has_owner = owner && wait->owner_lack == SNAP_OWNER_KNOWN;
 	wait->holders = read_parties(pick, object, "held_by", &wait->holder_count);
 	wait->hints = read_parties(pick, object, "hints", &wait->hint_count);
@@ -351,8 +333,8 @@ static struct snap_blocker read_blocker(struct snap_json_pick *pick, const struc
 	};
 
 	if (snap_json_pick_has(object, "owner_unknown"))
-		blocker.lack = snap_json_pick_word(pick, object, "owner_unknown", lack_word,
-						   SNAP_OWNER_LACKS);
+		blocker.lack = snap_json_pick_word(pick, object, "owner_unknown",
+						   snap_owner_lack_word, SNAP_OWNER_LACKS);
 	return blocker;
 }
 
