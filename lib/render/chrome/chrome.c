@@ -125,7 +125,7 @@ static void put_slice(struct snap_chrome *chrome, const struct slice_head *head,
 	const struct snap_line *line = line_at(chrome, step, depth);
 	struct snap_json_writer *json = chrome->json;
 
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	snap_json_bytes(json, NULL, head->text, head->length);
 	snap_json_number(json, "dur", snap_chrome_us(end_ns) - head->begin_us);
 	snap_json_clean(json, "name", chrome_name_at(chrome, step, depth));
@@ -453,8 +453,7 @@ static struct stacksnap_error *put_chrome_document(struct snap_chrome *chrome)
 		return snap_error_no_memory();
 	snap_json_begin(json, NULL, '{');
 	put_chrome_head(chrome);
-	snap_json_line(json);
-	snap_json_begin(json, "traceEvents", '[');
+	snap_json_begin_line(json, "traceEvents", '[');
 	err = put_chrome_processes(chrome, programs);
 	if (err)
 		return err;

@@ -12,8 +12,7 @@ enum {
 static void put_json_side(struct snap_json_writer *json, const char *key,
 			  const struct snap_diff_side *side)
 {
-	snap_json_line(json);
-	snap_json_begin(json, key, '{');
+	snap_json_begin_line(json, key, '{');
 	snap_json_text(json, "kind", side->ticks ? "recording" : "snapshot");
 	snap_json_host_put(json, &side->host);
 	snap_json_time_if(json, "time", side->time_ns);
@@ -31,7 +30,7 @@ static void put_json_group(struct snap_json_document *document, const struct sna
 {
 	struct snap_json_writer *json = document->json;
 
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	snap_json_text(json, "id", group->stack->id);
 	snap_json_text(json, "change", snap_change_word(group->change));
 	snap_json_decimal(json, "before", (int64_t)group->before, THREAD_DECIMALS);
@@ -53,8 +52,7 @@ static void put_json_group(struct snap_json_document *document, const struct sna
 
 static void put_json_groups(struct snap_json_document *document, const struct snap_diff *diff)
 {
-	snap_json_line(document->json);
-	snap_json_begin(document->json, "groups", '[');
+	snap_json_begin_line(document->json, "groups", '[');
 	for (size_t i = 0; i < diff->group_count && !document->entries.failed; i++)
 		put_json_group(document, &diff->groups[i]);
 	snap_json_end(document->json, ']');
@@ -63,12 +61,11 @@ static void put_json_groups(struct snap_json_document *document, const struct sn
 
 static void put_json_stuck(struct snap_json_writer *json, const struct snap_diff *diff)
 {
-	snap_json_line(json);
-	snap_json_begin(json, "stuck", '[');
+	snap_json_begin_line(json, "stuck", '[');
 	for (size_t i = 0; i < diff->stuck_count; i++) {
 		const struct snap_diff_stuck *stuck = &diff->stuck[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_number(json, "pid", stuck->node->pid);
 		snap_json_number(json, "tid", stuck->thread->tid);
 		snap_json_text_if(json, "name", stuck->thread->name);
@@ -80,12 +77,11 @@ static void put_json_stuck(struct snap_json_writer *json, const struct snap_diff
 
 static void put_json_processes(struct snap_json_writer *json, const struct snap_diff *diff)
 {
-	snap_json_line(json);
-	snap_json_begin(json, "processes", '[');
+	snap_json_begin_line(json, "processes", '[');
 	for (size_t i = 0; i < diff->process_count; i++) {
 		const struct snap_node *node = diff->processes[i].node;
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_number(json, "pid", node->pid);
 		snap_json_number_if(json, "start_ticks", (int64_t)node->start_ticks);
 		snap_json_text(json, "change", diff->processes[i].came ? "came" : "went");
@@ -102,12 +98,11 @@ static void put_json_functions(struct snap_json_writer *json, const struct snap_
 {
 	if (!diff->before.ticks || !diff->after.ticks)
 		return;
-	snap_json_line(json);
-	snap_json_begin(json, "functions", '[');
+	snap_json_begin_line(json, "functions", '[');
 	for (size_t i = 0; i < diff->function_count; i++) {
 		const struct snap_diff_function *function = &diff->functions[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_text(json, "function", function->name);
 		snap_json_text_if(json, "module", function->module);
 		snap_json_text(json, "of", function->running ? "running" : "waiting");

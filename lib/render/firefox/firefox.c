@@ -123,8 +123,7 @@ static void put_firefox_figures(struct snap_json_writer *json,
 
 	if (recording->period_ns == 0)
 		return;
-	snap_json_line(json);
-	snap_json_begin(json, "extra", '[');
+	snap_json_begin_line(json, "extra", '[');
 	snap_json_begin(json, NULL, '{');
 	snap_json_clean(json, "label", "Recording");
 	snap_json_begin(json, "entries", '[');
@@ -169,8 +168,7 @@ static bool put_meta(struct snap_json_writer *json, const struct snap_recording 
 /* For how long something stood still at each tick. */
 static void put_counters(struct snap_json_writer *json, const struct snap_recording *recording)
 {
-	snap_json_line(json);
-	snap_json_begin(json, "counters", '[');
+	snap_json_begin_line(json, "counters", '[');
 	if (recording->period_ns && recording->track_count) {
 		size_t process = recording->tracks[0].process;
 
@@ -178,8 +176,7 @@ static void put_counters(struct snap_json_writer *json, const struct snap_record
 		snap_json_raw(json, NULL, fixed_counter);
 		snap_firefox_put_id(json, "pid", recording, process,
 				    recording->processes[process].node->pid);
-		snap_json_line(json);
-		snap_json_begin(json, "samples", '{');
+		snap_json_begin_line(json, "samples", '{');
 		snap_json_list(
 			json, "time", recording->tick_count, i,
 			snap_json_decimal(json, NULL, snap_firefox_time_us(recording, i), 3));
@@ -195,8 +192,7 @@ static void put_counters(struct snap_json_writer *json, const struct snap_record
 
 static bool put_firefox_threads(struct snap_json_writer *json, struct snap_firefox_threads *threads)
 {
-	snap_json_line(json);
-	snap_json_begin(json, "threads", '[');
+	snap_json_begin_line(json, "threads", '[');
 	for (size_t i = 0; i < threads->recording->track_count; i++) {
 		snap_json_line(json);
 		if (!snap_firefox_put_thread(threads, json, i))

@@ -240,8 +240,7 @@ static void put_sequence(struct snap_json_writer *json, const char *key, size_t 
 
 static void begin_table(struct snap_json_writer *json, const char *key)
 {
-	snap_json_line(json);
-	snap_json_begin(json, key, '{');
+	snap_json_begin_line(json, key, '{');
 }
 
 static void end_table(struct snap_json_writer *json, size_t count)
@@ -342,8 +341,7 @@ static void put_sources(struct snap_json_writer *json, const struct snap_firefox
 void snap_firefox_put_tables(struct snap_json_writer *json,
 			     const struct snap_firefox_tables *tables)
 {
-	snap_json_line(json);
-	snap_json_begin(json, "shared", '{');
+	snap_json_begin_line(json, "shared", '{');
 	put_firefox_frames(json, tables);
 	put_funcs(json, tables);
 	put_firefox_stacks(json, tables);
@@ -356,8 +354,7 @@ void snap_firefox_put_tables(struct snap_json_writer *json,
 	snap_json_line(json);
 	snap_json_raw(json, "sourceLocationTable",
 		      "{\"source\":[],\"line\":[],\"column\":[],\"length\":0}");
-	snap_json_line(json);
-	snap_json_begin(json, "stringArray", '[');
+	snap_json_begin_line(json, "stringArray", '[');
 	for (size_t i = 0; i < tables->strings.count; i++) {
 		snap_json_line(json);
 		snap_json_clean(json, NULL, tables->strings.entries[i].bytes);
@@ -393,8 +390,7 @@ static void breakpad_id(const char *build_id, char out[34])
 
 void snap_firefox_put_libs(struct snap_json_writer *json, const struct snap_firefox_tables *tables)
 {
-	snap_json_line(json);
-	snap_json_begin(json, "libs", '[');
+	snap_json_begin_line(json, "libs", '[');
 	for (size_t i = 0; i < tables->libs.count; i++) {
 		const char *path = tables->libs.entries[i].bytes, *id = path + strlen(path) + 1;
 		const char *name = snap_base_name(path);
@@ -402,7 +398,7 @@ void snap_firefox_put_libs(struct snap_json_writer *json, const struct snap_fire
 
 		if (*id)
 			breakpad_id(id, breakpad);
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_text(json, "arch", tables->profile->recording->host.arch);
 		snap_json_clean(json, "name", name);
 		snap_json_clean(json, "path", path);

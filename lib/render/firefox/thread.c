@@ -340,7 +340,7 @@ static void put_wait_data(struct snap_json_writer *json, const struct snap_wait_
 {
 	_cleanup_free_ char *by = NULL;
 
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	snap_json_clean(json, "type", "Wait");
 	snap_json_text(json, "object", mark->object);
 	if (mark->has_holder) {
@@ -362,7 +362,7 @@ static void put_marker_data(const struct snap_firefox_threads *threads,
 	for (size_t i = 0; i < threads->span_count; i++) {
 		const struct snap_run *span = &threads->spans[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_clean(json, "type", "State");
 		snap_json_text(json, "state", snap_state_word(span->state));
 		if (span->syscall)
@@ -372,7 +372,7 @@ static void put_marker_data(const struct snap_firefox_threads *threads,
 		snap_json_end(json, '}');
 	}
 	for (size_t i = 0; i < threads->label_count; i++) {
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_clean(json, "type", "Label");
 		snap_json_text(json, "value", threads->labels[i].label->value);
 		snap_json_end(json, '}');
@@ -450,8 +450,7 @@ static void put_markers(const struct snap_firefox_threads *threads, struct snap_
 	const struct snap_recording *recording = threads->recording;
 	size_t marked = stop_count(threads, stops);
 
-	snap_json_line(json);
-	snap_json_begin(json, "markers", '{');
+	snap_json_begin_line(json, "markers", '{');
 	snap_json_number(json, "length",
 			 (int64_t)(threads->span_count + threads->label_count +
 				   threads->waits.count + marked));

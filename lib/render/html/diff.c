@@ -42,12 +42,11 @@ static void put_html_changes(struct snap_html *html, const struct snap_diff *dif
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "changes", '[');
+	snap_json_begin_line(json, "changes", '[');
 	for (size_t i = 0; i < diff->group_count && !html->failed; i++) {
 		const struct snap_diff_group *group = &diff->groups[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_clean(json, "change", snap_change_word(group->change));
 		snap_json_number(json, "before", (int64_t)group->before);
 		snap_json_number(json, "after", (int64_t)group->after);
@@ -68,8 +67,7 @@ static void put_html_stuck(struct snap_html *html, const struct snap_diff *diff)
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "stuck", '[');
+	snap_json_begin_line(json, "stuck", '[');
 	for (size_t i = 0; i < diff->stuck_count && !html->failed; i++) {
 		const struct snap_diff_stuck *stuck = &diff->stuck[i];
 
@@ -89,8 +87,7 @@ static void put_html_processes(struct snap_html *html, const struct snap_diff *d
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "processes", '[');
+	snap_json_begin_line(json, "processes", '[');
 	for (size_t i = 0; i < diff->process_count; i++) {
 		snap_json_begin(json, NULL, '{');
 		snap_json_true_if(json, "came", diff->processes[i].came);
@@ -104,8 +101,7 @@ static void put_html_functions(struct snap_html *html, const struct snap_diff *d
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "functions", '[');
+	snap_json_begin_line(json, "functions", '[');
 	for (size_t i = 0; i < diff->function_count; i++) {
 		const struct snap_diff_function *function = &diff->functions[i];
 

@@ -23,8 +23,7 @@ void snap_html_put_kind(struct snap_html *html, const char *kind)
 
 void snap_html_begin_facts(struct snap_html *html)
 {
-	snap_json_line(html->json);
-	snap_json_begin(html->json, "facts", '[');
+	snap_json_begin_line(html->json, "facts", '[');
 }
 
 void snap_html_put_fact(struct snap_html *html, const char *word, const char *text)
@@ -76,8 +75,7 @@ void snap_html_put_missing(struct snap_html *html, const struct snap_missing *mi
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "missing", '[');
+	snap_json_begin_line(json, "missing", '[');
 	put_count(html, missing->threads, "thread is not shown whole",
 		  "threads are not shown whole");
 	put_count(html, missing->processes, "process could not be read",
@@ -85,11 +83,9 @@ void snap_html_put_missing(struct snap_html *html, const struct snap_missing *mi
 	put_count(html, missing->modules, "module has symbols that could not be read",
 		  "modules have symbols that could not be read");
 	snap_json_end(json, ']');
-	snap_json_line(json);
-	snap_json_begin(json, "warnings", '[');
+	snap_json_begin_line(json, "warnings", '[');
 	for (size_t i = 0; i < warning_count; i++) {
-		snap_json_line(json);
-		snap_json_begin(json, NULL, '[');
+		snap_json_begin_line(json, NULL, '[');
 		snap_json_text(json, NULL, warnings[i].message);
 		snap_json_number(json, NULL, warnings[i].pid);
 		snap_json_number(json, NULL, warnings[i].tid);
@@ -127,7 +123,7 @@ static void put_deadlock(struct snap_html *html, const struct snap_deadlock *dea
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	snap_json_true_if(json, "certain", deadlock->certain);
 	if (deadlock->timed)
 		put_made(html, "until", snap_wait_until_text(deadlock));

@@ -157,8 +157,7 @@ void snap_html_put_labels(struct snap_html *html, const char *key, const struct 
 /* Rows of numbers, one behind the other. */
 static void put_html_rows(struct snap_html *html, const char *key, const struct snap_pool *pool)
 {
-	snap_json_line(html->json);
-	snap_json_begin(html->json, key, '[');
+	snap_json_begin_line(html->json, key, '[');
 	for (size_t i = 0; i < pool->count; i++) {
 		uint32_t number;
 

@@ -35,12 +35,11 @@ static void put_timeline_processes(struct snap_html *html, const struct snap_rec
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "processes", '[');
+	snap_json_begin_line(json, "processes", '[');
 	for (size_t i = 0; i < recording->process_count; i++) {
 		const struct snap_recorded_process *process = &recording->processes[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		if (process->parent != SIZE_MAX)
 			snap_json_number(json, "above", (int64_t)process->parent);
 		snap_html_put_process(html, process->node, recording->time_ns);
@@ -57,8 +56,7 @@ static void put_timeline_stacks(struct snap_html *html, const struct snap_record
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "recorded", '[');
+	snap_json_begin_line(json, "recorded", '[');
 	for (size_t i = 0; i < recording->stack_count && !html->failed; i++) {
 		const struct snap_recorded_stack *from = &recording->stacks[i];
 		struct snap_stack stack = {
@@ -165,7 +163,7 @@ static void put_track(struct timeline *timeline, const struct snap_track *track)
 	struct snap_html *html = timeline->html;
 	struct snap_json_writer *json = html->json;
 
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	snap_json_number(json, "process", (int64_t)track->process);
 	snap_json_number(json, "tid", track->tid);
 	snap_html_put_text(html, "name", snap_html_text(html, track->name));
@@ -183,8 +181,7 @@ static void put_tracks(struct timeline *timeline)
 	const struct snap_recording *recording = timeline->recording;
 	struct snap_json_writer *json = timeline->html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "tracks", '[');
+	snap_json_begin_line(json, "tracks", '[');
 	for (size_t i = 0; i < recording->track_count && !timeline->html->failed; i++)
 		if (recording->tracks[i].run_count)
 			put_track(timeline, &recording->tracks[i]);
@@ -196,8 +193,7 @@ static void put_cells(struct timeline *timeline)
 	struct snap_json_writer *json = timeline->html->json;
 	struct cell_row row;
 
-	snap_json_line(json);
-	snap_json_begin(json, "cells", '[');
+	snap_json_begin_line(json, "cells", '[');
 	for (size_t i = 0; i < timeline->cells.count; i++) {
 		memcpy(&row, timeline->cells.entries[i].bytes, sizeof(row));
 		snap_json_number(json, NULL, row.stack);
@@ -232,8 +228,7 @@ static void put_waited_part(struct snap_html *html, const char *key,
 {
 	struct snap_json_writer *json = html->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, key, '[');
+	snap_json_begin_line(json, key, '[');
 	for (size_t i = 0; i < part->row_count; i++) {
 		const struct snap_waited_row *row = &part->rows[i];
 

@@ -89,7 +89,7 @@ static void put_html_groups(struct snap_html *html, const struct snap_stack *sta
 		return;
 	snap_json_begin(json, "groups", '[');
 	for (size_t i = 0; i < count && !html->failed; i++) {
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_number(json, "count", (int64_t)stacks[i].count);
 		snap_html_put_group(html, &stacks[i]);
 		if (stacks[i].runtime)
@@ -112,7 +112,7 @@ static void put_logical(struct snap_html *html, const struct snap_node *node)
 	for (size_t i = 0; i < node->logical_count && !html->failed; i++) {
 		const struct snap_logical *logical = &node->logical[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_html_put_text(html, "id", snap_html_text(html, logical->id));
 		snap_html_put_text(html, "name", snap_html_text(html, logical->name));
 		snap_json_clean(json, "type", snap_logical_type_word(logical->type));
@@ -209,8 +209,7 @@ void snap_html_put_tree(struct snap_html *html, const struct snap_snapshot *snap
 	struct snap_json_writer *json = html->json;
 	struct snap_walk_step step;
 
-	snap_json_line(json);
-	snap_json_begin(json, "processes", '[');
+	snap_json_begin_line(json, "processes", '[');
 	snap_walk_init(&walk, snapshot);
 	while (!html->failed && snap_walk_next(&walk, &step)) {
 		struct snap_pointer_entry *own;
@@ -221,7 +220,7 @@ void snap_html_put_tree(struct snap_html *html, const struct snap_snapshot *snap
 		html->failed |= !own;
 		if (own)
 			own->number = numbers.count - 1;
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		put_above(html, &numbers, &step);
 		snap_html_put_process(html, step.node, snapshot->time_ns);
 		put_html_groups(html, step.node->stacks, step.node->stack_count);

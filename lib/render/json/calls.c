@@ -39,7 +39,7 @@ static void put_function(struct snap_json_writer *json, const struct snap_call_t
 static void begin_call_node(struct snap_json_writer *json, const struct snap_call_tree *tree,
 			    const struct snap_call_node *node, size_t below)
 {
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	switch (node->kind) {
 	case SNAP_CALL_FUNCTION:
 		put_function(json, tree, node);

@@ -58,7 +58,7 @@ static void put_json_threads(struct snap_json_document *document, const struct s
 	for (size_t i = 0; i < stack->thread_count; i++) {
 		const struct snap_member *thread = &stack->threads[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		if (stack->pids)
 			snap_json_number(json, "pid", stack->pids[i]);
 		snap_json_number(json, "tid", thread->tid);
@@ -138,7 +138,7 @@ static void put_json_stack(struct snap_json_document *document, const struct sna
 {
 	struct snap_json_writer *json = document->json;
 
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	snap_json_text(json, "id", stack->id);
 	snap_json_number(json, "count", (int64_t)stack->count);
 	put_json_samples(document, stack);
@@ -270,7 +270,7 @@ static void begin_json_node(struct snap_json_document *document, const struct sn
 {
 	struct snap_json_writer *json = document->json;
 
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	put_json_facts(json, node);
 	snap_json_line(json);
 	put_json_stacks(document, node->stacks, node->stack_count);
@@ -330,10 +330,9 @@ void snap_json_document_begin(struct snap_json_document *document, const char *s
 void snap_json_warnings_put(struct snap_json_writer *json, const struct snap_warning *warnings,
 			    size_t count)
 {
-	snap_json_line(json);
-	snap_json_begin(json, "warnings", '[');
+	snap_json_begin_line(json, "warnings", '[');
 	for (size_t i = 0; i < count; i++) {
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_text_if(json, "code", warnings[i].code);
 		snap_json_text_if(json, "message", warnings[i].message);
 		snap_json_number_if(json, "pid", warnings[i].pid);
@@ -360,8 +359,7 @@ void snap_json_document_end(struct snap_json_document *document,
 	}
 	snap_json_true_if(json, "reverse",
 			  document->options->call_tree && document->options->reverse);
-	snap_json_line(json);
-	snap_json_begin(json, "processes", '[');
+	snap_json_begin_line(json, "processes", '[');
 	snap_walk_init(&walk, snapshot);
 	while (!document->entries.failed && snap_walk_next(&walk, &step)) {
 		if (step.leave)

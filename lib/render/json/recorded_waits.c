@@ -17,7 +17,7 @@ static const struct snap_waited_most most = { .owed = 200, .idle = 100, .holders
 
 static void put_holder(struct snap_json_writer *json, const struct snap_waited_holder *holder)
 {
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	snap_json_text_if(json, "function", holder->function);
 	snap_json_number_if(json, "pid", holder->pid);
 	snap_json_number_if(json, "tid", holder->tid);
@@ -46,7 +46,7 @@ static void put_row(struct snap_json_writer *json, const struct snap_recording *
 {
 	const struct snap_pointer_entry *found = snap_pointer_table_find(numbers, row->wait);
 
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	snap_json_text(json, "object", row->text);
 	snap_json_text(json, "kind", snap_wait_kind_word(row->wait->kind));
 	snap_json_number(json, "pid", recording->processes[row->process].node->pid);
@@ -74,8 +74,7 @@ static void put_recorded_rows(struct snap_json_writer *json, const struct snap_r
 		return;
 	snap_json_number(json, "waited_ns", waited->owed.ns);
 	snap_json_number(json, "idle_ns", waited->idle.ns);
-	snap_json_line(json);
-	snap_json_begin(json, "time_by_wait", '[');
+	snap_json_begin_line(json, "time_by_wait", '[');
 	for (size_t i = 0; i < waited->owed.row_count; i++)
 		put_row(json, recording, &waited->owed.rows[i], numbers);
 	for (size_t i = 0; i < waited->idle.row_count; i++)
@@ -149,12 +148,11 @@ static void put_waits(struct snap_json_writer *json, const struct snap_recording
 {
 	if (!count)
 		return;
-	snap_json_line(json);
-	snap_json_begin(json, "waits", '[');
+	snap_json_begin_line(json, "waits", '[');
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_recorded_wait *wait = &recording->waits[waits[i].wait];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_number(json, "number", (int64_t)i + 1);
 		snap_json_number(json, "pid", recording->processes[wait->process].node->pid);
 		snap_json_number(json, "samples", (int64_t)waits[i].samples);

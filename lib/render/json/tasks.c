@@ -31,7 +31,7 @@ void snap_json_tasks_put(struct snap_json_writer *json, const struct snap_stack 
 	for (size_t i = 0; i < stack->task_count; i++) {
 		const struct snap_task *task = &stack->tasks[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		if (stack->pids)
 			snap_json_number(json, "pid", stack->pids[i]);
 		snap_json_text(json, "id", task->id);
@@ -109,8 +109,7 @@ void snap_json_logical_put(struct snap_json_writer *json, const struct snap_node
 
 	if (node->logical_count == 0)
 		return;
-	snap_json_line(json);
-	snap_json_begin(json, "logical", '[');
+	snap_json_begin_line(json, "logical", '[');
 	for (size_t i = 0; i < node->logical_count; i++) {
 		const struct snap_logical *logical = &node->logical[i];
 		uint32_t depth = flat ? 0 : logical->depth;
@@ -119,7 +118,7 @@ void snap_json_logical_put(struct snap_json_writer *json, const struct snap_node
 			end_logical(json, flat);
 			open--;
 		}
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_text_if(json, "id", logical->id);
 		snap_json_text_if(json, "parent", logical->parent);
 		snap_json_text(json, "name", logical->name);

@@ -264,8 +264,7 @@ static void put_deadlocks(struct snap_json_writer *json, const struct snap_waits
 {
 	if (waits->deadlock_count == 0)
 		return;
-	snap_json_line(json);
-	snap_json_begin(json, "deadlocks", '[');
+	snap_json_begin_line(json, "deadlocks", '[');
 	for (size_t i = 0; i < waits->deadlock_count; i++) {
 		snap_json_line(json);
 		snap_json_deadlock_put(json, NULL, &waits->deadlocks[i]);
@@ -279,12 +278,11 @@ static void put_blockers(struct snap_json_writer *json, const struct snap_waits 
 {
 	if (waits->blocker_count == 0)
 		return;
-	snap_json_line(json);
-	snap_json_begin(json, "blockers", '[');
+	snap_json_begin_line(json, "blockers", '[');
 	for (size_t i = 0; i < waits->blocker_count; i++) {
 		const struct snap_blocker *blocker = &waits->blockers[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_number_if(json, "pid", blocker->pid);
 		snap_json_number_if(json, "tid", blocker->tid);
 		snap_json_text_if(json, "name", blocker->name);
@@ -304,12 +302,11 @@ static void put_wait_contended(struct snap_json_writer *json, const struct snap_
 {
 	if (waits->contended_count == 0)
 		return;
-	snap_json_line(json);
-	snap_json_begin(json, "contended", '[');
+	snap_json_begin_line(json, "contended", '[');
 	for (size_t i = 0; i < waits->contended_count; i++) {
 		const struct snap_contended *contended = &waits->contended[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		put_deadlock_wait(json, contended->wait);
 		snap_json_number(json, "pid", contended->pid);
 		snap_json_number(json, "waiters", (int64_t)contended->waiters);
@@ -325,8 +322,7 @@ void snap_json_waits_put(struct snap_json_writer *json, const struct snap_waits 
 	put_wait_contended(json, waits);
 	if (!waits->lacks)
 		return;
-	snap_json_line(json);
-	snap_json_begin(json, "waits_lack", '[');
+	snap_json_begin_line(json, "waits_lack", '[');
 	for (unsigned bit = 0; 1u << bit <= SNAP_LACK_ALL; bit++)
 		if (waits->lacks >> bit & 1)
 			snap_json_text(json, NULL, snap_wait_lack_word(bit));

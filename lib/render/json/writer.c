@@ -156,10 +156,10 @@ void snap_json_line(struct snap_json_writer *json)
 	json->newline = json->style != SNAP_JSON_ONE_LINE;
 }
 
-void snap_json_begin_row(struct snap_json_writer *json)
+void snap_json_begin_line(struct snap_json_writer *json, const char *key, char bracket)
 {
 	snap_json_line(json);
-	snap_json_begin(json, NULL, '{');
+	snap_json_begin(json, key, bracket);
 }
 
 void snap_json_end_document(struct snap_json_writer *json)

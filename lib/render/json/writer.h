@@ -61,8 +61,8 @@ void snap_json_begin(struct snap_json_writer *json, const char *key, char bracke
 void snap_json_end(struct snap_json_writer *json, char bracket);
 /* What follows, a value or a closing bracket, begins a line. */
 void snap_json_line(struct snap_json_writer *json);
-/* An object as an element of an array, on a line of its own; ended by snap_json_end(). */
-void snap_json_begin_row(struct snap_json_writer *json);
+/* The same as snap_json_line() and snap_json_begin(). */
+void snap_json_begin_line(struct snap_json_writer *json, const char *key, char bracket);
 /*
  * An array of `count` elements. `put` is an expression that writes one, with the NULL key; it uses
  * `i`, a size_t that exists in it alone:

@@ -43,12 +43,11 @@ static void put_hosts(struct document *document)
 	const struct snap_merged *merged = document->merged;
 	struct snap_json_writer *json = document->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "hosts", '[');
+	snap_json_begin_line(json, "hosts", '[');
 	for (size_t i = 0; i < merged->host_count; i++) {
 		const struct snap_merged_host *host = &merged->hosts[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_text_if(json, "name", host->name);
 		snap_json_text_if(json, "boot_id", host->boot_id);
 		snap_json_list(json, "times", host->time_count, k,
@@ -63,12 +62,11 @@ static void put_modules(struct document *document)
 	const struct snap_merged *merged = document->merged;
 	struct snap_json_writer *json = document->json;
 
-	snap_json_line(json);
-	snap_json_begin(json, "modules", '[');
+	snap_json_begin_line(json, "modules", '[');
 	for (size_t i = 0; i < merged->module_count; i++) {
 		const struct snap_merged_module *module = &merged->modules[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_text(json, "module", module->path);
 		snap_json_text(json, "build_id", module->build_id);
 		snap_json_number(json, "host_count", (int64_t)module->host_count);
@@ -143,7 +141,7 @@ static void put_merged_group(struct document *document, const struct snap_merged
 {
 	struct snap_json_writer *json = document->json;
 
-	snap_json_begin_row(json);
+	snap_json_begin_line(json, NULL, '{');
 	snap_json_text(json, "id", group->id);
 	put_odd(document, group);
 	snap_json_number(json, "host_count", (int64_t)group->host_count);

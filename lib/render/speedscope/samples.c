@@ -38,7 +38,7 @@ struct stacksnap_error *snap_scope_begin(struct snap_scope *scope, const char *n
 		name = snap_arena_printf(&scope->profile.arena, "%s %s", name, detail);
 	if (!name)
 		return snap_error_no_memory();
-	snap_json_begin_row(scope->json);
+	snap_json_begin_line(scope->json, NULL, '{');
 	snap_json_clean(scope->json, "type", "sampled");
 	snap_json_clean(scope->json, "unit", snapshot ? "none" : "nanoseconds");
 	snap_json_clean(scope->json, "name", name);
@@ -57,8 +57,7 @@ struct stacksnap_error *snap_scope_put_sample(struct snap_scope *scope, const ch
 
 	if (!stack || first == SIZE_MAX || standing == SIZE_MAX)
 		return snap_error_no_memory();
-	snap_json_line(scope->json);
-	snap_json_begin(scope->json, NULL, '[');
+	snap_json_begin_line(scope->json, NULL, '[');
 	if (process)
 		snap_json_number(scope->json, NULL, (int64_t)first);
 	if (where == SNAP_STATE_FRAMES_ROOT)
@@ -76,8 +75,7 @@ struct stacksnap_error *snap_scope_put_sample(struct snap_scope *scope, const ch
 void snap_scope_begin_weights(struct snap_scope *scope)
 {
 	snap_json_end(scope->json, ']');
-	snap_json_line(scope->json);
-	snap_json_begin(scope->json, "weights", '[');
+	snap_json_begin_line(scope->json, "weights", '[');
 }
 
 void snap_scope_end(struct snap_scope *scope, int64_t total)

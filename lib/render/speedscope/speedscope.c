@@ -18,7 +18,7 @@ static void put_speedscope_frames(struct snap_scope *scope)
 	for (size_t i = 0; i < scope->frames.keys.count; i++) {
 		const struct snap_scope_frame *frame = &scope->frames.list[i];
 
-		snap_json_begin_row(json);
+		snap_json_begin_line(json, NULL, '{');
 		snap_json_clean(json, "name", frame->name);
 		snap_json_text_if(json, "file", frame->file);
 		snap_json_number_if(json, "line", frame->line);
@@ -70,8 +70,7 @@ static struct stacksnap_error *put_speedscope_document(struct snap_scope *scope)
 	if (err)
 		return err;
 	snap_json_end(json, ']');
-	snap_json_line(json);
-	snap_json_begin(json, "shared", '{');
+	snap_json_begin_line(json, "shared", '{');
 	put_speedscope_frames(scope);
 	snap_json_end(json, '}');
 	snap_json_end(json, '}');

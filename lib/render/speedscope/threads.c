@@ -92,8 +92,7 @@ static struct stacksnap_error *add_timeline_gap(struct thread_line *line, int64_
 {
 	if (end_ns <= line->at_ns)
 		return NULL;
-	snap_json_line(line->scope->json);
-	snap_json_begin(line->scope->json, NULL, '[');
+	snap_json_begin_line(line->scope->json, NULL, '[');
 	snap_json_end(line->scope->json, ']');
 	line->run = NULL;
 	return add_weight(line, end_ns) ? NULL : snap_error_no_memory();
