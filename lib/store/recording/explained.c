@@ -7,8 +7,7 @@
  * changes name the owner of an object.
  */
 #include "store/recording/internal.h"
-
-#include "model/wait/kind.h"
+#include "store/wait_groups.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -85,11 +84,6 @@ static void code_parties(struct snap_log_file *file, struct snap_wait_party **pa
 
 /* ---- groups ---- */
 
-static bool has_explained_address(const struct snap_wait *wait)
-{
-	return wait->address || wait->symbol || wait->module || wait->offset || wait->place;
-}
-
 static void code_explained_address(struct snap_log_file *file, struct snap_wait *wait)
 {
 	snap_log_code_any(file, wait->address);
@@ -140,12 +134,6 @@ static void code_others(struct snap_log_file *file, struct snap_wait *wait)
 	snap_log_code_flag(file, &wait->peers_unknown);
 }
 
-static bool has_numbers(const struct snap_wait *wait)
-{
-	return wait->readers >= 0 || wait->value >= 0 || wait->waiters >= 0 || wait->arrived >= 0 ||
-	       wait->needed >= 0 || wait->mutex || wait->mutex_symbol || wait->mutex_free;
-}
-
 static void code_numbers(struct snap_log_file *file, struct snap_wait *wait)
 {
 	snap_log_code_any(file, wait->mutex);
@@ -156,11 +144,6 @@ static void code_numbers(struct snap_log_file *file, struct snap_wait *wait)
 	code_number(file, &wait->waiters);
 	code_number(file, &wait->arrived);
 	code_number(file, &wait->needed);
-}
-
-static bool has_watched(const struct snap_wait *wait)
-{
-	return snap_wait_kind_is(wait->kind, SNAP_KIND_POLL);
 }
 
 /* Descriptors, each with its kind where kinds are known. */
@@ -215,13 +198,6 @@ static void code_watched(struct snap_log_file *file, struct snap_wait *wait)
 	code_explained_name(file, &wait->listen_address);
 }
 
-static bool has_explained_socket(const struct snap_wait *wait)
-{
-	return wait->local || wait->remote || wait->socket_state || wait->recv_queue >= 0 ||
-	       wait->send_queue >= 0 || wait->backlog >= 0 || wait->backlog_max >= 0 ||
-	       wait->retransmits >= 0 || wait->peer_recv_queue >= 0;
-}
-
 static void code_explained_socket(struct snap_log_file *file, struct snap_wait *wait)
 {
 	code_explained_name(file, &wait->local);
@@ -233,11 +209,6 @@ static void code_explained_socket(struct snap_log_file *file, struct snap_wait *
 	code_number(file, &wait->backlog_max);
 	code_number(file, &wait->retransmits);
 	code_number(file, &wait->peer_recv_queue);
-}
-
-static bool has_rest(const struct snap_wait *wait)
-{
-	return wait->signals || wait->child || wait->range_start || wait->range_end;
 }
 
 static void code_rest(struct snap_log_file *file, struct snap_wait *wait)
@@ -252,14 +223,14 @@ static const struct {
 	bool (*has)(const struct snap_wait *wait);
 	void (*code)(struct snap_log_file *file, struct snap_wait *wait);
 } groups[] = {
-	{ has_explained_address, code_explained_address },
+	{ snap_wait_has_address, code_explained_address },
 	{ has_file, code_file },
 	{ has_owner, code_owner },
 	{ has_others, code_others },
-	{ has_numbers, code_numbers },
-	{ has_watched, code_watched },
-	{ has_explained_socket, code_explained_socket },
-	{ has_rest, code_rest },
+	{ snap_wait_has_numbers, code_numbers },
+	{ snap_wait_has_watched, code_watched },
+	{ snap_wait_has_socket, code_explained_socket },
+	{ snap_wait_has_rest, code_rest },
 };
 
 static void code_wait(struct snap_log_file *file, struct snap_wait *wait)

@@ -4,8 +4,7 @@
  * bits in front say which groups there are; other fields are as snap_wait_init() sets them.
  */
 #include "store/snapshot/waits.h"
-
-#include "model/wait/kind.h"
+#include "store/wait_groups.h"
 
 #include <limits.h>
 
@@ -55,11 +54,6 @@ static void code_parties(struct snap_pointer_codec *to, struct snap_wait_party *
 }
 
 /* ---- groups ---- */
-
-static bool has_wait_address(const struct snap_wait *wait)
-{
-	return wait->address || wait->symbol || wait->module || wait->offset || wait->place;
-}
 
 static void code_wait_address(struct snap_pointer_codec *to, struct snap_wait *wait)
 {
@@ -116,12 +110,6 @@ static void code_others(struct snap_pointer_codec *to, struct snap_wait *wait)
 	snap_code_bool(&to->codec, &wait->peers_unknown);
 }
 
-static bool has_numbers(const struct snap_wait *wait)
-{
-	return wait->readers >= 0 || wait->value >= 0 || wait->waiters >= 0 || wait->arrived >= 0 ||
-	       wait->needed >= 0 || wait->mutex || wait->mutex_symbol || wait->mutex_free;
-}
-
 static void code_numbers(struct snap_pointer_codec *to, struct snap_wait *wait)
 {
 	snap_code_u64(&to->codec, &wait->mutex);
@@ -132,11 +120,6 @@ static void code_numbers(struct snap_pointer_codec *to, struct snap_wait *wait)
 	code_number(to, &wait->waiters);
 	code_number(to, &wait->arrived);
 	code_number(to, &wait->needed);
-}
-
-static bool has_watched(const struct snap_wait *wait)
-{
-	return snap_wait_kind_is(wait->kind, SNAP_KIND_POLL);
 }
 
 static void code_fds(struct snap_pointer_codec *to, struct snap_wait *wait)
@@ -174,13 +157,6 @@ static void code_watched(struct snap_pointer_codec *to, struct snap_wait *wait)
 	snap_code_text_pointer(to, &wait->listen_address, SNAP_MAX_NAME);
 }
 
-static bool has_wait_socket(const struct snap_wait *wait)
-{
-	return wait->local || wait->remote || wait->socket_state || wait->recv_queue >= 0 ||
-	       wait->send_queue >= 0 || wait->backlog >= 0 || wait->backlog_max >= 0 ||
-	       wait->retransmits >= 0 || wait->peer_recv_queue >= 0;
-}
-
 static void code_wait_socket(struct snap_pointer_codec *to, struct snap_wait *wait)
 {
 	snap_code_text_pointer(to, &wait->local, SNAP_MAX_NAME);
@@ -192,11 +168,6 @@ static void code_wait_socket(struct snap_pointer_codec *to, struct snap_wait *wa
 	code_number(to, &wait->backlog_max);
 	code_number(to, &wait->retransmits);
 	code_number(to, &wait->peer_recv_queue);
-}
-
-static bool has_rest(const struct snap_wait *wait)
-{
-	return wait->signals || wait->child || wait->range_start || wait->range_end;
 }
 
 static void code_rest(struct snap_pointer_codec *to, struct snap_wait *wait)
@@ -212,14 +183,14 @@ static const struct {
 	bool (*has)(const struct snap_wait *wait);
 	void (*code)(struct snap_pointer_codec *to, struct snap_wait *wait);
 } groups[] = {
-	{ has_wait_address, code_wait_address },
+	{ snap_wait_has_address, code_wait_address },
 	{ has_file, code_file },
 	{ has_owner, code_owner },
 	{ has_others, code_others },
-	{ has_numbers, code_numbers },
-	{ has_watched, code_watched },
-	{ has_wait_socket, code_wait_socket },
-	{ has_rest, code_rest },
+	{ snap_wait_has_numbers, code_numbers },
+	{ snap_wait_has_watched, code_watched },
+	{ snap_wait_has_socket, code_wait_socket },
+	{ snap_wait_has_rest, code_rest },
 };
 
 /* ---- all of it ---- */
