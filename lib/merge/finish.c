@@ -135,18 +135,12 @@ static enum snap_oddity judge_share(size_t with, size_t all)
 }
 
 /* The odd ones come first: what few hosts lack, then what few have; then by how many have it. */
-static int compare_groups(const void *left, const void *right)
-{
-	const struct snap_merged_group *a = left, *b = right;
-	int order = snap_compare(a->odd == SNAP_ODD_NOT, b->odd == SNAP_ODD_NOT)
-			    ?: snap_compare(a->odd, b->odd);
-
-	if (!order && a->odd == SNAP_ODD_NOT)
-		order = snap_compare(b->host_count, a->host_count);
-	return order ?: snap_compare(b->thread_count + b->task_count,
-				     a->thread_count + a->task_count) ?:
-	       strcmp(a->id, b->id);
-}
+SNAP_ORDER(compare_groups, struct snap_merged_group, a, b,
+	   snap_compare(a->odd == SNAP_ODD_NOT, b->odd == SNAP_ODD_NOT),
+	   snap_compare(a->odd, b->odd),
+	   a->odd == SNAP_ODD_NOT ? snap_compare(b->host_count, a->host_count) : 0,
+	   snap_compare(b->thread_count + b->task_count, a->thread_count + a->task_count),
+	   strcmp(a->id, b->id));
 
 static void add_group(struct finish *finish, const struct snap_merge_group *from)
 {

@@ -11,6 +11,7 @@
  */
 #include "render/render.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "render/view/pool.h"
 #include "render/view/profile.h"
@@ -181,13 +182,9 @@ static int by_ranks(const void *left, const void *right, void *context)
 {
 	const struct folded_line *a = left, *b = right;
 	const struct line_order *order = context;
-	size_t x = order->owners[a->owner], y = order->owners[b->owner];
 
-	if (x == y) {
-		x = order->stacks[a->stack];
-		y = order->stacks[b->stack];
-	}
-	return (x > y) - (x < y);
+	return snap_compare(order->owners[a->owner], order->owners[b->owner])
+		       ?: snap_compare(order->stacks[a->stack], order->stacks[b->stack]);
 }
 
 static void write_lines(const struct folded *folded, const struct folded_line *lines, size_t count,

@@ -6,6 +6,7 @@
 #include "sample/internal.h"
 
 #include "base/table.h"
+#include "base/text.h"
 
 #include <elf.h>
 #include <string.h>
@@ -24,18 +25,13 @@ static uint64_t hash_maps(const struct snap_space *space)
 	return hash;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static bool same_map(const struct snap_map *a, const struct snap_map *b)
 {
 	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
 	       a->inode == b->inode && a->dev_major == b->dev_major &&
 	       a->dev_minor == b->dev_minor && a->read == b->read && a->write == b->write &&
 	       a->execute == b->execute && a->shared == b->shared && a->deleted == b->deleted &&
-	       same_text(a->path, b->path);
+	       snap_same_text(a->path, b->path);
 }
 
 bool snap_sampler_space_is(const struct snap_sampler_space *kept, const struct snap_space *space)

@@ -5,6 +5,7 @@
  * order of their frames, so that the viewer, which merges what is next to each other, shows a whole
  * flame graph at once. Knows nothing of time.
  */
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "render/speedscope/speedscope.h"
 #include "render/view/tally.h"
@@ -89,19 +90,14 @@ static bool list_waits(struct snap_scope *scope, struct sum **sums, size_t *coun
 	return *sums;
 }
 
-static int by_state(const struct sum *a, const struct sum *b)
-{
-	return (a->state > b->state) - (a->state < b->state);
-}
-
 static int by_frames(const struct snap_scope_stack *a, const struct snap_scope_stack *b)
 {
 	size_t count = a->count < b->count ? a->count : b->count;
 
 	for (size_t i = 0; i < count; i++)
 		if (a->frames[i] != b->frames[i])
-			return a->frames[i] < b->frames[i] ? -1 : 1;
-	return (a->count > b->count) - (a->count < b->count);
+			return snap_compare(a->frames[i], b->frames[i]);
+	return snap_compare(a->count, b->count);
 }
 
 static int in_order(const void *left, const void *right, void *context)
@@ -109,18 +105,12 @@ static int in_order(const void *left, const void *right, void *context)
 	const struct snap_scope *scope = context;
 	const struct sum *a = left, *b = right;
 	bool state_first = scope->options->state_frames == SNAP_STATE_FRAMES_ROOT;
-	int order;
 
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	if (state_first && a->state != b->state)
-		return by_state(a, b);
-	if (a->wait != b->wait)
-		return a->wait < b->wait ? -1 : 1;
-	order = by_frames(&scope->stacks[a->stack], &scope->stacks[b->stack]);
-	if (!order)
-		order = by_state(a, b);
-	return order ? order : (a->stack > b->stack) - (a->stack < b->stack);
+	return snap_compare(a->process, b->process) ?:
+	       (state_first ? snap_compare(a->state, b->state) : 0) ?:
+	       snap_compare(a->wait, b->wait) ?:
+	       by_frames(&scope->stacks[a->stack], &scope->stacks[b->stack]) ?:
+	       snap_compare(a->state, b->state) ?: snap_compare(a->stack, b->stack);
 }
 
 /* `process` is in front of each sample, unless it is the name of the profile itself. */

@@ -104,15 +104,11 @@ static bool add_parts(struct joining *joining, const struct snap_node *node)
 SNAP_ORDER(compare_parts, struct part, a, b, snap_compare(a->key, b->key),
 	   snap_compare(a->number, b->number));
 
-static int compare_places(const void *left, const void *right)
-{
-	const struct place *a = left, *b = right;
-
-	if (a->task.id)
-		return snap_compare(a->pid, b->pid)
-			       ?: snap_task_compare_ids(a->task.id, b->task.id);
-	return snap_compare(a->thread.tid, b->thread.tid) ?: snap_compare(a->pid, b->pid);
-}
+/* Tasks by their process, threads by their tid. */
+SNAP_ORDER(compare_places, struct place, a, b,
+	   a->task.id ? 0 : snap_compare(a->thread.tid, b->thread.tid),
+	   snap_compare(a->pid, b->pid),
+	   a->task.id ? snap_task_compare_ids(a->task.id, b->task.id) : 0);
 
 static bool same_frame(const struct snap_frame *a, const struct snap_frame *b)
 {

@@ -6,6 +6,7 @@
  */
 #include "render/view/fold/fold.h"
 
+#include "base/bsearch.h"
 #include "base/table.h"
 #include "render/view/fold/parts.h"
 #include "render/view/walk.h"
@@ -176,9 +177,8 @@ static int compare_pids(const void *left, const void *right, void *context)
 {
 	const size_t *a = left, *b = right;
 	const struct item *items = context;
-	pid_t x = items[*a].node->pid, y = items[*b].node->pid;
 
-	return x < y ? -1 : x > y;
+	return snap_compare(items[*a].node->pid, items[*b].node->pid);
 }
 
 /* The children of all that a node is of. */

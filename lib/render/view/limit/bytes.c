@@ -237,30 +237,16 @@ static bool is_line(const struct snap_options *options, const char *key)
 /* What is printed of a label each time that its stack is. */
 static uint64_t label_bytes(struct snap_limit *limit, const struct snap_label *label)
 {
-	switch (limit->use) {
-	case SNAP_FRAMES_AS_NUMBERS:
-		break;
-	case SNAP_FRAMES_IN_TABLES:
-	case SNAP_FRAMES_IN_ROWS:
-	case SNAP_FRAMES_IN_SAMPLES:
+	bool in_lines = limit->use == SNAP_FRAMES_IN_LINES;
+
+	if (in_tables(limit->use))
 		return 2 * NUMBER_BYTES;
-	case SNAP_FRAMES_IN_LINES:
-		if (!is_line(limit->options, label->key))
-			break;
-		return SUFFIX_BYTES + shown_text_bytes(limit, label->key) +
-		       shown_text_bytes(limit, label->value);
-	case SNAP_FRAMES_IN_TEXT:
-		if (limit->options->summary)
-			break;
-		return LABEL_BYTES + shown_text_bytes(limit, label->key) +
-		       shown_text_bytes(limit, label->value);
-	case SNAP_FRAMES_IN_GROUPS:
-	case SNAP_FRAMES_IN_TICKS:
-	case SNAP_FRAMES_IN_CHANGES:
-		return LABEL_BYTES + shown_text_bytes(limit, label->key) +
-		       shown_text_bytes(limit, label->value);
-	}
-	return 0;
+	if (limit->use == SNAP_FRAMES_AS_NUMBERS ||
+	    (in_lines && !is_line(limit->options, label->key)) ||
+	    (limit->use == SNAP_FRAMES_IN_TEXT && limit->options->summary))
+		return 0;
+	return (in_lines ? SUFFIX_BYTES : LABEL_BYTES) + shown_text_bytes(limit, label->key) +
+	       shown_text_bytes(limit, label->value);
 }
 
 static bool measure_labels(struct snap_limit *limit, const struct snap_recorded_stack *stack,
