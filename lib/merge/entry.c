@@ -88,7 +88,7 @@ static void put_number(struct snap_merge_reader *reader, const char *key, unsign
 static void put_flag(struct snap_merge_reader *reader, const char *key, unsigned field,
 		     size_t begin)
 {
-	if (snap_merge_flag(reader, field))
+	if (snap_merge_number(reader, field, 0))
 		snap_merge_canon_true(key, &reader->document->text, begin);
 }
 

@@ -40,11 +40,6 @@ int64_t snap_merge_number(const struct snap_merge_reader *reader, unsigned field
 	return frame->given >> field & 1 ? reader->values[frame->values + field].number : absent;
 }
 
-bool snap_merge_flag(const struct snap_merge_reader *reader, unsigned field)
-{
-	return snap_merge_number(reader, field, 0);
-}
-
 pid_t snap_merge_pid(struct snap_merge_reader *reader, unsigned field, const char *key)
 {
 	int64_t number = snap_merge_number(reader, field, 0);

@@ -56,7 +56,6 @@ void snap_merge_document_clear(struct snap_merge_document *document);
 /* Fields of the object that is about to end. A text without bytes was not given. */
 struct snap_json_span snap_merge_value(const struct snap_merge_reader *reader, unsigned field);
 int64_t snap_merge_number(const struct snap_merge_reader *reader, unsigned field, int64_t absent);
-bool snap_merge_flag(const struct snap_merge_reader *reader, unsigned field);
 pid_t snap_merge_pid(struct snap_merge_reader *reader, unsigned field, const char *key);
 /* A text that will be kept is of a reasonable length. */
 void snap_merge_check_text(struct snap_merge_reader *reader, const char *key,

@@ -74,11 +74,6 @@ static bool join_args(struct converter *converter, const struct snap_node *node,
 	return true;
 }
 
-static bool has_label(const struct snap_node *node, const char *key)
-{
-	return snap_any(node->label_count, i, strcmp(node->labels[i].key, key) == 0);
-}
-
 static struct snap_process facts_of(const struct snap_node *node)
 {
 	return (struct snap_process){
@@ -90,7 +85,8 @@ static struct snap_process facts_of(const struct snap_node *node)
 		.name = node->name,
 		.state = letter_of(node->state),
 		.exe = node->exe,
-		.exe_deleted = has_label(node, "exe_deleted"),
+		.exe_deleted = snap_any(node->label_count, i,
+					strcmp(node->labels[i].key, "exe_deleted") == 0),
 		.uid = node->uid,
 		.user = node->user,
 		.cgroup = node->cgroup,

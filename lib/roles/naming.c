@@ -96,15 +96,10 @@ static struct stacksnap_error *take_names(void *context, const uint8_t *bytes, u
 	return err;
 }
 
-static bool is_every_frame_named(const struct snap_log *log)
-{
-	return snap_all(log->frame_count, i, log->frames[i].name != 0);
-}
-
 /* Its frames have names, and what its threads wait for is known. */
 static bool is_naming_done(const struct snap_log *log, const struct snap_options *options)
 {
-	return is_every_frame_named(log) &&
+	return snap_all(log->frame_count, i, log->frames[i].name != 0) &&
 	       (options->explain == SNAP_EXPLAIN_NO || !snap_log_has_waits_left(log));
 }
 
