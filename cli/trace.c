@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ enum {
 };
 
 struct event {
-	pid_t tid;
+	pid_t tid;     /* negative: tasks of this process */
 	unsigned kind; /* odd: worth a look */
 	size_t number;
 	char text[TEXT];
@@ -132,29 +133,40 @@ static struct history take_history(const struct event *events, size_t count)
 	return history;
 }
 
-static void print_history(const struct history *history, bool all)
+static bool is_event_shown(const struct event *event, bool all)
 {
-	size_t first = 0;
-
-	if (!all && history->event_count > MOST_EVENTS)
-		first = history->event_count - MOST_EVENTS;
-	if (history->threads == 1)
-		snap_cli_message("trace of thread %d:", (int)history->events->tid);
-	else
-		snap_cli_message("trace of thread %d, and of %zu more with events of the same "
-				 "kinds:",
-				 (int)history->events->tid, history->threads - 1);
-	if (first)
-		snap_cli_message("  %zu earlier events are not shown", first);
-	for (size_t i = first; i < history->event_count; i++)
-		snap_cli_message("%s", history->events[i].text);
+	return all || event->tid > 0 || event->kind % 2;
 }
 
-/* The one of these that has the same kinds; NULL: none. */
-static struct history *find_alike(struct history *histories, size_t count, uint64_t kinds)
+static void print_history(const struct history *history, bool all)
+{
+	pid_t tid = history->events->tid;
+	size_t first = history->event_count, shown = 0;
+	char more[64] = "";
+
+	/* Of tasks that are not all asked for, those that are worth a look. */
+	while (first && (all || shown < MOST_EVENTS))
+		shown += is_event_shown(&history->events[--first], all);
+	if (history->threads > 1)
+		snprintf(more, sizeof(more), ", and of %zu more with events of the same kinds",
+			 history->threads - 1);
+	snap_cli_message("trace of %s %d%s:", tid < 0 ? "the tasks of process" : "thread",
+			 tid < 0 ? (int)-(unsigned)tid : (int)tid, more);
+	if (history->event_count > shown)
+		snap_cli_message("  %zu %s events are not shown", history->event_count - shown,
+				 tid < 0 ? "other" : "earlier");
+	for (size_t i = first; i < history->event_count; i++)
+		if (is_event_shown(&history->events[i], all))
+			snap_cli_message("%s", history->events[i].text);
+}
+
+/* The one of these that has the same kinds, of threads or of tasks; NULL: none. */
+static struct history *find_alike(struct history *histories, size_t count,
+				  const struct history *history)
 {
 	for (size_t i = 0; i < count; i++)
-		if (histories[i].kinds == kinds)
+		if (histories[i].kinds == history->kinds &&
+		    (histories[i].events->tid < 0) == (history->events->tid < 0))
 			return &histories[i];
 	return NULL;
 }
@@ -166,11 +178,11 @@ static void print_some(const struct event *events, size_t count)
 
 	for (size_t i = 0; i < count;) {
 		struct history history = take_history(events + i, count - i);
-		struct history *alike = find_alike(shown, shown_count, history.kinds);
+		struct history *alike = find_alike(shown, shown_count, &history);
 
 		i += history.event_count;
 		if (history.is_fine)
-			fine++;
+			fine += history.events->tid > 0;
 		else if (alike)
 			alike->threads++;
 		else if (shown_count < MOST_SHOWN)

@@ -102,7 +102,7 @@ struct stacksnap_error *stacksnap_options_set_trace(struct stacksnap_options *op
  * The next event of the trace, in the order of time, as a line of ASCII without a newline; 0 past
  * the last. *cursor begins with 0. It counts all events, also the old ones that newer events have
  * replaced, which it passes over. *kind_ret: a number for this kind of event, odd if it is worth a
- * look.
+ * look. *tid_ret of tasks is the pid of their process, negative.
  */
 int stacksnap_options_next_trace(const struct stacksnap_options *options,
 				 unsigned long long *cursor, pid_t *tid_ret, unsigned *kind_ret,

@@ -82,20 +82,25 @@ static struct stacksnap_error *note_trouble(struct stacksnap_snapshot *snapshot,
 	return NULL;
 }
 
-/* How the stacks of a process ended, and whether frames are left out. */
-static void trace_node(struct snap_trace *trace, const struct snap_node *node)
+/* How the stacks of a process ended. */
+static void trace_node(const struct snap_options *options, const struct snap_node *node)
 {
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
 
-	while (trace && (stack = snap_node_next_stack(node, &cursor))) {
+	while (options->trace && (stack = snap_node_next_stack(node, &cursor))) {
 		size_t count = stack->frame_count;
 		uint64_t last = count ? stack->frames[count - 1]->address : 0;
+		const uint64_t numbers[] = { count, last, stack->unwind };
 
 		for (size_t i = 0; i < stack->thread_count; i++)
-			snap_trace(trace, stack->threads[i].tid,
-				   stack->gap_count ? SNAP_TRACE_GAP : SNAP_TRACE_UNWOUND,
-				   (const uint64_t[]){ count, last, stack->unwind });
+			snap_trace(options->trace, stack->threads[i].tid, SNAP_TRACE_UNWOUND,
+				   numbers);
+		for (size_t i = 0; i < stack->task_count; i++)
+			snap_trace_task(options->trace, node->pid, stack->tasks[i].id, count,
+					stack->unwind);
+		if (stack->task_count && stack->gap_count && count >= options->max_frames)
+			snap_trace(options->trace, -node->pid, SNAP_TRACE_GAP, numbers);
 	}
 }
 
@@ -119,7 +124,7 @@ static struct stacksnap_error *visit(struct stacksnap_snapshot *snapshot,
 	if (!snap_reserve_array(snapshot->nodes, snapshot->node_capacity, snapshot->node_count + 1))
 		return snap_error_no_memory();
 	snapshot->nodes[snapshot->node_count++] = node;
-	trace_node(options->trace, node);
+	trace_node(options, node);
 	if (list) /* a process that may not be traced is listed all the same */
 		shown = node->trouble != SNAP_TROUBLE_NO_SUCH_PROCESS && !silent;
 	/* Of one that does not respond a list has all but its arguments. */

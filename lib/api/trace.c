@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The public API's trace: see stacksnap.h, and model/trace/trace.h for what it is. Roles may still
- * write to the ring: each event is copied once, and what the copy holds is checked.
- */
+/* The public API's trace: see stacksnap.h. Roles may still write: each event is copied, then checked. */
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/shared_memory.h"
@@ -43,7 +40,6 @@ API int stacksnap_options_next_trace(const struct stacksnap_options *options,
 	uint64_t next = trace ? __atomic_load_n(&trace->next, __ATOMIC_ACQUIRE) : 0;
 	struct snap_trace_event event;
 	char details[96] = "";
-	bool is_whole;
 
 	if (next > SNAP_TRACE_EVENTS && *cursor < next - SNAP_TRACE_EVENTS)
 		*cursor = next - SNAP_TRACE_EVENTS;
@@ -54,16 +50,22 @@ API int stacksnap_options_next_trace(const struct stacksnap_options *options,
 		/* The compiler might read it again where that is cheaper. */
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	} while (event.number != *cursor || event.kind >= SNAP_TRACE_KIND_COUNT ||
-		 (event.kind >= SNAP_TRACE_UNWOUND && event.numbers[2] >= SNAP_UNWIND_COUNT));
-	is_whole = event.kind != SNAP_TRACE_UNWOUND || snap_unwind_is_whole(event.numbers[2]);
-	if (event.kind >= SNAP_TRACE_UNWOUND && event.kind <= SNAP_TRACE_GAP)
+		 (event.kind >= SNAP_TRACE_TASK && event.numbers[2] >= SNAP_UNWIND_COUNT));
+	if (event.kind == SNAP_TRACE_TASK)
+		snprintf(details, sizeof(details),
+			 event.numbers[0] > UINT32_MAX ? " 0x%llx: %llu frames: %s"
+						       : " %llu: %llu frames: %s",
+			 event.numbers[0], event.numbers[1], snap_unwind_word(event.numbers[2]));
+	else if (event.kind >= SNAP_TRACE_UNWOUND && event.kind <= SNAP_TRACE_GAP)
 		snprintf(details, sizeof(details), ": %llu frames, the last one at 0x%llx: %s",
 			 event.numbers[0], event.numbers[1], snap_unwind_word(event.numbers[2]));
 	else if (event.numbers[1])
 		snprintf(details, sizeof(details), ": %llu of %llu bytes, from 0x%llx on",
 			 event.numbers[0], event.numbers[2], event.numbers[1]);
 	*tid_ret = event.tid;
-	*kind_ret = 2 * event.kind + (event.kind > SNAP_TRACE_UNWOUND || !is_whole);
+	*kind_ret = 2 * event.kind +
+		    (event.kind > SNAP_TRACE_UNWOUND ||
+		     (event.kind >= SNAP_TRACE_TASK && !snap_unwind_is_whole(event.numbers[2])));
 	snprintf(text, size, "%9.3f ms  %s%s",
 		 1e-6 * ((double)event.time_ns - (double)trace->begin_ns), texts[event.kind],
 		 details);

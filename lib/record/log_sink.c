@@ -320,6 +320,8 @@ static struct stacksnap_error *on_log_born(void *context, struct snap_sampled_th
 	*entry = (struct snap_log_sink_thread){ .state = SNAP_STATE_UNKNOWN };
 	thread->user = index;
 	err = add_log_thread(sink, process, thread, &entry->number);
+	if (entry->number == UINT32_MAX)
+		snap_trace(sink->options->trace, thread->tid, SNAP_TRACE_RECORDED, NULL);
 	if (err)
 		return err;
 	entry->live = true;
@@ -503,7 +505,10 @@ static struct stacksnap_error *stack_of_thread(struct snap_log_sink *sink,
 		.labels = managed->labels,
 		.label_count = managed->label_count,
 	};
-	return snap_log_stack(sink->log, space, &stack, ret);
+	err = snap_log_stack(sink->log, space, &stack, ret);
+	if (!err && sink->log->stacks[*ret].frame_count < stack.count)
+		snap_trace(sink->options->trace, copy->tid, SNAP_TRACE_RECORDED, NULL);
+	return err;
 }
 
 /* What it waits with, in `change`; its futex bytes. */

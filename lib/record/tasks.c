@@ -123,6 +123,9 @@ static struct stacksnap_error *add_to_log(const struct look *look,
 	*ret = UINT32_MAX;
 	if (!snap_log_has_room_for_thread(log, look->owner->number)) {
 		log->cuts |= SNAP_LOG_CUT_TASKS;
+		snap_trace(look->looks->options->trace,
+			   -log->capture->processes[look->owner->space].pid, SNAP_TRACE_RECORDED,
+			   NULL);
 		return NULL;
 	}
 	return snap_log_add_task(log, look->owner->number, look->owner->space, &task, from->labels,
@@ -181,6 +184,10 @@ static struct stacksnap_error *keep_task_in_stack(struct look *look,
 
 	if (task->stack)
 		err = find_recorded_stack(look, task->stack, &change.stack);
+	if (task->stack)
+		snap_trace_task(look->looks->options->trace,
+				log->capture->processes[look->owner->space].pid, task->id,
+				task->stack->count, task->stack->end);
 	if (!err)
 		err = snap_log_wait(log, task->wait, &change.syscall);
 	return err ? err : snap_log_change(log, &change);

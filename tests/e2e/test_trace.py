@@ -4,20 +4,38 @@ its name, and nothing is printed where nothing was asked for."""
 import os
 import re
 
-from harness import Case, tids_of
+from harness import Case, need, tids_of
 
-HEAD = re.compile(r"stacksnap: trace of thread (\d+)(?:, and of (\d+) more)?")
+HEAD = re.compile(r"stacksnap: trace of (thread|the tasks of process) (\d+)(?:, and of (\d+) more)?")
 EVENT = re.compile(r"stacksnap: +[\d.]+ ms  (.*)")
+ASYNCIO = """
+import asyncio, os
+async def worker(event, depth):
+    await (worker(event, depth - 1) if depth else event.wait())
+async def main():
+    event = asyncio.Event()
+    tasks = [asyncio.create_task(worker(event, 8)) for i in range(20)]
+    print("ready", os.getpid(), flush=True)
+    await asyncio.gather(*tasks)
+asyncio.run(main())
+"""
+
+
+def logical_of(node):
+    for child in node.get("logical", node.get("children", [])):
+        yield child
+        yield from logical_of(child)
 
 
 def traces(err):
-    """By tid: the events, and how many threads have such ones."""
+    """By tid, of tasks by the pid, negative: the events, and how many threads have such ones."""
     found, events = {}, None
     for line in err.splitlines():
         head, event = HEAD.match(line), EVENT.match(line)
         if head:
             events = []
-            found[int(head.group(1))] = (events, 1 + int(head.group(2) or 0))
+            number = int(head.group(2)) * (1 if head.group(1) == "thread" else -1)
+            found[number] = (events, 1 + int(head.group(3) or 0))
         elif event:
             events.append(event.group(1))
     return found
@@ -70,9 +88,9 @@ class Trace(Case):
     def test_one_that_runs_is_stopped(self):
         victim = self.victim("threads", "spin:1:spinner", "futex:6:waiter", running=1)
         found, got = self.trace(victim.pid, "--no-stop")
-        alone = [events for events, _ in found.values() if "stopped alone, because it ran" in events]
+        alone = [events for events, _ in found.values() if "needs a stop of its own, because it ran" in events]
         self.assertEqual(len(alone), 1, got)
-        self.assert_said(alone[0], "listed", "stopped alone, because it ran", "copied in a stop of its own: ",
+        self.assert_said(alone[0], "listed", "needs a stop of its own, because it ran", "copied in a stop of its own: ",
                          "unwound: ")
 
     def test_max_stack(self):
@@ -100,13 +118,17 @@ class Trace(Case):
     def test_limits_of_frames(self):
         victim = self.victim("deep", 1000)
         found, _ = self.trace(victim.pid, "-n", 10)
-        self.assert_said(found[max(tids_of(victim.pid))][0], "frames in the middle are left out")
+        events = found[max(tids_of(victim.pid))][0]
+        self.assert_said(events, "frames in the middle are left out (-n): 10 frames", "unwound: 10 frames")
+        self.assertNotIn("in the report", " ".join(events))
         victim = self.victim("hostile", "deep", 5000, 500)
         found, got = self.trace(victim.pid, "--json", "-n", 512, timeout=120)
         self.assertEqual(found, {}, got.err)
         found, got = self.trace(victim.pid, "--json", timeout=120)
         (events, alike), = found.values()
-        self.assert_said(events, "copied in that stop", "frames in the middle are left out")
+        self.assert_said(events, "copied in that stop", "unwound: 50", "in the report, frames in the middle are left out",
+                         "unwound: ")
+        self.assertNotIn("(-n)", " ".join(events))
         self.assertGreaterEqual(alike, 5000)
         self.assertIn("report would be larger", got.err)
 
@@ -122,7 +144,7 @@ class Trace(Case):
         found, _ = self.trace(victim.pid, "--no-stop", "--engine", "libunwind")
         (events, alike), = found.values()
         self.assert_said(events, "copied without a stop: ", "a register is needed that only a stop tells",
-                         "stopped alone, because a copy without a stop is not enough",
+                         "needs a stop of its own, as a copy without a stop is not enough",
                          "copied in a stop of its own: ", "unwound: ")
         self.assertEqual(alike, 4)
 
@@ -131,7 +153,7 @@ class Trace(Case):
         path = os.path.join(self.scratch(), "x.snaprec")
         tids = tids_of(victim.pid)
         got = self.run_tool("record", "-p", victim.pid, "-d", "0.5", "-o", path, "-vv")
-        ran = [events for events, _ in traces(got.err).values() if "stopped alone, because it ran" in events]
+        ran = [events for events, _ in traces(got.err).values() if "needs a stop of its own, because it ran" in events]
         self.assertEqual(len(ran), 1, got)
         self.assertIn("earlier events are not shown", got.err)
         self.assertLessEqual(len(ran[0]), 16)
@@ -140,6 +162,44 @@ class Trace(Case):
         self.assert_said(events, "listed", "copied without a stop: ", "unwound: ")
         got = self.run_tool("render", path, "-vv", "--json")
         self.assertEqual(traces(got.err), {})
+
+    def assert_tasks(self, pid, ids, found):
+        tasks = dict(re.match(r"task (\w+): \d+ frames: (\w+)$", event).groups() for event in found[-pid][0])
+        self.assertLessEqual(set(ids), set(tasks))
+        self.assertEqual({tasks[task] for task in ids}, {"complete"})
+
+    def test_tasks(self):
+        """Those of a process are a trace of their own, which its pid asks for."""
+        need("python3")
+        victim = self.program(["python3", "-c", ASYNCIO], settled=False)
+        doc = self.json("-p", victim.pid, "--system-tasks")
+        ids = [task["id"] for node in (doc["processes"][0], *logical_of(doc["processes"][0]))
+               for stack in node["stacks"] for task in stack.get("tasks", ())]
+        self.assertEqual(len(ids), 21, doc)
+        for arguments in ([], ["--no-stop"]):
+            found, _ = self.trace(victim.pid, *arguments, tids=str(victim.pid))
+            self.assert_tasks(victim.pid, ids, found)
+        found, got = self.trace(victim.pid)
+        self.assertEqual(found, {})
+        self.assertIn("trace: nothing is wrong with 1 thread,", got.err)
+        found, got = self.trace(victim.pid, "-n", "4")
+        self.assert_said(found[-victim.pid][0], "frames in the middle are left out (-n): 4 frames")
+        path = os.path.join(self.scratch(), "x.snaprec")
+        got = self.run_tool("record", "-p", victim.pid, "-d", "1", "-o", path, env={"STACKSNAP_TRACE": str(victim.pid)},
+                            status=(0, 1))
+        self.assert_tasks(victim.pid, ids[:-1], traces(got.err))
+
+    def test_memory_of_a_recording(self):
+        victim = self.victim("recursion", 30, 3000, settled=False)
+        path = os.path.join(self.scratch(), "x.snaprec")
+        for seconds in (3, 6, 12):
+            got = self.run_tool("record", "-p", victim.pid, "-d", seconds, "-o", path, "--max-memory", "4M",
+                                "--max-stopped", "100", "-vv", status=(0, 1), timeout=120)
+            if "innermost frames only" in got.err:
+                break
+        cut = [events for events, _ in traces(got.err).values() if
+               "the recording has not all of it (--max-memory)" in events]
+        self.assertTrue(cut, got)
 
     def test_a_thousand_threads(self):
         """One of each kind stands for all, and the rest is a number."""

@@ -76,7 +76,7 @@ static void test_events_in_order(void **state)
 	assert_true(next(options, &cursor, &shown));
 	assert_int_equal(shown.tid, 12);
 	assert_int_equal(shown.kind, 2 * SNAP_TRACE_RAN + 1);
-	assert_non_null(strstr(shown.text, "  stopped alone, because it ran"));
+	assert_non_null(strstr(shown.text, "  needs a stop of its own, because it ran"));
 	assert_true(next(options, &cursor, &shown));
 	assert_int_equal(shown.kind, 2 * SNAP_TRACE_UNWOUND);
 	assert_non_null(strstr(shown.text, ": 3 frames, the last one at 0xabc: complete"));
@@ -183,6 +183,31 @@ static void test_many_writers(void **state)
 	assert_false(next(options, &cursor, &shown));
 }
 
+/* They have the tid of their process, negative, which asks for them, too. */
+static void test_tasks(void **state)
+{
+	struct stacksnap_options *options = *state;
+	unsigned long long cursor = 0;
+	struct snap_trace *trace;
+	struct shown shown;
+	pid_t pid = 40;
+
+	assert_null(stacksnap_options_set_trace(options, &pid, 1));
+	trace = options->values.trace;
+	snap_trace_task(NULL, 40, "1", 1, SNAP_UNWIND_COMPLETE);
+	snap_trace_task(trace, 41, "1", 1, SNAP_UNWIND_COMPLETE);
+	snap_trace_task(trace, 40, "18", 5, SNAP_UNWIND_COMPLETE);
+	snap_trace_task(trace, 40, "0x7f0012345678", 2, SNAP_UNWIND_LIMIT);
+	assert_true(next(options, &cursor, &shown));
+	assert_int_equal(shown.tid, -40);
+	assert_int_equal(shown.kind, 2 * SNAP_TRACE_TASK);
+	assert_non_null(strstr(shown.text, " ms  task 18: 5 frames: complete"));
+	assert_true(next(options, &cursor, &shown));
+	assert_int_equal(shown.kind, 2 * SNAP_TRACE_TASK + 1);
+	assert_non_null(strstr(shown.text, " ms  task 0x7f0012345678: 2 frames: limit"));
+	assert_false(next(options, &cursor, &shown));
+}
+
 /* A role that was taken over writes what it likes. */
 static void test_hostile_content(void **state)
 {
@@ -256,10 +281,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_without_one),     TEST(test_events_in_order),
-		TEST(test_words),           TEST(test_some_threads_alone),
-		TEST(test_overflow),        TEST(test_many_writers),
-		TEST(test_hostile_content), TEST(test_causes_of_cut_copies),
+		TEST(test_without_one),
+		TEST(test_events_in_order),
+		TEST(test_words),
+		TEST(test_some_threads_alone),
+		TEST(test_tasks),
+		TEST(test_overflow),
+		TEST(test_many_writers),
+		TEST(test_hostile_content),
+		TEST(test_causes_of_cut_copies),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Puts events into the ring: see trace.h. The tracing child calls this in the pause, so nothing here
- * locks or allocates.
- */
+/* Puts events into the ring: see trace.h. In the pause, too: nothing here locks or allocates. */
 #include "model/trace/trace.h"
 
 #include "base/clock.h"
 #include "model/capture.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { UNKNOWN_STACK_BYTES = 1 << 16 }; /* sample/blocked.c, stop/child/single_read.c */
@@ -19,7 +17,7 @@ void snap_trace(struct snap_trace *trace, pid_t tid, enum snap_trace_kind kind,
 	uint64_t number;
 	size_t i = 0;
 
-	while (trace && i < SNAP_TRACE_TIDS && trace->tids[i] && trace->tids[i] != tid)
+	while (trace && i < SNAP_TRACE_TIDS && trace->tids[i] && trace->tids[i] != abs(tid))
 		i++;
 	if (!trace || i == SNAP_TRACE_TIDS || (i > 0 && !trace->tids[i]))
 		return;
@@ -30,6 +28,12 @@ void snap_trace(struct snap_trace *trace, pid_t tid, enum snap_trace_kind kind,
 	if (numbers)
 		memcpy(event->numbers, numbers, sizeof(event->numbers));
 	__atomic_store_n(&event->number, number + 1, __ATOMIC_RELEASE);
+}
+
+void snap_trace_task(struct snap_trace *trace, pid_t pid, const char *id, size_t count, int end)
+{
+	snap_trace(trace, -pid, SNAP_TRACE_TASK,
+		   (const uint64_t[]){ strtoull(id, NULL, 0), count, (uint64_t)end });
 }
 
 void snap_trace_copy(struct snap_trace *trace, const struct snap_thread *copy, uint64_t end,

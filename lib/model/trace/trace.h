@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Trace: what happened to each thread on its way from the list of threads to its stack.
+ * Trace: what happened to each thread on its way from the list of threads to its stack, and to tasks.
  *
- * A ring of fixed events in memory that all roles share, so that their events have one order. It
- * is made before the first role, and only if the caller asks for it (stacksnap_options_set_trace()).
- * An event takes its place in the ring by an atomic counter. When the ring is full, new events
- * replace the oldest ones.
+ * A ring of fixed events in memory that all roles share, so that their events have one order: a
+ * counter gives each its place, and a full ring loses its oldest ones. It is made before the first
+ * role, if the caller asks for it (stacksnap_options_set_trace()).
  *
- * An event is numbers and no text, so no text of a target gets into it. A sandboxed parser does not
- * have the ring: it unmaps all shared memory but its result. What a parser found is its ordinary
- * answer, and the process that checks the answer adds the event. A parser that was taken over can
- * give a false answer, which the trace then shows, as the report does. It can change no other
- * event. The reader (api/trace.c) checks what it reads all the same.
- *
- * Knows nothing of how events are shown.
+ * An event has no text of a target. A sandboxed parser has no ring: the process that checks its answer
+ * adds the event, and api/trace.c checks what it reads. Knows nothing of how events are shown.
  */
 #ifndef SNAP_MODEL_TRACE_TRACE_H
 #define SNAP_MODEL_TRACE_TRACE_H
@@ -24,11 +18,10 @@
 struct snap_thread;
 
 /*
- * The kinds of events, with the words of a line. Three kinds of copies, in the order of enum
- * snap_taken, have numbers: bytes, their address, bytes up to the end of the mapping. UNWOUND to
- * GAP have the number of frames, the address of the last one, and enum snap_unwind_end. What comes
- * after UNWOUND is worth a look, and so is UNWOUND if the outermost frame was not reached: a copy
- * may be cut where its stack has ended already.
+ * The kinds of events, with the words of a line. Copies, in the order of enum snap_taken, have numbers:
+ * bytes, their address, bytes up to the end of the mapping. UNWOUND to GAP: frames, the address of the
+ * last one, enum snap_unwind_end. TASK, of the tid -PID: its id, frames, end. These two are worth a look
+ * if the outermost frame was not reached, and so is what follows: a copy may end where its stack does.
  */
 #define SNAP_TRACE_KINDS(KIND)                                                                   \
 	KIND(LISTED, "listed")                                                                   \
@@ -40,14 +33,17 @@ struct snap_thread;
 	KIND(MEMORY, "the copy is cut, as all stacks together take too much memory")             \
 	KIND(UNKNOWN_END, "the copy is cut at 64 KiB, as it was not known where the stack ends") \
 	KIND(PAGE, "the copy is cut at memory that could not be read")                           \
+	KIND(TASK, "task")                                                                       \
 	KIND(UNWOUND, "unwound")                                                                 \
 	KIND(REGISTER, "unwound up to where a register is needed that only a stop tells")        \
 	KIND(LOST, "not unwound, as the parser took too long or was lost")                       \
-	KIND(GAP, "unwound, and frames in the middle are left out (-n, or a report's limit)")    \
+	KIND(GAP, "unwound, and frames in the middle are left out (-n)")                         \
+	KIND(REPORT, "in the report, frames in the middle are left out to keep it small")        \
+	KIND(RECORDED, "the recording has not all of it (--max-memory)")                         \
 	KIND(MOVED, "the copy is thrown away, because it ran meanwhile")                         \
 	KIND(UNREADABLE, "not copied: its stack cannot be read without a stop")                  \
-	KIND(RAN, "stopped alone, because it ran")                                               \
-	KIND(NOT_ENOUGH, "stopped alone, because a copy without a stop is not enough")           \
+	KIND(RAN, "needs a stop of its own, because it ran")                                     \
+	KIND(NOT_ENOUGH, "needs a stop of its own, as a copy without a stop is not enough")      \
 	KIND(MISSED, "missed: it did not stop, or its stack was not read")                       \
 	KIND(LEFT_OUT, "left out, as its process stood still for too long (--max-stopped)")
 
@@ -67,8 +63,7 @@ struct snap_trace_event {
 struct snap_trace {
 	uint64_t next; /* number of the next event */
 	int64_t begin_ns;
-	pid_t tids
-		[SNAP_TRACE_TIDS]; /* events of these threads alone; a 0 ends them. None: of all */
+	pid_t tids[SNAP_TRACE_TIDS]; /* of events, a 0 ends them; none: events of all threads */
 	struct snap_trace_event events[SNAP_TRACE_EVENTS]; /* by number */
 };
 
@@ -76,10 +71,9 @@ struct snap_trace {
 void snap_trace(struct snap_trace *trace, pid_t tid, enum snap_trace_kind kind,
 		const uint64_t *numbers);
 
-/*
- * Adds a copy of a stack, and what has cut it. `end`: of its mapping; `most`: bytes that a copy may
- * have.
- */
+void snap_trace_task(struct snap_trace *trace, pid_t pid, const char *id, size_t count, int end);
+
+/* Adds a copy of a stack, and what cut it. `end`: of its mapping; `most`: bytes of a copy. */
 void snap_trace_copy(struct snap_trace *trace, const struct snap_thread *copy, uint64_t end,
 		     uint64_t most);
 
