@@ -26,8 +26,8 @@ static const struct snap_cli_leftover *volatile leftovers[MAX_LEFTOVERS];
 static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
 
 /*
- * Signals within a second mean the same: timeout(1) sends one to its command and one to the group, and a hurried user
- * presses Ctrl-C twice. A recording needs that second to name its addresses.
+ * Signals within a second mean the same: timeout(1) sends one to its command and one to the group,
+ * and a hurried user presses Ctrl-C twice. A recording needs that second to name its addresses.
  */
 enum { ONE_WISH_MS = 1000 };
 
