@@ -357,14 +357,9 @@ static bool cut_node(struct snap_analysis *analysis, size_t number, struct snap_
 		limit->shortened = true;
 		most = fitting_length(node, longest, share);
 	}
-	while ((stack = snap_node_next_stack(node, &cursor))) {
-		for (size_t i = 0; stack->frame_count > most && i < stack->count; i++)
-			snap_trace(analysis->options->trace,
-				   stack->task_count ? -node->pid : stack->threads[i].tid,
-				   SNAP_TRACE_REPORT, NULL);
+	while ((stack = snap_node_next_stack(node, &cursor)))
 		if (!cut_report_stack(snap_analysis_arena(analysis), stack, most))
 			return false;
-	}
 	limit->least = limit->cut == 0 || most < limit->least ? most : limit->least;
 	limit->most = most > limit->most ? most : limit->most;
 	limit->cut++;

@@ -92,15 +92,19 @@ static void trace_node(const struct snap_options *options, const struct snap_nod
 		size_t count = stack->frame_count;
 		uint64_t last = count ? stack->frames[count - 1]->address : 0;
 		const uint64_t numbers[] = { count, last, stack->unwind };
+		/* A report that is too large leaves fewer than -n would, and none where -n was given. */
+		bool by_option = options->frames_given || count >= options->max_frames;
+		enum snap_trace_kind kind = !stack->gap_count ? SNAP_TRACE_UNWOUND
+					    : by_option       ? SNAP_TRACE_GAP
+							      : SNAP_TRACE_REPORT;
 
 		for (size_t i = 0; i < stack->thread_count; i++)
-			snap_trace(options->trace, stack->threads[i].tid, SNAP_TRACE_UNWOUND,
-				   numbers);
+			snap_trace(options->trace, stack->threads[i].tid, kind, numbers);
 		for (size_t i = 0; i < stack->task_count; i++)
 			snap_trace_task(options->trace, node->pid, stack->tasks[i].id, count,
 					stack->unwind);
-		if (stack->task_count && stack->gap_count && count >= options->max_frames)
-			snap_trace(options->trace, -node->pid, SNAP_TRACE_GAP, numbers);
+		if (stack->task_count && stack->gap_count)
+			snap_trace(options->trace, -node->pid, kind, numbers);
 	}
 }
 

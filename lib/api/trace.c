@@ -56,7 +56,7 @@ API int stacksnap_options_next_trace(const struct stacksnap_options *options,
 			 event.numbers[0] > UINT32_MAX ? " 0x%llx: %llu frames: %s"
 						       : " %llu: %llu frames: %s",
 			 event.numbers[0], event.numbers[1], snap_unwind_word(event.numbers[2]));
-	else if (event.kind >= SNAP_TRACE_UNWOUND && event.kind <= SNAP_TRACE_GAP)
+	else if (event.kind >= SNAP_TRACE_UNWOUND && event.kind <= SNAP_TRACE_REPORT)
 		snprintf(details, sizeof(details), ": %llu frames, the last one at 0x%llx: %s",
 			 event.numbers[0], event.numbers[1], snap_unwind_word(event.numbers[2]));
 	else if (event.numbers[1])

@@ -119,15 +119,14 @@ class Trace(Case):
         victim = self.victim("deep", 1000)
         found, _ = self.trace(victim.pid, "-n", 10)
         events = found[max(tids_of(victim.pid))][0]
-        self.assert_said(events, "frames in the middle are left out (-n): 10 frames", "unwound: 10 frames")
-        self.assertNotIn("in the report", " ".join(events))
+        self.assert_said(events, "frames in the middle are left out (-n): 10 frames")
+        self.assertNotIn("no room", " ".join(events))
         victim = self.victim("hostile", "deep", 5000, 500)
         found, got = self.trace(victim.pid, "--json", "-n", 512, timeout=120)
         self.assertEqual(found, {}, got.err)
         found, got = self.trace(victim.pid, "--json", timeout=120)
         (events, alike), = found.values()
-        self.assert_said(events, "copied in that stop", "unwound: 50", "in the report, frames in the middle are left out",
-                         "unwound: ")
+        self.assert_said(events, "copied in that stop", "the report has no room for the frames in the middle: ")
         self.assertNotIn("(-n)", " ".join(events))
         self.assertGreaterEqual(alike, 5000)
         self.assertIn("report would be larger", got.err)
@@ -176,9 +175,8 @@ class Trace(Case):
         ids = [task["id"] for node in (doc["processes"][0], *logical_of(doc["processes"][0]))
                for stack in node["stacks"] for task in stack.get("tasks", ())]
         self.assertEqual(len(ids), 21, doc)
-        for arguments in ([], ["--no-stop"]):
-            found, _ = self.trace(victim.pid, *arguments, tids=str(victim.pid))
-            self.assert_tasks(victim.pid, ids, found)
+        found, _ = self.trace(victim.pid, tids=str(victim.pid))
+        self.assert_tasks(victim.pid, ids, found)
         found, got = self.trace(victim.pid)
         self.assertEqual(found, {})
         self.assertIn("trace: nothing is wrong with 1 thread,", got.err)
@@ -193,7 +191,7 @@ class Trace(Case):
         victim = self.victim("recursion", 30, 3000, settled=False)
         path = os.path.join(self.scratch(), "x.snaprec")
         for seconds in (3, 6, 12):
-            got = self.run_tool("record", "-p", victim.pid, "-d", seconds, "-o", path, "--max-memory", "4M",
+            got = self.run_tool("record", "-p", victim.pid, "-d", seconds, "-o", path, "--max-memory", "16M",
                                 "--max-stopped", "100", "-vv", status=(0, 1), timeout=120)
             if "innermost frames only" in got.err:
                 break

@@ -19,7 +19,7 @@ struct snap_thread;
 
 /*
  * The kinds of events, with the words of a line. Copies, in the order of enum snap_taken, have numbers:
- * bytes, their address, bytes up to the end of the mapping. UNWOUND to GAP: frames, the address of the
+ * bytes, their address, bytes up to the end of the mapping. UNWOUND to REPORT: frames, the address of the
  * last one, enum snap_unwind_end. TASK, of the tid -PID: its id, frames, end. These two are worth a look
  * if the outermost frame was not reached, and so is what follows: a copy may end where its stack does.
  */
@@ -38,7 +38,7 @@ struct snap_thread;
 	KIND(REGISTER, "unwound up to where a register is needed that only a stop tells")        \
 	KIND(LOST, "not unwound, as the parser took too long or was lost")                       \
 	KIND(GAP, "unwound, and frames in the middle are left out (-n)")                         \
-	KIND(REPORT, "in the report, frames in the middle are left out to keep it small")        \
+	KIND(REPORT, "unwound, and the report has no room for the frames in the middle")         \
 	KIND(RECORDED, "the recording has not all of it (--max-memory)")                         \
 	KIND(MOVED, "the copy is thrown away, because it ran meanwhile")                         \
 	KIND(UNREADABLE, "not copied: its stack cannot be read without a stop")                  \

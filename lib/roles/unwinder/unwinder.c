@@ -456,7 +456,6 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 	snap_trace(unwinder->options->trace, thread->tid,
 		   !answered             ? SNAP_TRACE_LOST
 		   : ret->needs_register ? SNAP_TRACE_REGISTER
-		   : ret->gap_count      ? SNAP_TRACE_GAP
 					 : SNAP_TRACE_UNWOUND,
 		   (const uint64_t[]){ ret->count,
 				       ret->count ? snap_pc_address(ret->pcs[ret->count - 1]) : 0,
