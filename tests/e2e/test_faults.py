@@ -14,15 +14,14 @@ from harness import Case
 
 FOLDER = os.path.join(harness.SOURCE, "tests", "faults")
 RUNNER = os.path.join(FOLDER, "run.py")
-TOOL = os.environ.get("STACKSNAP_FAULTS",
-                      os.path.join(harness.BUILD + "-faults", "cli", "stacksnap"))
+TOOL = os.path.join(harness.BUILD, "tests", "faults", "stacksnap")
 PARTS = 2
 LEAST = 150  # faults of a part: a round that finds less has lost its way to the calls
 
 
 def need_tool():
     if not os.path.exists(TOOL):
-        raise unittest.SkipTest("missing: a build with -Dfaults=true")
+        raise unittest.SkipTest("missing: " + TOOL)
     harness.need("addr2line")
 
 
@@ -58,7 +57,7 @@ class Listed(Case):
 
     def test_calls_of_a_parser_are_listed_and_fail(self):
         """It shares nothing with others but its result, and is seen all the same."""
-        found = self.sites("snap_analyze (")
+        found = self.sites("snap_analyze_with (")
         self.assertGreater(len(found), 10)
         got = self.inject(found[0], self.faults.errors_of(found[0])[0])
         self.assertIn(got.status, (0, 1), got)
@@ -100,16 +99,16 @@ class Round(Case):
 
 
 class EvenSites(Round):
-    long = True
-    part, weight = 0, 60
+    level = "all"
+    part = 0
 
     def test_each_call_fails_once(self):
         self.go()
 
 
 class OddSites(Round):
-    long = True
-    part, weight = 1, 60
+    level = "all"
+    part = 1
 
     def test_each_call_fails_once(self):
         self.go()

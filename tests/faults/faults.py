@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The file that a tool built with -Dfaults=true shares with its tests (see injector.c), the list of
+"""The file that the tool of tests/faults shares with its tests (see injector.c), the list of
 the sites it calls, and which errors each function can really give. Knows nothing of what a run
 must show."""
 import collections

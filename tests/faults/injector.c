@@ -2,7 +2,7 @@
 /*
  * Makes one system call or allocation of the tool fail, and lists those that it makes.
  *
- * Linked into the tool of a build with -Dfaults=true, where the linker sends each call of a wrapped
+ * Linked with the tool's objects into build/tests/faults/stacksnap, where the linker sends each call of a wrapped
  * function here (ld's --wrap). A call's site is a hash of the return addresses that lead to it, so
  * an allocator behind many callers is many sites. STACKSNAP_FAULT names a file that all processes
  * of a run share, as they inherit its mapping: run.py writes there which site is to fail, at which

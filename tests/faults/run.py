@@ -4,7 +4,7 @@
 promised: the targets run on, no process is left over, the tool neither crashes nor hangs, the exit
 status says whether the report is whole, and stderr says what failed.
 
-    tests/faults/run.py --tool build-faults/cli/stacksnap --build build [--all] [--filter REGEX]
+    tests/faults/run.py --tool build/tests/faults/stacksnap --build build [--all] [--filter REGEX]
 
 --all tries every errno that a call can give, at its first, second and last time, and some of them
 from then on. Where a former scenario has come to a call in the same role, by the same NEAR callers
@@ -249,7 +249,7 @@ def run_all(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tool", default="build-faults/cli/stacksnap")
+    parser.add_argument("--tool", default="build/tests/faults/stacksnap")
     parser.add_argument("--build", default="build", help="where the targets are")
     parser.add_argument("--all", action="store_true", help="each errno, at several calls")
     parser.add_argument("--filter", default="", help="regular expression on scenario and site")
