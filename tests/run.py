@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs all tests: unit tests of both builds, then end-to-end tests against the tool.
+"""Runs tests: unit tests, end-to-end tests against the tool, and checks that are commands.
 
-    tests/run.py --build build [--asan build-asan] [--filter REGEX] [--quick] [--jobs N] [--list]
+    tests/run.py --build build [--asan build-asan] [--quick | --all | --asan-all | --rest] [--filter REGEX] [--list]
+                 [--check NAME=COMMAND] [--jobs N] [--measure]
 
-One line a test; the last line is `N passed, N failed, N skipped`. Ends with 1 if a test failed. With
-CI=true in the environment a skip counts as a failure unless ALLOWED_SKIPS has its reason.
+One line a test; the last line is `N passed, N failed, N skipped`. Ends with 1 if a test failed.
+A test has a level (harness.Case): --quick runs those of "quick", --all runs all, a filter chooses among all; without
+any of them those of "all" are left out. With a second build, which has sanitizers, unit tests and the classes that
+say `asan` run there; --all runs them in both. --asan-all and --rest are the two halves of --all: the first for a bare
+system, the second for the machine itself.
+With CI=true in the environment a skip counts as a failure unless ALLOWED_SKIPS has its reason.
 STACKSNAP_PATIENCE=N there lets tests wait N times as long for what is late.
 
-What fails beside other tests is run once more when nothing else runs. If it passes then, the load of
-the suite has a part in it: it is told as unstable at the end, with what it said, and is somebody's
-next work. What a sanitizer says, and more than MOST_AGAIN failures, stay failures."""
+What fails beside other tests is run once more when nothing else runs. If it passes then it is reported as unstable,
+with what it said: it has found something, in the program or in itself. With CI=true it has failed, unless UNSTABLE
+has it with a reason. What a sanitizer says, and more than MOST_AGAIN failures, stay failures."""
 import argparse
 import concurrent.futures
 import importlib
@@ -25,6 +30,8 @@ import time
 import traceback
 import unittest
 
+import pool
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(HERE)
 PATIENCE = max(1, int(os.environ.get("STACKSNAP_PATIENCE", "1")))  # of tests and their parts, see e2e/harness.py
@@ -33,12 +40,20 @@ PATIENCE = max(1, int(os.environ.get("STACKSNAP_PATIENCE", "1")))  # of tests an
 ALLOWED_SKIPS = {
     "kernel": "the kernel, or the container around us, refuses the facility",
     "arch": "written for another processor",
+    "mirror": "no mirror of Debian can be reached",
     "reader": "a reader that Debian has not could not be fetched; `./dev readers` says why",
 }
 if os.geteuid():
     ALLOWED_SKIPS["root"] = "the run is not root's"
 
 
+# Tests that may pass at the second try alone, by a regular expression on `module.Class.test` or `unit.NAME.test`, and
+# why that is no matter of the code.
+UNSTABLE = {}
+
+BARE = "[bare]"  # a mark at what a check has run
+LEVELS = ["quick", "test", "all"]
+DURATIONS = os.path.join(HERE, "durations.txt")
 MOST_AGAIN = 30  # of classes and unit tests; a slow machine has many, and a program that is broken has more
 # Said once, it is true however often it is not said.
 NEVER_AGAIN = re.compile(r"Sanitizer|runtime error:|skipped, but could have run")
@@ -109,7 +124,7 @@ def load(module, variant, arguments):
 
 
 def run_class(module, name, variant, arguments, only):
-    """In a process of its own: the tests of one class; rows, options used, and the variant."""
+    """In a process of its own: the tests of one class; rows, options used, and seconds of a processor."""
     loaded = load(module, variant, arguments)
     kind = getattr(loaded, name)
     import harness
@@ -118,51 +133,182 @@ def run_class(module, name, variant, arguments, only):
     result = Collector()
     sys.stdout.flush()
     suite.run(result)
-    return result.rows, sorted(harness.used_options), variant
+    return result.rows, sorted(harness.used_options), sum(os.times()[:4])
 
 
 def spawn(module, name, variant, arguments, only):
     """A class in a fresh interpreter: variants do not share module state, a crash is one class's."""
     job = json.dumps([module, name, variant, arguments, only])
-    done = subprocess.run([sys.executable, os.path.abspath(__file__), "--worker", job],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                          text=True, timeout=900 * PATIENCE)
     try:
+        done = subprocess.run([sys.executable, os.path.abspath(__file__), "--worker", job],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                              text=True, timeout=900 * PATIENCE)
         return json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        why = f"the class did not end in {900 * PATIENCE} s"
     except (IndexError, ValueError):
-        return [[f"{module}.{name}", "FAILED", 0.0, "the worker died:\n" + done.stderr[-3000:]]], [], variant
+        why = "the worker died:\n" + done.stderr[-3000:]
+    return [[f"{module}.{name}", "FAILED", 0.0, why]], [], 0.0
 
 
-def discover(arguments, wanted, quick=False):
-    """(module, class, variant, names, class object) of all end-to-end tests; quick: of the short ones."""
-    jobs = []
+class ClassTest:
+    """The tests of a class, in one of the builds."""
+
+    def __init__(self, module, kind, variant, arguments, names):
+        self.module, self.kind, self.variant, self.arguments, self.names = module, kind, variant, arguments, names
+        self.name = f"{module}.{kind.__name__}.{variant}"
+        self.alone = kind.alone
+
+    def listed(self):
+        return [f"{self.module}.{self.kind.__name__}.{name}.{self.variant}" for name in self.names]
+
+    def run(self, names=None):
+        """Rows of what ran, the options that were used, seconds of a processor."""
+        return spawn(self.module, self.kind.__name__, self.variant, self.arguments, names or self.names)
+
+    def passes(self, labels):
+        """Those that failed, alone; all of them where it is not known which did."""
+        found = [re.match(r"\w+\.\w+\.(test_\w+)", label) for label in labels]
+        known = {match.group(1) for match in found if match} & set(self.names)
+        rows, _, _ = self.run(sorted(known) if known and all(found) else None)
+        return rows
+
+
+class UnitTest:
+    """What meson registered, run directly so that each case counts."""
+    alone = False
+    timed = []  # words before the command, which say what it computed
+
+    def __init__(self, test, build, variant):
+        self.test, self.build, self.variant = test, build, variant
+        self.name = f"unit.{test['name']}.{variant}"
+
+    def listed(self):
+        return [self.name]
+
+    def run(self):
+        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="halt_on_error=1")
+        environment.update(self.test.get("env") or {})
+        began = time.monotonic()
+        try:
+            done = subprocess.run([*self.timed, *self.test["cmd"]], env=environment,
+                                  cwd=self.test.get("workdir") or self.build, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  timeout=(self.test.get("timeout") or 300) * PATIENCE, errors="replace")
+            status, out, err = done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired:
+            status, out, err = -1, "", "timed out"
+        busy = [float(word) for word in err.split()[-2:]] if self.timed else []
+        rows = list(unit_rows(f"unit.{self.test['name']}", time.monotonic() - began, status, out, err))
+        return rows, [], sum(busy)
+
+    def passes(self, _):
+        return self.run()[0]
+
+
+class Check:
+    """A command that ends with 0 when all is well. What it prints as this program does are its tests."""
+    alone, variant, passes = False, "release", None
+
+    def __init__(self, text):
+        self.title, _, self.command = text.partition("=")
+        self.name = f"check.{self.title.replace(' ', '_')}.release"
+
+    def listed(self):
+        return [self.name]
+
+    def run(self):
+        began = time.monotonic()
+        done = subprocess.run(["nice", "bash", "-c", self.command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+        seconds = time.monotonic() - began
+        verdict = "FAILED" if done.returncode else "ok"
+        rows = [[label + " " + BARE, *row] for label, *row in printed_rows(done.stdout)]
+        return [*rows, [self.name[:-len(".release")], verdict, seconds, done.stdout.strip()[-60000:]]], [], seconds
+
+
+def printed_rows(text):
+    """What a run of this program has printed: label, verdict, seconds, reason. What passed alone has passed."""
+    _, _, end = text.rpartition("\nfailed:\n")
+    failed = set(re.findall(r"^  (\S.*)$", end, re.M)) if end else set()
+    for verdict, label, seconds, reason in re.findall(r"^(ok|FAILED|skipped) +(\S.*?)  ([\d.]+) s(?:  (.*))?$", text, re.M):
+        if verdict == "FAILED" and label not in failed:
+            verdict = "ok"
+        yield label, verdict, float(seconds), reason
+
+
+def level_of(kind, name):
+    """Of a method; its class has one for those that say nothing."""
+    return LEVELS.index(getattr(getattr(kind, name), "level", kind.level))
+
+
+def variant_runs(kind, name, variant, options, has_asan):
+    """Whether a method of a class runs in that build."""
+    with_asan = kind.asan and has_asan
+    if options.all or options.filter:
+        return variant == "release" or with_asan
+    if options.rest:
+        return variant == "release" and kind.asan is not True and level_of(kind, name) == LEVELS.index("all")
+    if level_of(kind, name) > LEVELS.index("quick" if options.quick else "test"):
+        return variant == "asan" and with_asan and options.asan_all
+    if variant == "release":
+        return kind.asan is not True or not has_asan
+    return with_asan and (kind.asan is True or options.asan_all)
+
+
+def class_tests(arguments, options, wanted):
+    """All classes of end-to-end tests, with the methods that run."""
+    found = []
     for path in sorted(os.listdir(os.path.join(HERE, "e2e"))):
-        found = re.fullmatch(r"(test_\w+)\.py", path)
-        if not found:
+        module = re.fullmatch(r"(test_\w+)\.py", path)
+        if not module:
             continue
-        loaded = load(found.group(1), "release", arguments)
+        loaded = load(module.group(1), "release", arguments)
         for name, kind in sorted(vars(loaded).items()):
             if not isinstance(kind, type) or not issubclass(kind, unittest.TestCase):
                 continue
-            if kind.__module__ != loaded.__name__ or (quick and kind.long):
+            if kind.__module__ != loaded.__name__:
                 continue
-            for variant in ["release"] + (["asan"] if arguments["asan"] and kind.asan else []):
+            for variant in ("release", "asan"):
                 names = [n for n in unittest.defaultTestLoader.getTestCaseNames(kind)
-                         if wanted.search(f"{found.group(1)}.{name}.{n}.{variant}")]
+                         if variant_runs(kind, n, variant, options, arguments["asan"] != "") and
+                         wanted.search(f"{module.group(1)}.{name}.{n}.{variant}")]
                 if names:
-                    jobs.append((found.group(1), name, variant, names, kind))
-    return jobs
+                    found.append(ClassTest(module.group(1), kind, variant, arguments, names))
+    return found
+
+
+def unit_tests(arguments, options, wanted):
+    """With sanitizers where there is such a build, and in the other as well if all is asked for. What meson calls heavy
+    computes for seconds."""
+    builds = {"asan": arguments["asan"], "release": arguments["build"]}
+    if options.rest:
+        return
+    if not arguments["asan"]:
+        del builds["asan"]
+    elif not options.all and not options.filter:
+        del builds["release"]
+    heavy = options.all or options.filter or options.asan_all
+    for variant, build in builds.items():
+        listed = subprocess.run(["meson", "introspect", "--tests", build], stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, text=True, check=False)
+        # The end-to-end tests are this program itself, which meson knows, too.
+        for test in json.loads(listed.stdout or "[]"):
+            suites = [suite.rpartition(":")[2] for suite in test["suite"]]
+            if "unit" in suites and (heavy or "heavy" not in suites) and \
+                    wanted.search(f"unit.{test['name']}.{variant}"):
+                yield UnitTest(test, build, variant)
 
 
 class Report:
     def __init__(self, strict):
         self.counts = {"ok": 0, "FAILED": 0, "skipped": 0}
         self.strict = strict
-        self.failed = []    # (label, key, detail)
+        self.failed = []    # (label, what is run again, detail)
         self.unstable = []  # (label, detail)
 
-    def add(self, name, verdict, seconds, detail="", variant="", key=None):
-        """`key`: what is to be run again if it failed; None: it fails for good."""
+    def add(self, name, verdict, seconds, detail="", variant="", test=None):
+        """`test`: what is to be run again if it failed; None: it fails for good."""
         if verdict == "skipped" and self.strict and detail.split(":")[0] not in ALLOWED_SKIPS:
             verdict, detail = "FAILED", f"skipped, but could have run here: {detail}"
         label = re.sub(r"^test_", "", name) + (f" [{variant}]" if variant == "asan" else "")
@@ -170,22 +316,30 @@ class Report:
         reason = f"  {detail}" if verdict == "skipped" else ""
         print(f"{verdict:8} {label}  {seconds:.2f} s{reason}", flush=True)
         if verdict == "FAILED":
-            self.failed.append((label, None if is_for_good(detail) else key, detail))
+            self.failed.append((label, None if is_for_good(detail) else test, detail))
             print("    " + detail.strip().replace("\n", "\n    "), flush=True)
 
     def to_run_again(self):
-        """Keys of what failed, each once, in order; none where too much did."""
-        for_good = {key for _, key, detail in self.failed if is_for_good(detail)}
-        keys = list(dict.fromkeys(key for _, key, _ in self.failed if key and key not in for_good))
-        return keys if len(keys) <= MOST_AGAIN else []
+        """Tests of which something failed, each once, in order; none where too much did."""
+        for_good = {id(test) for _, test, detail in self.failed if is_for_good(detail)}
+        tests = {id(test): test for _, test, _ in self.failed if test and test.passes}
+        found = [test for key, test in tests.items() if key not in for_good]
+        return found if len(found) <= MOST_AGAIN else []
 
-    def passed_alone(self, key):
-        """Its failures become unstable tests, which have passed."""
-        moved = [(label, detail) for label, k, detail in self.failed if k == key]
-        self.failed = [row for row in self.failed if row[1] != key]
+    def labels_of(self, test):
+        return [label for label, one, _ in self.failed if one is test]
+
+    def passed_alone(self, test):
+        """Its failures become unstable tests. They have passed, but for a strict run, which wants a reason."""
+        moved = [(label, detail) for label, one, detail in self.failed if one is test]
+        self.failed = [row for row in self.failed if row[1] is not test]
         self.unstable += moved
-        self.counts["FAILED"] -= len(moved)
-        self.counts["ok"] += len(moved)
+        for label, detail in moved:
+            if self.strict and not any(re.search(pattern, label) for pattern in UNSTABLE):
+                self.failed.append((label + " (passes alone)", None, detail))
+            else:
+                self.counts["FAILED"] -= 1
+                self.counts["ok"] += 1
 
     def close(self):
         if self.unstable:
@@ -216,22 +370,6 @@ def tap_rows(name, text):
             yield f"{name}.{case}", verdict, reason
 
 
-def run_unit_test(test, build):
-    """What meson registered, run directly so that each case counts."""
-    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="halt_on_error=1")
-    environment.update(test.get("env") or {})
-    began = time.monotonic()
-    try:
-        done = subprocess.run(test["cmd"], env=environment, cwd=test.get("workdir") or build,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              stdin=subprocess.DEVNULL, timeout=(test.get("timeout") or 300) * PATIENCE,
-                              errors="replace")
-        status, out, err = done.returncode, done.stdout, done.stderr
-    except subprocess.TimeoutExpired:
-        status, out, err = -1, "", "timed out"
-    return test, time.monotonic() - began, status, out, err
-
-
 def what_it_said(out, err):
     """The end of it. A case that fails leaves in the middle and gives nothing back: what is said of leaks then
     tells nothing, and hides what does. Run again, and passing, the program is asked for leaks as ever."""
@@ -240,61 +378,28 @@ def what_it_said(out, err):
     return (out + err)[-3000:]
 
 
-def report_unit_test(test, seconds, status, out, err, variant, report, key=None):
-    name = f"unit.{test['name']}"
+def unit_rows(name, seconds, status, out, err):
     rows = list(tap_rows(name, out))
     for case, verdict, detail in rows:
-        report.add(case, verdict, seconds / len(rows), detail or what_it_said(out, err), variant, key)
+        yield case, verdict, seconds / len(rows), detail or what_it_said(out, err)
     if status == 77:
-        report.add(name, "skipped", seconds, (out + err).strip()[-200:], variant)
-    elif status and not any(r[1] == "FAILED" for r in rows):
-        report.add(name, "FAILED", seconds, f"status {status}\n" + (out + err)[-3000:], variant, key)
+        yield name, "skipped", seconds, (out + err).strip()[-200:]
+    elif status and not any(verdict == "FAILED" for _, verdict, _ in rows):
+        yield name, "FAILED", seconds, f"status {status}\n" + (out + err)[-3000:]
     elif not rows and not status:
-        report.add(name, "ok", seconds, "", variant)
+        yield name, "ok", seconds, ""
 
 
-def unit_tests(build, variant, wanted, report):
-    """Two at a time: most compute, some wait."""
-    listed = subprocess.run(["meson", "introspect", "--tests", build], stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True)
-    # The end-to-end tests are this program itself, which meson knows, too.
-    tests = [test for test in json.loads(listed.stdout or "[]")
-             if any(suite.endswith(":unit") for suite in test["suite"])
-             and wanted.search(f"unit.{test['name']}.{variant}")]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for future in concurrent.futures.as_completed([pool.submit(run_unit_test, t, build) for t in tests]):
-            done = future.result()
-            report_unit_test(*done, variant, report, ("unit", build, variant, done[0]["name"]))
-    return {("unit", build, variant, test["name"]): test for test in tests}
-
-
-def unit_test_passes(test, build):
-    _, _, status, out, _ = run_unit_test(test, build)
-    return status in (0, 77) and not any(verdict == "FAILED" for _, verdict, _ in tap_rows("", out))
-
-
-def those_that_failed(report, job):
-    """The job of a class with these tests alone; with all where it is not known which."""
-    module, name, variant, names, kind = job
-    found = [re.match(r"\w+\.\w+\.(test_\w+)", label) for label, key, _ in report.failed if key == job[:3]]
-    known = {match.group(1) for match in found if match} & set(names)
-    return module, name, variant, sorted(known) if known and all(found) else names, kind
-
-
-def run_again(report, tests, classes, go):
-    """What failed, alone. `tests`: unit tests by key; `classes`: jobs by key."""
-    for key in report.to_run_again():
-        print(f"again    {key[3] if key in tests else '.'.join(key[:2])}", flush=True)
-        if key in tests:
-            passed = unit_test_passes(tests[key], key[1])
-        else:
-            rows, _, _ = go(those_that_failed(report, classes[key]))
-            passed = rows and all(verdict != "FAILED" for _, verdict, _, _ in rows)
-            for name, verdict, _, detail in rows:
-                if verdict == "FAILED":
-                    print(f"    {name}: " + detail.strip().replace("\n", "\n    "), flush=True)
-        if passed:
-            report.passed_alone(key)
+def run_again(report):
+    """What failed, alone."""
+    for test in report.to_run_again():
+        print(f"again    {test.name}", flush=True)
+        rows = test.passes(report.labels_of(test))
+        for name, verdict, _, detail in rows:
+            if verdict == "FAILED":
+                print(f"    {name}: " + detail.strip().replace("\n", "\n    "), flush=True)
+        if rows and all(row[1] != "FAILED" for row in rows):
+            report.passed_alone(test)
 
 
 def options_covered(build, used, report):
@@ -322,63 +427,67 @@ def set_dispositions():
             signal.signal(number, lambda *_: None)
 
 
-def main():
-    set_dispositions()
+def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
     parser.add_argument("--asan", default="")
     parser.add_argument("--filter", default="", help="regular expression on module.Class.test.variant")
-    parser.add_argument("--jobs", type=int, default=min(4, (os.cpu_count() or 2) + 1))
+    parser.add_argument("--jobs", type=int, default=0, help="at once; without it the processors decide")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="without the classes that say they are long")
+    parser.add_argument("--quick", action="store_true", help="only tests of the level quick")
+    parser.add_argument("--all", action="store_true", help="tests of all levels, in both builds")
+    parser.add_argument("--asan-all", action="store_true", help="tests of all levels where sanitizers are in the build")
+    parser.add_argument("--rest", action="store_true", help="what a run with --asan-all leaves out")
+    parser.add_argument("--check", action="append", default=[], metavar="NAME=COMMAND", help="what else must succeed")
+    parser.add_argument("--measure", action="store_true", help="write down how long they take, in durations.txt")
     parser.add_argument("--end-to-end", action="store_true", help="without the unit tests, for meson")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        module, name, variant, arguments, only = json.loads(options.worker)
-        print(json.dumps(run_class(module, name, variant, arguments, only)))
-        return 0
+    return parser.parse_args()
+
+
+def chosen_tests(options):
     wanted = re.compile(options.filter)
     arguments = {"build": os.path.abspath(options.build),
                  "asan": os.path.abspath(options.asan) if options.asan else ""}
-    jobs = discover(arguments, wanted, options.quick)
-    if options.list:
-        for module, name, variant, names, _ in jobs:
-            for test in names:
-                print(f"{module}.{name}.{test}.{variant}")
-        return 0
-    report = Report(os.environ.get("CI") == "true")
-    tests = {}
+    found = [Check(text) for text in options.check]
     if not options.end_to_end:
-        tests.update(unit_tests(arguments["build"], "release", wanted, report))
-        if arguments["asan"]:
-            tests.update(unit_tests(arguments["asan"], "asan", wanted, report))
-    used = set()
+        found += unit_tests(arguments, options, wanted)
+    return found + class_tests(arguments, options, wanted)
 
-    def finish(done, job):
-        rows, options_used, variant = done
+
+def main():
+    set_dispositions()
+    options = parse_options()
+    if options.worker:
+        print(json.dumps(run_class(*json.loads(options.worker))))
+        return 0
+    tests = chosen_tests(options)
+    if options.list:
+        print("\n".join(name for test in tests for name in test.listed()))
+        return 0
+    if options.measure:
+        UnitTest.timed = ["bash", "-c", 'TIMEFORMAT="%U %S"; time "$@"', "bash"]
+    report, used, durations = Report(os.environ.get("CI") == "true"), set(), pool.read_durations(DURATIONS)
+
+    def timed(test):
+        began = time.monotonic()
+        return test.run(), time.monotonic() - began
+
+    def ended(job, done):
+        (rows, options_used, busy), seconds = done
         used.update(options_used)
+        durations[job.name] = pool.Cost(seconds, busy)
         for row in rows:
-            report.add(*row, variant, job[:3])
+            report.add(*row, job.test.variant, job.test)
 
-    def go(job):
-        module, name, variant, names, _ = job
-        try:
-            return spawn(module, name, variant, arguments, names)
-        except subprocess.TimeoutExpired:
-            return [[f"{module}.{name}", "FAILED", 900.0, "the class did not end in 900 s"]], [], variant
-
-    jobs.sort(key=lambda job: -job[4].weight)
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        running = {pool.submit(go, job): job for job in jobs if not job[4].exclusive}
-        for future in concurrent.futures.as_completed(running):
-            finish(future.result(), running[future])
-    for job in jobs:
-        if job[4].exclusive:
-            finish(go(job), job)
-    run_again(report, tests, {job[:3]: job for job in jobs}, go)
-    if not options.filter and not options.quick:
-        options_covered(arguments["build"], used, report)
+    processors = len(os.sched_getaffinity(0))
+    pool.Pool(dict(durations), processors, options.jobs or processors + pool.WAITERS).run(
+        [pool.Job(test.name, test.alone, test, lambda test=test: timed(test)) for test in tests], ended)
+    run_again(report)
+    if options.measure:
+        pool.write_durations(DURATIONS, durations)
+    if not options.filter and not options.quick and not options.rest:
+        options_covered(os.path.abspath(options.build), used, report)
     return report.close()
 
 

@@ -126,6 +126,14 @@ def refusing_tool(folder, call, argument, error):
     return path
 
 
+def at_level(level):
+    """Of a method, where its class has another."""
+    def mark(method):
+        method.level = level
+        return method
+    return mark
+
+
 def need_root():
     if not ROOT:
         raise unittest.SkipTest("root: only root can do this")
@@ -336,13 +344,13 @@ def check_counts(doc):
 
 
 class Case(unittest.TestCase):
-    """A test with victims. Class attributes: `asan` runs it a second time with the sanitizer
-    build, `exclusive` runs it beside no other test, `weight` orders the long ones first, and
-    `./dev test --quick` leaves `long` ones out."""
+    """A test with victims. Class attributes: `asan` runs it with the sanitizer build, in `./dev test --all` alone if it
+    is "all"; `alone` beside no other test. `level` says where it runs: "quick" everywhere, "test" not in `./dev test --quick`, "all" only in
+    `./dev test --all`; a method may have its own (at_level). "all" is for what measures the machine as well as
+    the code, and for what needs very much."""
     asan = False
-    exclusive = False
-    long = False
-    weight = 1
+    alone = False
+    level = "quick"
     maxDiff = None
 
     def setUp(self):

@@ -188,7 +188,6 @@ class Usage(Case):
 
 class Vanishing(Case):
     """Processes that go while they are read."""
-    weight = 3
 
     def test_killed_at_random(self):
         import random, signal, time

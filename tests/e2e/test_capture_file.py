@@ -11,9 +11,8 @@ FORMATS = (["--json"], [], ["--summary"], ["-q", "--json"], ["--no-lines", "--no
 
 
 class CaptureFile(Case):
-    long = True
-    asan = True
-    weight = 3
+    level = "test"
+    asan = "all"
 
     def save(self, *arguments, status=(0, 1)):
         path = os.path.join(self.scratch(), "snap.capture")

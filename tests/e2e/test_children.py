@@ -12,8 +12,7 @@ MEMORY = 400 << 20  # of all our processes; what is asked for takes a third of t
 
 
 class Children(Case):
-    weight = 3
-    long = True
+    level = "all"
 
     def both(self):
         innocent = self.victim("threads", "futex:3:worker")

@@ -8,9 +8,9 @@ from harness import TOOL, Case, functions, need_root, processes, threads
 
 
 class Awake(Case):
-    long = True
+    level = "all"
     # Whatever runs beside it would wait as well.
-    exclusive = True
+    alone = True
 
     def setUp(self):
         super().setUp()

@@ -13,8 +13,7 @@ from harness import (PATIENCE, TARGETS, addresses, functions, need_root, proc_st
 
 class Files(Bounded):
     """Threads in code of a file whose tables nobody should believe."""
-    long = True
-    weight = 9
+    level = "all"
 
     def bomb(self, name, whole=2500):
         path = os.path.join(self.scratch(), name)
@@ -52,8 +51,7 @@ class Files(Bounded):
 
 class Unwinding(Files):
     """Programs of unwind information that are long, that remember, that never end."""
-    long = True
-    weight = 8
+    level = "all"
 
     def test_symbols(self):
         self.all("long_fde", "remembering_fde")
@@ -75,8 +73,7 @@ class Unwinding(Files):
 
 
 class Stacks(Bounded):
-    long = True
-    weight = 9
+    level = "all"
 
     def creeping(self, *arguments):
         path = os.path.join(self.scratch(), "creep")
@@ -144,8 +141,7 @@ class Stacks(Bounded):
 
 class Held(Bounded):
     """Memory that nobody serves, threads that do not stop, processes that never stay."""
-    long = True
-    weight = 7
+    level = "all"
 
     def test_userfaultfd(self):
         victim = self.victim("uffd", "stack", settled=False)
@@ -276,8 +272,7 @@ class Held(Bounded):
 
 
 class Recordings(Bounded):
-    long = True
-    weight = 6
+    level = "all"
 
     def record(self, victim, seconds=4.0):
         folder = self.scratch()

@@ -13,8 +13,7 @@ import test_symbols
 
 
 class Debuginfod(Case):
-    long = True
-    weight = 4
+    level = "test"
 
     build = test_symbols.Debug.build
     split = test_symbols.Debug.split

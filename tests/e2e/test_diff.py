@@ -20,7 +20,7 @@ def check_diff_schema(document):
 
 
 class Diff(Case):
-    asan = True
+    asan = "all"
 
     def setUp(self):
         super().setUp()

@@ -27,8 +27,6 @@ def each(nodes):
 
 
 class Examples(Case):
-    weight = 2
-
     def start(self, *argv):
         return self.program(["nice", "-n", "15", *argv], settled=False, stderr=subprocess.STDOUT)
 

@@ -11,8 +11,7 @@ LOOKS = 60
 
 
 class Exec(Case):
-    weight = 2
-
+    level = "all"
     def check_node(self, node, is_told=False):
         """How many stacks it has, all of which are of its program; or, where a line says so, of the next one."""
         stacks = [s for s in stacks_of(node) if s["entries"]]

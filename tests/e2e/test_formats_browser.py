@@ -79,9 +79,8 @@ class Traces(Formats):
 
 class Recordings(Formats):
     """Both formats of one recording tell the same; nothing depends on how the time was spent."""
-    long = True
+    level = "test"
     asan = True
-    weight = 10
 
     def shares(self):
         victim = self.victim("shares", settled=False)
@@ -198,8 +197,7 @@ class TraceChecker(Formats):
 
 class Catapult(Formats):
     """The trace viewer's importer says what it does not understand."""
-    long = True
-    weight = 20
+    level = "all"
 
     def read_in(self, path):
         """Every slice arrives, with its name, time, and under its parent."""
@@ -255,8 +253,7 @@ class Catapult(Formats):
 
 
 class Speedscope(Formats):
-    long = True
-    weight = 20
+    level = "all"
 
     def read_in(self, path):
         """Its schema has nothing against the file, and the app finds all of it."""
@@ -349,8 +346,7 @@ class Speedscope(Formats):
 
 class Pprof(Formats):
     """pprof's own pages, whose scripts draw what they show."""
-    long = True
-    weight = 20
+    level = "all"
 
     def test_pages(self):
         for program, package in (("go", "golang-go"), ("dot", "graphviz")):

@@ -47,8 +47,7 @@ class Session:
 
 
 class Firefox(Case):
-    long = True
-    weight = 3
+    level = "all"
 
     def save(self, *argv, suffix=".firefox.json"):
         path = os.path.join(self.scratch(), "profile" + suffix)

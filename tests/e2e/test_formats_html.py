@@ -142,8 +142,7 @@ class Documents(Pages):
 
 
 class Browser(Pages):
-    long = True
-    weight = 20
+    level = "all"
 
     def test_snapshot(self):
         victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)

@@ -89,8 +89,7 @@ def stacks_of(document):
 
 
 class Recordings(Case):
-    long = True
-    weight = 3
+    level = "test"
 
     def record(self, victim, suffix, *options):
         path = os.path.join(self.scratch(), "run" + suffix)

@@ -21,8 +21,7 @@ OTHER_RUNS = 1000
 
 
 class ShortRound(Case):
-    long = True
-    weight = 30
+    level = "all"
 
     @classmethod
     def setUpClass(cls):

@@ -209,9 +209,8 @@ def without_version(name):
 
 class Formats(Case):
     """All names at once through all formats."""
-    long = True
+    level = "all"
     asan = True
-    weight = 5
 
     @classmethod
     def setUpClass(cls):
@@ -487,9 +486,8 @@ class Formats(Case):
 class Real(Case):
     """The same of real processes: names of threads, programs, arguments, symbols, modules, perf maps
     and control groups, by the one way that each of them has into the tool."""
-    long = True
+    level = "test"
     asan = True
-    weight = 2
 
     def names(self, count, longest, without=b""):
         """A choice of each kind, cut as the kernel or a file would cut it."""

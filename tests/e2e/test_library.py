@@ -244,8 +244,7 @@ int main(int argc, char **argv)
 
 
 class Library(Case):
-    long = True
-    weight = 3
+    level = "test"
 
     def compile(self, text, *flags, compiler="gcc", suffix=".c"):
         need(compiler)

@@ -8,6 +8,8 @@ from harness import functions, processes, threads
 
 
 class Mappings(Bounded):
+    level = "all"
+
     def many(self, levels, files, count):
         folder = self.scratch()
         # Deeper than any path that could be given to somebody to remove.

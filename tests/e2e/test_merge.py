@@ -160,8 +160,7 @@ class Merge(Case):
 
 class Fleet(Case):
     """The commands of stacksnap-fleet(7), with workers on this host in place of ssh."""
-    long = True
-    weight = 8
+    level = "all"
 
     def setUp(self):
         super().setUp()

@@ -19,9 +19,8 @@ MEGABYTES = 200
 
 
 class Mutants(Case):
-    long = True
+    level = "all"
     asan = True
-    weight = 40
 
     def start(self, folders, first, count):
         # What the sandbox of the parser refuses (1 GiB) is refused here, too.

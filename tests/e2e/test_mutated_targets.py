@@ -6,8 +6,7 @@ from harness import Case
 
 
 class Mutated(Case):
-    long = True
-    weight = 5
+    level = "test"
 
     def check_all(self, wanted, seed):
         notes = []
@@ -20,6 +19,7 @@ class Mutated(Case):
 
 
 class MutatedNames(Mutated):
-    long = True
+    level = "test"
+
     def test_unwind_information(self):
         self.check_all(mutants.NAMING, 2)

@@ -34,7 +34,7 @@ def taken(node):
 
 
 class NoStop(Case):
-    asan = True
+    asan = "all"
 
     def take(self, pid, *arguments, **options):
         return self.json("-p", pid, "--no-stop", "--no-children", *arguments, **options)
@@ -366,7 +366,7 @@ class Runtimes(Case):
 
 class Share(Case):
     """How many blocked threads of real programs can be read whole: at least 85 of 100."""
-    long = True
+    level = "test"
 
     def share(self, argv, ready, **options):
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

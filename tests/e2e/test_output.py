@@ -10,7 +10,7 @@ from harness import Case, TARGETS, TOOL, clean_environment, note_options, schema
 
 
 class Output(Case):
-    asan = True
+    asan = "all"
 
     def test_file_is_written_whole_and_format_follows_its_suffix(self):
         victim = self.victim("chain")

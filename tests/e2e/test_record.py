@@ -119,7 +119,7 @@ class Recorder(Case):
 
 
 class Basics(Recorder):
-    asan = True
+    asan = "all"
 
     def test_text_on_stdout(self):
         victim = self.victim("threads", "futex:20:worker:5", "epoll:2:poller")
@@ -245,7 +245,6 @@ class Basics(Recorder):
 class Ends(Recorder):
     """How a recording ends, and with which status."""
     asan = True
-    weight = 2
 
     def test_signals_end_it_in_order(self):
         victim = self.victim("threads", "futex:5:worker:5")
@@ -442,9 +441,8 @@ class Until(Recorder):
 
 
 class Ring(Recorder):
-    long = True
-    asan = True
-    weight = 2
+    level = "test"
+    asan = "all"
 
     def test_each_request_replaces_the_file(self):
         victim = self.victim("threads", "futex:5:worker:5")

@@ -36,7 +36,7 @@ def left_behind(comm="snap-reader", folder=None):
 
 
 class Held(Recorder):
-    long = True
+    level = "all"
 
     def hold(self, mode):
         """A process that does not respond, with its innocent child, and one that has nothing to do with it."""
@@ -172,6 +172,7 @@ class Held(Recorder):
 class Strangers(Recorder):
     """Processes that nobody asked for, which a look at all of the machine meets. Since Linux 6.18 stat waits for an
     exec, and one of these never ends."""
+    level = "all"
 
     def hold(self):
         need_root()
@@ -202,6 +203,7 @@ class Strangers(Recorder):
 class Late(Recorder):
     """A process whose exec begins, and does not end, just when it has told its command line: what else is read of it
     is asked by somebody who may be left behind."""
+    level = "all"
 
     def begin(self):
         need_root()
@@ -236,6 +238,8 @@ class Late(Recorder):
 
 
 class Leaders(Recorder):
+    level = "all"
+
     def test_a_leader_that_has_exited_before_its_threads(self):
         victim = self.victim("zleader", settled=False)
         wait_until(lambda: proc_state(victim.pid) == "Z", "a zombie leader")

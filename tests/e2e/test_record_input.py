@@ -80,9 +80,8 @@ class Json(Case):
 
 
 class Recordings(Case):
-    long = True
-    asan = True
-    weight = 2
+    level = "test"
+    asan = "all"
 
     def record(self, *specifications, length="0.5", **options):
         victim = self.victim("threads", *(specifications or ("futex:5:worker:5", "epoll:2:poller")), **options)

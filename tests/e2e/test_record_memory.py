@@ -4,7 +4,7 @@ what is left out for that is told. Margins are wide: what is wrong here is wrong
 import os
 
 from bounds import Measured
-from harness import ASAN, Case, functions, processes, walk
+from harness import ASAN, Case, at_level, functions, processes, walk
 from test_record import formats
 
 LIMIT = "16M"
@@ -13,7 +13,7 @@ MEMORY = 120 << 20  # of all processes together; without a limit it is several t
 
 
 class Memory(Case):
-    weight = 3
+    level = "all"
 
     def record(self, victim, *arguments, seconds=3, memory=MEMORY):
         # On a busy machine it takes longer until there is too much.
@@ -41,6 +41,7 @@ class Memory(Case):
         self.assertEqual(len(found), 1, doc["warnings"])
         return found[0]
 
+    @at_level("test")
     def test_ever_new_stacks(self):
         victim = self.victim("recursion", 30, 3000, settled=False)
         got = self.record(victim, "-f", "json")

@@ -54,8 +54,6 @@ def waiting(document):
 
 
 class Recorded(Case):
-    weight = 2
-
     def setUp(self):
         super().setUp()
         self.path = os.path.join(self.scratch(), "out.snaprec")

@@ -37,8 +37,6 @@ def symbol(program, name):
 
 
 class GoRuntime(Case):
-    weight = 3
-
     def compare(self, program, *options, count=1500):
         """Equal in all, or the program's own runtime did something just then: three times it does not."""
         for _ in range(3):

@@ -31,8 +31,8 @@ def places(stack):
 
 
 class GoNative(Case):
-    asan = True
-    weight = 3
+    level = "all"
+    asan = "all"
 
     def stacks(self, program):
         """All stacks of its threads, and that of its main goroutine, which reads."""

@@ -25,8 +25,7 @@ def shared(name, *arguments, mode="c-shared"):
 
 
 class GoOdd(Case):
-    asan = True
-    weight = 3
+    level = "all"
 
     def refusal(self, pid, message):
         """One line says why there are no goroutines; its threads have their stacks."""

@@ -46,8 +46,6 @@ waits($argv[1], $argv[2]);
 """
 
 class Held(Case):
-    weight = 3
-
     def look(self, argv, language, known, whole=None):
         """The process with such a page beside one that has none."""
         innocent = self.victim("threads", "futex:3:worker")

@@ -89,8 +89,6 @@ class Program:
 
 
 class Programs(Case):
-    weight = 3
-
     def start(self, argv, folder, environment=None):
         program = Program(argv, folder, environment)
         self.addCleanup(program.close)
@@ -112,6 +110,7 @@ class Programs(Case):
 
 class GoPrograms(Programs):
     """Their answer is the profile that they serve: all goroutines, with states and creators."""
+    level = "all"
 
     PROFILE = "/debug/pprof/goroutine?debug=2"
 
@@ -208,6 +207,7 @@ class GoPrograms(Programs):
 
 class PythonPrograms(Programs):
     """Python itself writes the functions of all threads when it is made to end (faulthandler)."""
+    level = "all"
 
     FAULTS = {"PYTHONFAULTHANDLER": "1"}
 
@@ -289,6 +289,7 @@ class PythonPrograms(Programs):
 
 class PhpPrograms(Programs):
     """A worker of FPM in an application: FPM itself writes the functions of those that take too long (its slow log)."""
+    level = "all"
 
     CONFIGURATION = """
 [global]

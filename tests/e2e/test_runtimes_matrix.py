@@ -10,8 +10,7 @@ from harness import BUILD, Case, SOURCE, need
 
 
 class Matrix(Case):
-    long = True
-    weight = 3
+    level = "all"
 
     def check(self, wanted):
         done = subprocess.run(["nice", "-n", "10", sys.executable, os.path.join(SOURCE, "tests", "runtime", "runtimes.py"),

@@ -115,7 +115,7 @@ class Pages(Serve):
 
 
 class Formats(Serve):
-    long = True
+    level = "test"
 
     def test_every_format_of_the_help(self):
         server = self.serve("-p", self.victim("threads", "sleep:2:worker").pid)
@@ -323,8 +323,6 @@ def malformed(pick, number):
 
 
 class Limits(Serve):
-    weight = 4
-
     def test_too_many_at_once(self):
         server = self.serve("-p", self.victim("threads", "sleep:1:worker").pid)
         clients = [self.begin_recording(server) for _ in range(4)]
@@ -405,8 +403,7 @@ class Limits(Serve):
 
 
 class Slow(Serve):
-    long = True
-    weight = 8
+    level = "test"
 
     def test_slow_clients_are_cut(self):
         """One that says nothing, one whose request never ends, one that does not read a large answer."""

@@ -20,7 +20,7 @@ SERVICE = os.path.join(BUILD, "systemd", "stacksnap-serve.service")
 
 
 class Clients(Case):
-    weight = 4
+    level = "all"
 
     def serve(self, *argv, **options):
         server = Server(*argv, **options)
@@ -171,6 +171,8 @@ class Prometheus:
 
 
 class Units(Case):
+    level = "all"
+
     def test_systemd_takes_them(self):
         need("systemd-analyze")
         folder = self.scratch()

@@ -16,8 +16,6 @@ ENOUGH = 30.0  # seconds; a file that is waited for is waited for without end
 class Beside(Case):
     """A process with such a file, and one that has nothing to do with it."""
 
-    weight = 3
-
     def setUp(self):
         super().setUp()
         need_root()
@@ -33,6 +31,8 @@ class Beside(Case):
 
 
 class Silent(Beside):
+    level = "all"
+
     def in_all_modes(self, *argv, **options):
         for mode in MODES:
             with self.subTest(mode=mode):
@@ -72,6 +72,7 @@ class Silent(Beside):
 
 class Served(Case):
     """One that answers is read like any other file."""
+    level = "all"
 
     def test_symbols(self):
         need_root()
@@ -85,6 +86,7 @@ class Served(Case):
 
 class Again(Beside):
     """Who looks again and again at a file that does not open leaves two openers behind, not one for each look."""
+    level = "all"
 
     LOOKS = 5
 

@@ -12,8 +12,7 @@ import experiments  # noqa: E402
 
 
 class Soak(Case):
-    long = True
-    weight = 20
+    level = "all"
 
     def experiment(self, name):
         kind = experiments.EXPERIMENTS[name]

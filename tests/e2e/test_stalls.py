@@ -5,8 +5,7 @@ from harness import Case, functions, need_root, processes, read_file, threads, w
 
 
 class Swarm(Case):
-    long = True
-    weight = 3
+    level = "all"
     COUNT = 250
 
     def setUp(self):

@@ -26,7 +26,7 @@ def cpu_time(pid, tid):
 
 
 class Special(Case):
-    asan = True
+    asan = "all"
 
     def test_group_stopped_stays_stopped(self):
         victim = self.victim("threads", "futex:3:worker")
@@ -153,8 +153,7 @@ class Special(Case):
 
 
 class Churn(Case):
-    long = True
-    weight = 5
+    level = "all"
 
     def check_mode(self, mode, count, threads_wanted=1):
         """The main thread is always there and whole; what was missed is said."""
@@ -198,8 +197,7 @@ class Churn(Case):
 
 class Killed(Case):
     """Whatever ends the tool, the target runs on."""
-    long = True
-    weight = 8
+    level = "all"
 
     def rounds(self, number, count, seed, **popen):
         victim = self.victim("threads", "futex:4:worker", "spin:2:busy", "epoll:1:poller", running=2)
@@ -257,8 +255,6 @@ class Killed(Case):
 
 
 class Signals(Case):
-    weight = 4
-
     def test_no_queued_signal_is_lost(self):
         wanted = 20000
         victim = self.victim("sigcount", wanted)

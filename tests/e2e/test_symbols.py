@@ -25,8 +25,8 @@ def build_id_of(path):
 
 
 class Debug(Case):
-    long = True
-    asan = True
+    level = "test"
+    asan = "all"
 
     def build(self, *flags, name="chain", folder=None, link=()):
         need("gcc", "objcopy", "readelf")

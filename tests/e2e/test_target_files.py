@@ -119,8 +119,7 @@ class Special(Case):
 
 class Huge(Case):
     """Sparse files of a terabyte, and sections that claim to fill them."""
-    long = True
-    weight = 2
+    level = "all"
 
     def plug(self, change):
         path = os.path.join(self.scratch(), "libplugin.so")
@@ -493,8 +492,7 @@ class Capabilities(Case):
 
 class Shrinking(Case):
     """A file that gets shorter while it is read: whoever touches what is gone ends by SIGBUS."""
-    exclusive = True
-    weight = 2
+    alone = True
 
     def parsers(self, pid, path):
         """Processes below the tool that have the file mapped."""

@@ -10,7 +10,7 @@ MIXED = ("futex:6:worker", "epoll:2:poller:3", "pipe:1:reader", "sleep:3:napper"
 
 
 class Groups(Case):
-    asan = True
+    asan = "all"
 
     def test_equal_threads_are_one_group(self):
         victim = self.victim("threads", "futex:40:worker:5")

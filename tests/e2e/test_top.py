@@ -98,8 +98,6 @@ class Terminal:
 
 
 class TopCase(Case):
-    weight = 5
-
     def setUp(self):
         super().setUp()
         if "stacksnap top " not in run_tool(["--help"]).text:

@@ -139,7 +139,7 @@ class Family(Case):
 
 
 class Machine(Case):
-    exclusive = True
+    alone = True
 
     def test_all(self):
         victim = self.victim("family")

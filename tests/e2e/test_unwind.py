@@ -9,8 +9,8 @@ from harness import Case, addresses, functions, processes, threads, wait_until, 
 
 
 class Hard(Case):
-    long = True
-    asan = True
+    level = "test"
+    asan = "all"
 
     def weird(self, mode, status=(0, 1)):
         victim = self.victim("cfi", mode, running=1)
@@ -161,8 +161,7 @@ while not select.select([0], [], [], 0)[0]:
 
 
 class Deep(Case):
-    long = True
-    weight = 6
+    level = "all"
 
     def test_a_million_frames(self):
         victim = self.victim("deep", 1000000)
@@ -197,8 +196,7 @@ class Deep(Case):
 
 class Engines(Case):
     """One capture, unwound by each engine: what the fast one says is what the references say."""
-    long = True
-    weight = 3
+    level = "test"
 
     def compare(self, victim, least=1, may_end_early=False):
         folder = self.scratch()

@@ -99,7 +99,7 @@ class Calls(WaitCase):
 
 
 class Peers(WaitCase):
-    asan = True
+    asan = "all"
 
     def test_pipes(self):
         self.compare("peers", "pipes")

@@ -66,7 +66,7 @@ class Rows:
 
 
 class Pie(Rows, WaitCase):
-    asan = True
+    asan = "all"
 
     def test_symbols(self):
         """Objects with a name have it, with the offset inside; those on the heap and on stacks have a place."""
@@ -145,6 +145,7 @@ class Pie(Rows, WaitCase):
 
 
 class NoPlt(Rows, WaitCase):
+    level = "all"
     build = "noplt"
 
 
@@ -153,10 +154,12 @@ class Ibt(Rows, WaitCase):
 
 
 class Clang(Rows, WaitCase):
+    level = "all"
     build = "clang"
 
 
 class Stripped(Rows, WaitCase):
+    level = "all"
     build = "stripped"
 
 
@@ -165,6 +168,7 @@ class Static(Rows, WaitCase):
 
 
 class StaticStripped(Rows, WaitCase):
+    level = "all"
     build = "static-stripped"
 
 
@@ -180,6 +184,7 @@ class Musl(Rows, WaitCase):
 
 class WithoutDebugFiles(Rows, WaitCase):
     """The hard case: of the C library only what it exports has names."""
+    level = "all"
     build = "pie"
 
     def run_program(self, name, *modes, build=None, **options):
@@ -192,10 +197,12 @@ class WithoutDebugFiles(Rows, WaitCase):
 
 
 class WithoutDebugFilesNoPlt(WithoutDebugFiles):
+    level = "all"
     build = "noplt"
 
 
 class WithoutDebugFilesClang(WithoutDebugFiles):
+    level = "all"
     build = "clang"
 
 

@@ -73,7 +73,7 @@ ask()
 
 class Servers:
     """`looks` at each, at rest and under load."""
-    looks = 4
+    looks = 40
     parks = "io_threads_mutex"  # with which Redis's main thread holds the others when there is little to do
 
     # what must hold
@@ -222,11 +222,5 @@ class Servers:
             self.assert_sound(self.json("-p", victim.pid, status=(0, 1), free=False, timeout=120), False)
 
 
-class Few(Servers, WaitCase):
-    weight = 3
-
-
-class Many(Servers, WaitCase):
-    looks = 200
-    long = True
-    weight = 9
+class Real(Servers, WaitCase):
+    level = "all"

@@ -91,7 +91,7 @@ def documented_keys():
 
 
 class Alerts(Case):
-    asan = True
+    asan = "all"
 
     def waits(self, name, *modes):
         return self.program([os.path.join(BUILD, "tests", "waits", "waits_" + name), *modes])

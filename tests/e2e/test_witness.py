@@ -62,8 +62,6 @@ SIGNAL_FRAME = "__kernel_rt_sigreturn"  # of aarch64
 
 
 class Witness(Case):
-    weight = 9
-
     def ours(self, pid, *arguments):
         doc = self.json("-p", pid, "--no-children", "--per-thread", "-n", "0", "--no-inlines",
                         "--runtimes", "none", *arguments,
@@ -140,7 +138,8 @@ class Python(Witness):
 
 
 class Node(Witness):
-    long = True
+    level = "all"
+
     def test_node(self):
         need("node")
         path = os.path.join(self.scratch(), "socket")
@@ -149,7 +148,8 @@ class Node(Witness):
 
 
 class Java(Witness):
-    long = True
+    level = "all"
+
     def test_java(self):
         need("javac", "java")
         folder = self.scratch()
@@ -167,7 +167,8 @@ class Java(Witness):
 
 
 class Postgres(Witness):
-    long = True
+    level = "all"
+
     def psql(self, folder, command, user):
         return subprocess.Popen(["psql", "-X", "-h", folder, "-d", "postgres", "-U", "tester", "-c", command],
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -233,7 +234,8 @@ class Postgres(Witness):
 
 
 class Servers(Witness):
-    long = True
+    level = "all"
+
     def test_redis(self):
         need("redis-server")
         folder = self.scratch()
