@@ -13,17 +13,22 @@ apt_says() {
 	sed -n 's/^[EW]: *//p' "$1" | head -1
 }
 
+# Sets `mirror` to the one of Debian that this machine uses, or leaves with status 3.
+find_mirror() {
+	command -v apt-get >/dev/null || not_to_be_had "this machine has no apt"
+	mirror=$({ cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } |
+		sed -n -e 's/^URIs: *\([^ ]*\/debian\/\{0,1\}\)$/\1/p' \
+			-e 's/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\/debian\/\{0,1\}\) .*/\2/p' | head -1)
+	[ -n "$mirror" ] || not_to_be_had "this machine uses no mirror of Debian"
+}
+
 # use_suites DIR NAME SUITE…: apt-get works on these suites from here on, its lists at most a day old; nothing
 # of the machine's own state changes. Sets `new`, an empty folder in DIR, which goes at the end. Leaves with
 # status 3, and a line that says why, where they are not to be had. Where `architecture` is set they are of that
 # processor; then DIR or NAME has to be another.
 use_suites() {
 	name=$2
-	mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
-		sed -n -e 's/^URIs: *\([^ ]*\/debian\/\{0,1\}\)$/\1/p' \
-			-e 's/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\/debian\/\{0,1\}\) .*/\2/p' | head -1)
-	command -v apt-get >/dev/null || not_to_be_had "this machine has no apt"
-	[ -n "$mirror" ] || not_to_be_had "this machine uses no mirror of Debian"
+	find_mirror
 	dir=$1
 	shift 2
 	use_archive "$name" "$mirror" /usr/share/keyrings/debian-archive-keyring.gpg main "$@"

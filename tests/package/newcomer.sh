@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# newcomer.sh --make FOLDER: makes a bare Debian 12 there. Ends with 1, and says why, where none can be had.
+# newcomer.sh FOLDER [OPTION…]: does in it what README says first, as root, with the compilers of Debian alone:
+# `./dev demo`, then `./dev test OPTION…`. Prints what the tests print, and removes FOLDER.
+#
+# Nothing of this machine is seen in there.
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+source=$(dirname "$(dirname "$here")")
+
+say() {
+	printf '%s\n' "newcomer: $*" >&2
+}
+
+# shellcheck source=tests/runtime/newer_apt.sh
+. "$source/tests/runtime/newer_apt.sh"
+
+can() {
+	((EUID == 0)) || { say "only root can make a bare system"; return 1; }
+	command -v debootstrap >/dev/null || { say "debootstrap is not installed"; return 1; }
+	unshare --mount --pid --fork mount --bind / / 2>/dev/null || { say "no namespaces can be made here"; return 1; }
+	(find_mirror) || return 1
+}
+
+make() {
+	local root=$1/root
+
+	can || return 1
+	find_mirror
+	rm -rf --one-file-system "$1"
+	mkdir -p "$1"
+	debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" >"$1/log" 2>&1 ||
+		{ say "a bare system cannot be made: $(tail -n 1 "$1/log")"; return 1; }
+}
+
+if [[ $1 == --make ]]; then
+	make "$2"
+	exit
+fi
+# In namespaces of its own, so that what is mounted and started goes with the last process.
+if [[ ${STACKSNAP_NEWCOMER:-} != inside ]]; then
+	trap 'rm -rf --one-file-system "$1"' EXIT
+	STACKSNAP_NEWCOMER=inside unshare --mount --propagation private --pid --fork --kill-child "$0" "$@"
+	exit
+fi
+root=$(readlink -f "$1")/root
+shift
+
+# Its own file system is /, not a folder of another: in a changed root the kernel lets no program make user namespaces.
+enter() {
+	mkdir -p "$root/proc" "$root/old"
+	mount --bind "$root" "$root"
+	mount --rbind /dev "$root/dev"
+	mount --rbind /sys "$root/sys"
+	cd "$root"
+	/sbin/pivot_root . old
+	mount -t proc proc /proc
+	umount -l /old
+}
+
+copy_sources() {
+	mkdir -p "$root/root/stacksnap"
+	(cd "$source" && { git ls-files -z 2>/dev/null || find . -type f -not -path './build*' -print0; } |
+		tar -c --null --ignore-failed-read -T - 2>/dev/null) | tar -x -C "$root/root/stacksnap"
+}
+
+run() {
+	local log
+
+	log=$("$@" 2>&1) || {
+		printf '%s\n' "$log"
+		say "failed in a bare system: $*"
+		return 1
+	}
+}
+
+copy_sources
+enter
+export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+unset CCACHE_DIR STACKSNAP_NEWCOMER
+cd /root/stacksnap
+run ./dev demo
+exec ./dev test "$@"
