@@ -79,18 +79,13 @@ class Documents(Case):
                     bad.append(f"{os.path.relpath(document, SOURCE)}: {link}")
         self.assertEqual(bad, [])
 
-    def test_sizes(self):
-        self.assertLessEqual(len(read(ARCHITECTURE).splitlines()), 250)
+    def test_decisions_have_three_parts(self):
         for path in glob.glob(os.path.join(DECISIONS, "[0-9]*.md")):
             with self.subTest(path=os.path.basename(path)):
                 text = read(path)
                 self.assertIn(len(text.splitlines()), range(6, 16))
                 for part in ("**Context.** ", "**Decision.** ", "**What follows.** "):
                     self.assertEqual(text.count(part), 1, part)
-
-    def test_lines_have_110_columns_at_most(self):
-        self.assertEqual([f"{os.path.relpath(document, SOURCE)}: {line}" for document in documents()
-                          for line in read(document).splitlines() if len(line) > 110], [])
 
     def test_index_lists_each_decision_once(self):
         files = sorted(os.path.basename(path) for path in glob.glob(os.path.join(DECISIONS, "[0-9]*.md")))
