@@ -55,7 +55,8 @@ enum {
 	SNAP_CALL_SEMOP, SNAP_WAIT_SYSV_SEMAPHORE, -1, 1, 2, (at), SNAP_LIMIT_RELATIVE, \
 		.bytes = SEMBUF_BYTES, .most = MOST_SEMBUF, .ints = 1 << 0, .facts = ASKED
 
-static const struct snap_wait_call_row other = { SNAP_CALL_OTHER, SNAP_WAIT_NONE, NO_ARGUMENTS };
+static const struct snap_wait_call_row other = { SNAP_CALL_OTHER, SNAP_WAIT_NONE, NO_ARGUMENTS,
+						 .facts = 0 };
 
 /* arch/x86/entry/syscalls/syscall_64.tbl */
 static const struct snap_wait_call_row x86_64[] = {
