@@ -3,8 +3,7 @@
  * The commands: each is one function from a request to an exit status, in a file of its own. To add
  * one: cmd_NAME.c, a line here, a line in the table of verbs (options.c) and in main.c.
  */
-#ifndef SNAP_CLI_COMMANDS_H
-#define SNAP_CLI_COMMANDS_H
+#pragma once
 
 #include "options.h"
 
@@ -28,5 +27,3 @@ int snap_cli_cmd_diff(struct snap_cli_request *request);
 int snap_cli_cmd_list(struct snap_cli_request *request);
 /* Where it was built. */
 int snap_cli_cmd_serve(struct snap_cli_request *request);
-
-#endif

@@ -3,8 +3,7 @@
  * The file that is rendered: opened, recognized by its first bytes, and such that it can be read from its
  * beginning. Knows nothing of what is in it.
  */
-#ifndef SNAP_CLI_INPUT_H
-#define SNAP_CLI_INPUT_H
+#pragma once
 
 #include "stacksnap.h"
 
@@ -30,5 +29,3 @@ void snap_cli_input_deinit(struct snap_cli_input *input);
 struct stacksnap_error *snap_cli_input_snapshot(const struct snap_cli_input *input,
 						const struct stacksnap_options *options,
 						struct stacksnap_snapshot **ret);
-
-#endif

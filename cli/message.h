@@ -3,8 +3,7 @@
  * Lines on stderr: "stacksnap: …", lower case: what failed, on what, why, remedy. Everything is
  * escaped for the locale on the way. Knows nothing of reports.
  */
-#ifndef SNAP_CLI_MESSAGE_H
-#define SNAP_CLI_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ void snap_cli_message_divert(void (*take)(void *context, const char *line), void
 
 /* Whether the locale's characters are UTF-8; after setlocale(). */
 bool snap_cli_is_utf8(void);
-
-#endif

@@ -7,8 +7,7 @@
  * terminal. To add an option: a line in the table, a line in the library's (lib/api/options.c), the
  * manual page.
  */
-#ifndef SNAP_CLI_OPTIONS_H
-#define SNAP_CLI_OPTIONS_H
+#pragma once
 
 #include "stacksnap.h"
 
@@ -161,5 +160,3 @@ const char *snap_cli_request_format(const struct snap_cli_request *request);
  * False: there is no page of this name.
  */
 bool snap_cli_print_help(const char *topic, FILE *out);
-
-#endif

@@ -7,8 +7,7 @@
  * leaves it neither owner nor mode, and a process that has it open gets nothing. Knows nothing of
  * what is written.
  */
-#ifndef SNAP_CLI_OUTPUT_H
-#define SNAP_CLI_OUTPUT_H
+#pragma once
 
 #include "output_location.h"
 #include "signals.h"
@@ -48,5 +47,3 @@ bool snap_cli_output_commit(struct snap_cli_output *output);
 
 /* What "cannot write" is about, for messages. */
 const char *snap_cli_output_name(const struct snap_cli_output *output);
-
-#endif

@@ -7,8 +7,7 @@
  * (fs.protected_symlinks, fs.protected_fifos), so names are walked here, link by link. Knows
  * nothing of what is written.
  */
-#ifndef SNAP_CLI_OUTPUT_LOCATION_H
-#define SNAP_CLI_OUTPUT_LOCATION_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ struct snap_cli_location {
  * after a message. The folder is the caller's to close.
  */
 bool snap_cli_locate(const char *path, struct snap_cli_location *ret);
-
-#endif

@@ -3,8 +3,7 @@
  * The pattern that --output gives: the name of one file that each writing replaces, or, if it has
  * sequences like %H or %N, of a new file each time. Touches no file; output.h writes them.
  */
-#ifndef SNAP_CLI_OUTPUT_PATTERN_H
-#define SNAP_CLI_OUTPUT_PATTERN_H
+#pragma once
 
 #include "output.h"
 
@@ -26,5 +25,3 @@ bool snap_cli_pattern_name(struct snap_cli_pattern *pattern);
 
 /* Whether all goes to stdout. */
 bool snap_cli_pattern_is_stdout(const struct snap_cli_pattern *pattern);
-
-#endif

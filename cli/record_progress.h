@@ -2,8 +2,7 @@
 /*
  * The line on a terminal that says where a recording stands. Knows nothing of how it is made.
  */
-#ifndef SNAP_CLI_RECORD_PROGRESS_H
-#define SNAP_CLI_RECORD_PROGRESS_H
+#pragma once
 
 #include "stacksnap.h"
 
@@ -21,5 +20,3 @@ void snap_cli_record_progress_init(struct snap_cli_record_progress *progress, bo
 /* Prints the line, if it is time to; to be called after each tick. */
 void snap_cli_record_progress_show(struct snap_cli_record_progress *progress,
 				   const struct stacksnap_recorder_status *status);
-
-#endif

@@ -3,8 +3,7 @@
  * Lines on stderr that may be many and alike: a few of a code are printed, of more only their number
  * and one of them. Knows nothing of what they are about.
  */
-#ifndef SNAP_CLI_REPEATS_H
-#define SNAP_CLI_REPEATS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ void snap_cli_repeats_add(struct snap_cli_repeats *repeats, const char *code, co
  * "92 WHAT, for example: MESSAGE".
  */
 void snap_cli_repeats_print(const struct snap_cli_repeats *repeats, size_t most, const char *what);
-
-#endif

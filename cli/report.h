@@ -4,8 +4,7 @@
  * stderr and the exit status. Everything here happens when the target runs again. Knows nothing of
  * how a snapshot is taken, nor of what a format looks like: the library does both.
  */
-#ifndef SNAP_CLI_REPORT_H
-#define SNAP_CLI_REPORT_H
+#pragma once
 
 #include "options.h"
 #include "output.h"
@@ -75,5 +74,3 @@ void snap_cli_report_end(const struct stacksnap_recording *recording);
 int snap_cli_report_snapshot_status(const struct snap_cli_request *request,
 				    const struct stacksnap_snapshot *snapshot, bool shown);
 int snap_cli_report_recording_status(const struct stacksnap_recording *recording);
-
-#endif

@@ -4,8 +4,7 @@
  * released before anything else happens; a recording ends in order instead. Knows nothing of the
  * library.
  */
-#ifndef SNAP_CLI_SIGNALS_H
-#define SNAP_CLI_SIGNALS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -52,5 +51,3 @@ bool snap_cli_signals_take_request(void);
 
 /* Ends the process by the signal that asked for it, if one did. */
 void snap_cli_signals_die(void);
-
-#endif

@@ -3,8 +3,7 @@
  * What the terminal is like: width, colour, and a line of progress on stderr. Knows nothing of what
  * is printed there.
  */
-#ifndef SNAP_CLI_TERMINAL_H
-#define SNAP_CLI_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ bool snap_cli_terminal_has_color(int fd);
 void snap_cli_progress_start(void);
 void snap_cli_progress(void *context, const char *text);
 void snap_cli_progress_erase(void);
-
-#endif

@@ -3,8 +3,7 @@
  * The trace of threads, which -vv and STACKSNAP_TRACE ask for: printed on stderr at the end, thread
  * by thread. Knows nothing of what the events mean.
  */
-#ifndef SNAP_CLI_TRACE_H
-#define SNAP_CLI_TRACE_H
+#pragma once
 
 #include "options.h"
 
@@ -16,5 +15,3 @@ bool snap_cli_trace_begin(const struct snap_cli_request *request);
  * one thread for each set of kinds of events, and of no thread where nothing is wrong.
  */
 void snap_cli_trace_print(const struct snap_cli_request *request);
-
-#endif

@@ -3,8 +3,7 @@
  * Messages about a command line that cannot be run: each names what is wrong and what to type
  * instead. All return false, so that "return snap_cli_wrong_…" says "failed".
  */
-#ifndef SNAP_CLI_WRONG_USE_H
-#define SNAP_CLI_WRONG_USE_H
+#pragma once
 
 #include "options.h"
 
@@ -24,5 +23,3 @@ bool snap_cli_wrong_operand(const struct snap_cli_request *request, const char *
 bool snap_cli_wrong_topic(const struct snap_cli_request *request);
 /* Neither a process id nor another target. */
 bool snap_cli_no_target(const struct snap_cli_request *request);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A bounded queue of jobs between threads. */
-#ifndef DEMO_QUEUE_H
-#define DEMO_QUEUE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,5 +22,3 @@ struct queue {
 struct job queue_pop(struct queue *queue);
 /* False when there is no room. */
 bool queue_push(struct queue *queue, struct job job);
-
-#endif

@@ -3,8 +3,7 @@
  * The flow, in order: capture or record, analyze, render. Knows the stages and nothing of what is
  * inside them.
  */
-#ifndef SNAP_PIPELINE_H
-#define SNAP_PIPELINE_H
+#pragma once
 
 #include "base/error.h"
 #include "merge/merger.h"
@@ -88,5 +87,3 @@ void snap_pipeline_diff_deinit(struct snap_pipeline_diff *diff);
 struct stacksnap_error *snap_pipeline_render_diff(const struct snap_diff *diff,
 						  const struct snap_options *options,
 						  const char *format, FILE *out) _must_check_;
-
-#endif

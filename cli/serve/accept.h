@@ -2,8 +2,7 @@
 /*
  * Media types of the library's formats, and which of them a client accepts. Knows nothing of pages.
  */
-#ifndef SNAP_CLI_SERVE_ACCEPT_H
-#define SNAP_CLI_SERVE_ACCEPT_H
+#pragma once
 
 /* The media type of a format's bytes; static. */
 const char *snap_serve_media_type(const char *format);
@@ -13,5 +12,3 @@ const char *snap_serve_media_type(const char *format);
  * header and for none (NULL). NULL: it wants what is not there.
  */
 const char *snap_serve_accept(const char *accept, const char *usual);
-
-#endif

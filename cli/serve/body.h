@@ -3,8 +3,7 @@
  * The body of an answer: bytes in memory that has no name, so that a large one leaves no hole in the
  * heap, and no more of them than a limit. Knows nothing of what they are.
  */
-#ifndef SNAP_CLI_SERVE_BODY_H
-#define SNAP_CLI_SERVE_BODY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,5 +24,3 @@ bool snap_serve_body_finish(struct snap_serve_body *body);
 int snap_serve_body_take(struct snap_serve_body *body);
 /* Takes one that was never opened, if it is all zero but for fd -1. */
 void snap_serve_body_deinit(struct snap_serve_body *body);
-
-#endif

@@ -3,8 +3,7 @@
  * Guard: which requests are accepted at all. The names under which this server is known, pages of
  * other sites, and the token. Knows nothing of what is asked.
  */
-#ifndef SNAP_CLI_SERVE_GUARD_H
-#define SNAP_CLI_SERVE_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ bool snap_serve_guard_read_token(struct snap_serve_guard *guard, const char *pat
  */
 unsigned snap_serve_guard_check(const struct snap_serve_guard *guard,
 				const struct snap_serve_headers *headers, const char **why_ret);
-
-#endif

@@ -3,8 +3,7 @@
  * Responses: bytes, a status and the headers that each answer has. With server.c the door to
  * libmicrohttpd; knows nothing of connections' limits.
  */
-#ifndef SNAP_CLI_SERVE_HTTP_H
-#define SNAP_CLI_SERVE_HTTP_H
+#pragma once
 
 #include "serve/guard.h"
 #include "serve/job.h"
@@ -37,5 +36,3 @@ bool snap_serve_http_respond(struct MHD_Connection *connection,
 unsigned snap_serve_http_look(struct MHD_Connection *connection, const char *method,
 			      const char *version, struct snap_serve_headers *ret,
 			      const char **accept_ret, const char **why_ret);
-
-#endif

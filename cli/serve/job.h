@@ -5,8 +5,7 @@
  * In a thread, as the library works in the thread that calls it, and its child processes end with
  * that. Knows nothing of connections.
  */
-#ifndef SNAP_CLI_SERVE_JOB_H
-#define SNAP_CLI_SERVE_JOB_H
+#pragma once
 
 #include "options.h"
 #include "serve/route.h"
@@ -44,5 +43,3 @@ void snap_serve_job_cancel(struct snap_serve_job *job);
 bool snap_serve_job_is_done(const struct snap_serve_job *job);
 /* Waits for its end, releases it, and hands over the answer. */
 void snap_serve_job_finish(struct snap_serve_job *job, struct snap_serve_answer *ret);
-
-#endif

@@ -4,8 +4,7 @@
  * for TLS among them, it would cost each start of every other command a twentieth of a snapshot.
  * Its functions are called by their own names. Knows nothing of requests.
  */
-#ifndef SNAP_CLI_SERVE_LIBRARY_H
-#define SNAP_CLI_SERVE_LIBRARY_H
+#pragma once
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -51,5 +50,3 @@ bool snap_serve_library_load(void);
 #define MHD_start_daemon snap_serve_library.start_daemon
 #define MHD_stop_daemon snap_serve_library.stop_daemon
 #define MHD_suspend_connection snap_serve_library.suspend_connection
-
-#endif

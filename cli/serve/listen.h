@@ -4,8 +4,7 @@
  *
  * Knows nothing of HTTP.
  */
-#ifndef SNAP_CLI_SERVE_LISTEN_H
-#define SNAP_CLI_SERVE_LISTEN_H
+#pragma once
 
 #include "signals.h"
 
@@ -32,5 +31,3 @@ struct snap_serve_listener {
  */
 int snap_serve_listen(struct snap_serve_listener *listener, const char *where);
 void snap_serve_listener_close(struct snap_serve_listener *listener);
-
-#endif

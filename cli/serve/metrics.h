@@ -3,8 +3,7 @@
  * Metrics: what the server has done and what it costs, as OpenMetrics text, for Prometheus and its
  * kind. Knows nothing of connections; used by one thread.
  */
-#ifndef SNAP_CLI_SERVE_METRICS_H
-#define SNAP_CLI_SERVE_METRICS_H
+#pragma once
 
 #include "serve/job.h"
 
@@ -31,5 +30,3 @@ void snap_serve_metrics_add_work(struct snap_serve_metrics *metrics,
 /* A request was refused with this status. */
 void snap_serve_metrics_add_refusal(struct snap_serve_metrics *metrics, unsigned status);
 void snap_serve_metrics_print(const struct snap_serve_metrics *metrics, FILE *out);
-
-#endif

@@ -3,8 +3,7 @@
  * The HTML pages: plain lists of links, without script. Every text of a target is escaped twice: of
  * what no terminal should see, and of what HTML has a meaning for. Knows nothing of connections.
  */
-#ifndef SNAP_CLI_SERVE_PAGES_H
-#define SNAP_CLI_SERVE_PAGES_H
+#pragma once
 
 #include "options.h"
 
@@ -13,5 +12,3 @@ void snap_serve_put_home(const struct snap_cli_request *request,
 			 const struct stacksnap_snapshot *list, FILE *out);
 /* What /debug/pprof/ has; `target` as of the order, or NULL. */
 void snap_serve_put_pprof_index(const char *target, FILE *out);
-
-#endif

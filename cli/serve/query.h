@@ -5,8 +5,7 @@
  * Strict, as it comes from any client: no absolute form, no controls, no broken escapes. Knows
  * nothing of which paths and parameters there are.
  */
-#ifndef SNAP_CLI_SERVE_QUERY_H
-#define SNAP_CLI_SERVE_QUERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ bool snap_serve_query_parse(const char *target, struct snap_serve_query *ret);
 
 /* The value of a parameter; NULL: it is not there. */
 const char *snap_serve_query_value(const struct snap_serve_query *query, const char *name);
-
-#endif

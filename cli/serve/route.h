@@ -5,8 +5,7 @@
  * One table of pages. Knows the formats of the library and nothing of connections, of targets, or
  * of how a page is made.
  */
-#ifndef SNAP_CLI_SERVE_ROUTE_H
-#define SNAP_CLI_SERVE_ROUTE_H
+#pragma once
 
 #include "serve/query.h"
 
@@ -38,5 +37,3 @@ struct snap_serve_order {
  */
 unsigned snap_serve_route(const struct snap_serve_query *query, const char *accept,
 			  struct snap_serve_order *ret, const char **why_ret);
-
-#endif

@@ -5,8 +5,7 @@
  * One thread does all of HTTP and sleeps while nothing happens; each snapshot and recording has a
  * thread of its own. Knows nothing of how pages are made.
  */
-#ifndef SNAP_CLI_SERVE_SERVER_H
-#define SNAP_CLI_SERVE_SERVER_H
+#pragma once
 
 #include "options.h"
 #include "serve/guard.h"
@@ -28,5 +27,3 @@ bool snap_serve_server_run(struct snap_serve_server *server);
 void snap_serve_server_stop(struct snap_serve_server *server);
 /* Takes NULL. */
 void snap_serve_server_destroy(struct snap_serve_server *server);
-
-#endif

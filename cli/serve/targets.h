@@ -4,8 +4,7 @@
  * options of one snapshot. A request cannot name a process that is none of these. Knows nothing
  * of HTTP.
  */
-#ifndef SNAP_CLI_SERVE_TARGETS_H
-#define SNAP_CLI_SERVE_TARGETS_H
+#pragma once
 
 #include "options.h"
 
@@ -20,5 +19,3 @@ const char *snap_serve_targets_name(const struct snap_cli_request *request, size
 struct stacksnap_error *snap_serve_targets_choose(const struct snap_cli_request *request,
 						  const char *target, const volatile int *cancel,
 						  bool *found_ret, struct stacksnap_options **ret);
-
-#endif

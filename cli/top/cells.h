@@ -5,8 +5,7 @@
  * What a terminal would not print as itself stands as \xNN, whatever its text went through before,
  * so nothing that comes from here moves a cursor. Knows nothing of screens.
  */
-#ifndef SNAP_CLI_TOP_CELLS_H
-#define SNAP_CLI_TOP_CELLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ unsigned snap_top_columns(const char *text, bool utf8);
  */
 unsigned snap_top_cut(const char *text, unsigned columns, enum snap_top_keep keep, bool utf8,
 		      char out[SNAP_TOP_CELLS_SIZE]);
-
-#endif

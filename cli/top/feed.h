@@ -6,8 +6,7 @@
  * The recorder never waits for the screen: what was not taken is replaced. Knows nothing of
  * screens, keys or files.
  */
-#ifndef SNAP_CLI_TOP_FEED_H
-#define SNAP_CLI_TOP_FEED_H
+#pragma once
 
 #include "options.h"
 
@@ -73,5 +72,3 @@ bool snap_top_feed_answered(struct snap_top_feed *feed, struct snap_top_answer *
  */
 void snap_top_feed_hold(struct snap_top_feed *feed);
 void snap_top_feed_release(struct snap_top_feed *feed);
-
-#endif

@@ -3,8 +3,7 @@
  * Save: what the recorder answered, to a file whose suffix says in which format. Knows nothing of
  * screens: what it has to say are messages.
  */
-#ifndef SNAP_CLI_TOP_SAVE_H
-#define SNAP_CLI_TOP_SAVE_H
+#pragma once
 
 #include "top/feed.h"
 
@@ -14,5 +13,3 @@ void snap_top_save_name(pid_t pid, bool ring, char *out, size_t size);
 /* Writes it and destroys it. Tells what came of it in any case. */
 void snap_top_save(struct snap_cli_request *request, const char *path,
 		   struct snap_top_answer *answer);
-
-#endif

@@ -5,8 +5,7 @@
  * What is put is not seen before snap_top_screen_show(). Knows nothing of what it shows. One a
  * process, as curses has it.
  */
-#ifndef SNAP_CLI_TOP_SCREEN_H
-#define SNAP_CLI_TOP_SCREEN_H
+#pragma once
 
 #include "top/cells.h"
 
@@ -72,5 +71,3 @@ unsigned snap_top_screen_put(struct snap_top_screen *screen, unsigned row, unsig
 void snap_top_screen_fill(struct snap_top_screen *screen, unsigned row, unsigned column,
 			  unsigned style);
 void snap_top_screen_show(struct snap_top_screen *screen);
-
-#endif

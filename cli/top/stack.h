@@ -4,8 +4,7 @@
  *
  * Knows nothing of screens.
  */
-#ifndef SNAP_CLI_TOP_STACK_H
-#define SNAP_CLI_TOP_STACK_H
+#pragma once
 
 #include "top/table.h"
 
@@ -29,5 +28,3 @@ bool snap_top_stack_take(struct snap_top_stack *stack, struct snap_top_table *ta
 /* The same again from a newer table, in which it may be gone. */
 void snap_top_stack_renew(struct snap_top_stack *stack, struct snap_top_table *table,
 			  enum snap_top_rows rows);
-
-#endif

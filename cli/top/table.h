@@ -6,8 +6,7 @@
  * Knows nothing of screens. Texts are those of the library, escaped; they live as long as the
  * table.
  */
-#ifndef SNAP_CLI_TOP_TABLE_H
-#define SNAP_CLI_TOP_TABLE_H
+#pragma once
 
 #include "stacksnap.h"
 
@@ -81,5 +80,3 @@ const char *snap_top_sort_word(enum snap_top_sort sort);
 /* How many threads stood in it at once, on average; its share of all in percent. */
 double snap_top_row_threads(const struct snap_top_table *table, const struct snap_top_row *row);
 double snap_top_row_share(const struct snap_top_table *table, const struct snap_top_row *row);
-
-#endif

@@ -5,8 +5,7 @@
  * Knows nothing of curses, of the recorder, nor of files: what keys ask of these is returned to the
  * caller.
  */
-#ifndef SNAP_CLI_TOP_VIEW_H
-#define SNAP_CLI_TOP_VIEW_H
+#pragma once
 
 #include "top/stack.h"
 
@@ -68,5 +67,3 @@ void snap_top_view_tell(struct snap_top_view *view, const char *line);
 
 /* The lines of the help, without what stands around them; NULL past the last. */
 const char *snap_top_help_line(size_t index);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the three programs of this folder share: they get ready, and end when their input does. */
-#ifndef INCIDENT_H
-#define INCIDENT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -75,5 +74,3 @@ static int live(void)
 		;
 	return 0;
 }
-
-#endif

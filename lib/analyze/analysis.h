@@ -16,8 +16,7 @@
  * analysis, and do not include this header. Results live in the snapshot's arena. Everything else
  * lives in `scratch`, which is freed with the analysis.
  */
-#ifndef SNAP_ANALYZE_ANALYSIS_H
-#define SNAP_ANALYZE_ANALYSIS_H
+#pragma once
 
 #include "analyze/elf/module.h"
 #include "analyze/runtime/runtime.h"
@@ -200,5 +199,3 @@ struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
 /* Puts the nodes (one a process, in the capture's order, NULL: hidden) into a tree, and counts. */
 struct stacksnap_error *snap_node_tree(struct snap_analysis *analysis,
 				       struct snap_node **nodes) _must_check_;
-
-#endif

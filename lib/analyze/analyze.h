@@ -4,8 +4,7 @@
  *
  * It unwinds, names, labels, groups and filters. It never touches the target and opens no file.
  */
-#ifndef SNAP_ANALYZE_ANALYZE_H
-#define SNAP_ANALYZE_ANALYZE_H
+#pragma once
 
 #include "model/files.h"
 #include "model/options.h"
@@ -24,5 +23,3 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 					  const struct snap_file_finder *finder,
 					  const struct snap_runtime *const *runtimes,
 					  struct snap_snapshot **ret) _must_check_;
-
-#endif

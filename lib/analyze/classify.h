@@ -7,8 +7,7 @@
  * They use names alone, and do not check what a process did with its name. Each table is asked
  * about one thing: it knows no stacks, and nothing of the rest of the capture.
  */
-#ifndef SNAP_ANALYZE_CLASSIFY_H
-#define SNAP_ANALYZE_CLASSIFY_H
+#pragma once
 
 #include "model/capture.h"
 #include "model/snapshot.h"
@@ -40,5 +39,3 @@ enum snap_process_type snap_classify_process(const struct snap_process *process,
 					     size_t shown_threads);
 /* A thread made by the kernel: kthread, io_uring worker, vhost. */
 bool snap_classify_kernel_thread(const struct snap_thread *thread);
-
-#endif

@@ -5,8 +5,7 @@
  * processes of one user take nothing from those of another user. Knows nothing of the things that
  * are shared.
  */
-#ifndef SNAP_ANALYZE_FAIR_SHARE_H
-#define SNAP_ANALYZE_FAIR_SHARE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ struct snap_claim {
  * Returns 1; 0 where all fit as they are; -1 without memory.
  */
 int snap_fair_shares(struct snap_claim *claims, size_t count, uint64_t limit);
-
-#endif

@@ -6,8 +6,7 @@
  * processes by --no-system (their children move up) and, when a filter of threads is set, by having
  * threads left. Knows nothing of how anything is printed.
  */
-#ifndef SNAP_ANALYZE_FILTER_H
-#define SNAP_ANALYZE_FILTER_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -35,5 +34,3 @@ bool snap_filter_is_empty(const struct snap_options *options, const struct snap_
  */
 struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 					     const struct snap_options *options) _must_check_;
-
-#endif

@@ -4,8 +4,7 @@
  * name them after it, with a suffix. A pure function of the name: it knows neither the language nor
  * the file of a function.
  */
-#ifndef SNAP_ANALYZE_FUNCTION_NAME_H
-#define SNAP_ANALYZE_FUNCTION_NAME_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@
  * like, nor " [clone .part.0]", as demanglers write them. Never 0 but for "".
  */
 size_t snap_function_name_length(const char *name);
-
-#endif

@@ -8,8 +8,7 @@
  * How a frame was found is no part of it: a group shows its least trusted stack. Knows nothing of
  * files.
  */
-#ifndef SNAP_ANALYZE_GROUP_H
-#define SNAP_ANALYZE_GROUP_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -56,5 +55,3 @@ struct stacksnap_error *snap_group_threads(struct snap_interner *strings,
 					   struct snap_raw_process *raw,
 					   const struct snap_member *members, const bool *shown,
 					   struct snap_node *node) _must_check_;
-
-#endif

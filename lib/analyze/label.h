@@ -4,8 +4,7 @@
  * threads are in model/group_label.h. Knows one thread at a time, and nothing of how stacks are
  * compared.
  */
-#ifndef SNAP_ANALYZE_LABEL_H
-#define SNAP_ANALYZE_LABEL_H
+#pragma once
 
 #include "base/arena.h"
 #include "model/group_label.h"
@@ -24,5 +23,3 @@ bool snap_label_member(struct snap_interner *strings, const struct snap_raw_proc
  */
 const char *snap_label_syscall(struct snap_interner *strings, enum snap_arch of, int number,
 			       const struct snap_raw_stack *stack);
-
-#endif

@@ -4,8 +4,7 @@
  * are too large. Thousands of tasks or waits have the same texts, so each text is measured once.
  * Knows neither the purpose of a text nor the limit of a report.
  */
-#ifndef SNAP_ANALYZE_SHORT_TEXT_H
-#define SNAP_ANALYZE_SHORT_TEXT_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -30,5 +29,3 @@ uint64_t snap_short_texts_bytes(struct snap_short_texts *texts, const char *text
 
 /* Its beginning and its end, which tells numbered ones apart. True: it was longer than `most`. */
 bool snap_short_texts_cut(struct snap_short_texts *texts, const char **text);
-
-#endif

@@ -6,8 +6,7 @@
  * nothing of where processes came from. The target decides how deep the tree is, so nothing here
  * recurses.
  */
-#ifndef SNAP_ANALYZE_TREE_H
-#define SNAP_ANALYZE_TREE_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -22,5 +21,3 @@ struct stacksnap_error *snap_tree_build(struct snap_snapshot *snapshot,
 					const struct snap_options *options,
 					struct snap_node **nodes, const size_t *parents,
 					size_t count) _must_check_;
-
-#endif

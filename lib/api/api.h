@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the files of the public API share: how its names map to the inner ones. */
-#ifndef SNAP_API_API_H
-#define SNAP_API_API_H
+#pragma once
 
 #include "stacksnap.h"
 
@@ -40,5 +39,3 @@ const char **snap_api_messages(struct snap_arena *arena, const struct snap_warni
 /* What a warning says beside its message; pointers may be NULL. Always true. */
 int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid_t *pid_ret,
 		  pid_t *tid_ret);
-
-#endif

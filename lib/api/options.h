@@ -3,8 +3,7 @@
  * Options by name: fills struct snap_options from the names and texts that the command line and the
  * library share. Knows nothing of letters, help texts or argv.
  */
-#ifndef SNAP_API_OPTIONS_H
-#define SNAP_API_OPTIONS_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -19,5 +18,3 @@ struct stacksnap_error *snap_options_set(struct snap_options *options, const cha
 
 /* See stacksnap_options_value(). */
 const char *snap_options_value(const char *name, size_t index);
-
-#endif

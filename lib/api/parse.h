@@ -4,8 +4,7 @@
  * no sense is an error that says which values do, never a guess. Knows nothing of which option a
  * value belongs to.
  */
-#ifndef SNAP_API_PARSE_H
-#define SNAP_API_PARSE_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -61,5 +60,3 @@ struct stacksnap_error *snap_parse_choice(const struct snap_choice *choices, con
 struct stacksnap_error *snap_parse_regex(const char *pattern, regex_t **ret) _must_check_;
 /* Takes NULL. */
 void snap_regex_destroy(regex_t *regex);
-
-#endif

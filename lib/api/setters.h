@@ -4,8 +4,7 @@
  * has which stands in the table of options.c; how numbers, lists and conditions are written, in
  * parse.h. For the files of this folder only.
  */
-#ifndef SNAP_API_SETTERS_H
-#define SNAP_API_SETTERS_H
+#pragma once
 
 #include "api/parse.h"
 
@@ -50,5 +49,3 @@ snap_setter snap_set_hz, snap_set_task_hz, snap_set_until, snap_set_watch;
 
 /* The keys that --task-tree=auto means. */
 void snap_set_default_tree_keys(struct snap_options *options);
-
-#endif

@@ -6,8 +6,7 @@
  * are borrowed and never freed one by one. Also an interner: equal text, equal pointer. Not thread
  * safe; knows nothing of what is stored.
  */
-#ifndef SNAP_BASE_ARENA_H
-#define SNAP_BASE_ARENA_H
+#pragma once
 
 #include "base/table.h"
 
@@ -54,5 +53,3 @@ void snap_interner_deinit(struct snap_interner *interner);
 const char *snap_intern(struct snap_interner *interner, const char *text, size_t length);
 /* Puts the one copy of a text, cut to `most` bytes, in its place; NULL stays. 0 without memory. */
 int snap_intern_text(struct snap_interner *interner, const char **text, size_t most);
-
-#endif

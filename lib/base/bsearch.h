@@ -7,8 +7,7 @@
  * pointers, keys of several fields and keys that are computed. Knows nothing of the array, whose
  * length alone it is given.
  */
-#ifndef SNAP_BASE_BSEARCH_H
-#define SNAP_BASE_BSEARCH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -61,5 +60,3 @@
 #define SNAP_ORDER_3(key, ...) ((key) ?: SNAP_ORDER_2(__VA_ARGS__))
 #define SNAP_ORDER_4(key, ...) ((key) ?: SNAP_ORDER_3(__VA_ARGS__))
 #define SNAP_ORDER_5(key, ...) ((key) ?: SNAP_ORDER_4(__VA_ARGS__))
-
-#endif

@@ -6,8 +6,7 @@
  * add many things and check once at the end; an array reports it at once. Knows nothing of the
  * contents, nor where they go.
  */
-#ifndef SNAP_BASE_BUFFER_H
-#define SNAP_BASE_BUFFER_H
+#pragma once
 
 #include "base/cleanup.h"
 
@@ -73,5 +72,3 @@ bool snap_array_reserve_zeroed(void *pointer_to_array, size_t *capacity, size_t 
 	snap_array_reserve(&(array), &(capacity), (wanted), sizeof(*(array)), (most))
 #define snap_reserve_array_zeroed(array, capacity, wanted) \
 	snap_array_reserve_zeroed(&(array), &(capacity), (wanted), sizeof(*(array)), SIZE_MAX)
-
-#endif

@@ -3,8 +3,7 @@
  * Memory as bytes: the sizes of pages, rounding, and numbers at addresses that may not be aligned.
  * Asks nothing about this machine, and knows nothing of what the bytes mean.
  */
-#ifndef SNAP_BASE_BYTES_H
-#define SNAP_BASE_BYTES_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -40,5 +39,3 @@ static inline uint64_t snap_u64_at(const void *bytes)
 	memcpy(&number, bytes, sizeof(number));
 	return number;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * every path out of a block, so code needs no goto. Handing a guarded pointer to the caller is
  * `*ret = snap_take_ptr(p)`. Knows nothing of what it guards.
  */
-#ifndef SNAP_BASE_CLEANUP_H
-#define SNAP_BASE_CLEANUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -92,5 +91,3 @@ static inline void snap_fclosep(FILE **file)
 #define _cleanup_fd_ _cleanup_(snap_close)
 #define _cleanup_free_ _cleanup_(snap_freep)
 #define _cleanup_fclose_ _cleanup_(snap_fclosep)
-
-#endif

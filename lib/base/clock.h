@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The clocks of the kernel, each as one number. Knows nothing of what is timed. */
-#ifndef SNAP_BASE_CLOCK_H
-#define SNAP_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -18,5 +17,3 @@ static inline int64_t snap_clock_ns(clockid_t id)
 	clock_gettime(id, &now);
 	return now.tv_sec * SNAP_NS_PER_S + now.tv_nsec;
 }
-
-#endif

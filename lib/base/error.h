@@ -7,8 +7,7 @@
  * Trouble with one thread, module or frame is no error: it is recorded on that thing. Does not
  * print: only the program does.
  */
-#ifndef SNAP_BASE_ERROR_H
-#define SNAP_BASE_ERROR_H
+#pragma once
 
 #include "base/cleanup.h"
 
@@ -77,5 +76,3 @@ static inline int snap_error_ignore(struct stacksnap_error *error)
 	snap_error_destroy(error);
 	return error != NULL;
 }
-
-#endif

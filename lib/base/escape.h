@@ -7,8 +7,7 @@
  * lossless: what is escaped stands as \xNN byte by byte, a backslash as \\. Knows nothing of
  * terminals or formats.
  */
-#ifndef SNAP_BASE_ESCAPE_H
-#define SNAP_BASE_ESCAPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ size_t snap_unescape(const char *text, size_t length, char *out);
 
 /* Writes the UTF-8 of a code point up to U+10FFFF that is no surrogate; 1 to 4 bytes. */
 size_t snap_put_utf8(uint32_t code, char *out);
-
-#endif

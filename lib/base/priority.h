@@ -9,8 +9,7 @@
  * is not enough: it counts within a session (autogroup, sched(7)) or control group, and a user may have
  * hundreds of these. So it is a real-time thread of the lowest level where that is permitted.
  */
-#ifndef SNAP_BASE_PRIORITY_H
-#define SNAP_BASE_PRIORITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ struct snap_priority_level snap_priority_level(void);
 /* Of the calling thread, which had the other level before. */
 void snap_priority_follow(struct snap_priority_level *before,
 			  const struct snap_priority_level *level);
-
-#endif

@@ -7,8 +7,7 @@
  * and then opened again through the descriptor: no name is resolved twice. Linux offers no other
  * way than the procfs entry of the descriptor. Knows nothing of what the file holds.
  */
-#ifndef SNAP_BASE_REOPEN_H
-#define SNAP_BASE_REOPEN_H
+#pragma once
 
 #include "base/error.h"
 
@@ -35,5 +34,3 @@ bool snap_look(int directory_fd, const char *name, struct stat *ret);
  * then, as a mount lies in one mount namespace alone. Kernels before 5.8 do not say: false.
  */
 bool snap_is_same_place(int fd, int other);
-
-#endif

@@ -6,8 +6,7 @@
  * it hold on both sides. Only address space is reserved; pages come when they are touched. Nothing
  * here locks or allocates: room is taken atomically. Knows nothing of what is stored.
  */
-#ifndef SNAP_BASE_SHARED_MEMORY_H
-#define SNAP_BASE_SHARED_MEMORY_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -62,5 +61,3 @@ struct stacksnap_error *snap_scratch_create(size_t size, struct snap_region *ret
 /* The same, shared with those that are made from now on: what the tracing child has others read. */
 struct stacksnap_error *snap_shared_scratch_create(size_t size,
 						   struct snap_region *ret) _must_check_;
-
-#endif

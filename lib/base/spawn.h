@@ -7,8 +7,7 @@
  * avoided, and no zombie is left. Every child gets SIGKILL when the thread that made it ends. Knows
  * nothing of what a child does.
  */
-#ifndef SNAP_BASE_SPAWN_H
-#define SNAP_BASE_SPAWN_H
+#pragma once
 
 #include "base/error.h"
 
@@ -55,5 +54,3 @@ bool snap_spawn_has_ended(int pidfd, int timeout_ms);
  * close the pidfd.
  */
 int snap_spawn_end(int pidfd, int grace_ms, int patience_ms);
-
-#endif

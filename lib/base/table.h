@@ -7,8 +7,7 @@
  * caller to say. Nothing is ever removed. Also: a table with pointers as keys, and the hashes.
  * Knows nothing of the elements; is not safe against keys that were chosen to collide.
  */
-#ifndef SNAP_BASE_TABLE_H
-#define SNAP_BASE_TABLE_H
+#pragma once
 
 #include "base/cleanup.h"
 
@@ -198,5 +197,3 @@ static inline size_t snap_recent_place(const char *text, size_t length)
 {
 	return snap_hash_bytes(text, length, 0) % SNAP_RECENT_PLACES;
 }
-
-#endif

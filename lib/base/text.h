@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Small functions on texts, for all stages. Knows nothing of what the texts mean. */
-#ifndef SNAP_BASE_TEXT_H
-#define SNAP_BASE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ static inline const char *snap_base_name(const char *path)
 
 	return slash && slash[1] ? slash + 1 : path;
 }
-
-#endif

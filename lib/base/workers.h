@@ -15,8 +15,7 @@
  * called from two threads at once. Workers end with the thread that made them, so a call from another
  * thread makes new ones.
  */
-#ifndef SNAP_BASE_WORKERS_H
-#define SNAP_BASE_WORKERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -165,5 +164,3 @@ bool snap_workers_take(struct snap_workers *pool, uint64_t *tag_ret, int fds[SNA
 
 /* How many are left behind at this moment: asleep in a call that has not returned. */
 unsigned snap_workers_left(struct snap_workers *pool);
-
-#endif

@@ -6,8 +6,7 @@
  * child stop it and copy it (stop/tracer.c) or copies it while it runs (nostop.c), and puts what
  * came back into a struct snap_capture. Knows nothing of ELF, DWARF or output.
  */
-#ifndef SNAP_CAPTURE_CAPTURE_H
-#define SNAP_CAPTURE_CAPTURE_H
+#pragma once
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -26,5 +25,3 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 /* The tree alone: no stop, no threads, no maps (`stacksnap list`). */
 struct stacksnap_error *snap_capture_list(const struct snap_options *options,
 					  struct snap_capture **ret) _must_check_;
-
-#endif

@@ -5,8 +5,7 @@
  * Nothing is copied: threads, maps, registers and stacks stay in the shared mapping. Says what went
  * wrong in the words of the model. Stops no thread.
  */
-#ifndef SNAP_CAPTURE_COLLECT_H
-#define SNAP_CAPTURE_COLLECT_H
+#pragma once
 
 #include "stop/tracer.h"
 
@@ -17,5 +16,3 @@ struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
 
 /* A process that was not copied as nothing more could be: the trouble that it has. */
 void snap_capture_set_out_of_time(struct snap_capture *capture, struct snap_process *process);
-
-#endif

@@ -5,8 +5,7 @@
  * What several have alike is kept once, in one image of the process: of each address what was
  * copied first. Knows nothing of what the bytes mean.
  */
-#ifndef SNAP_CAPTURE_JOIN_H
-#define SNAP_CAPTURE_JOIN_H
+#pragma once
 
 #include "base/shared_memory.h"
 #include "model/memory_image.h"
@@ -27,5 +26,3 @@ struct snap_joined_image {
 const struct snap_memory_image *snap_join_image(struct snap_joined_image *joined,
 						struct snap_shared_memory *shared,
 						const struct snap_memory_image *image);
-
-#endif

@@ -8,8 +8,7 @@
  * for the one instant. Knows nothing of how threads are read or of stacks' meaning: whether a copy
  * suffices is judged by the caller.
  */
-#ifndef SNAP_CAPTURE_NOSTOP_H
-#define SNAP_CAPTURE_NOSTOP_H
+#pragma once
 
 #include "capture/capture.h"
 
@@ -22,5 +21,3 @@
 struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 					 const struct snap_stop_hook *hook, bool *execed_ret,
 					 struct snap_capture **ret) _must_check_;
-
-#endif

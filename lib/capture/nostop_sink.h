@@ -3,8 +3,7 @@
  * What the files of a capture without a stop share (nostop.h): nostop.c, its beginning and its end;
  * nostop_sink.c, what the sampler tells of processes and threads in between.
  */
-#ifndef SNAP_CAPTURE_NOSTOP_SINK_H
-#define SNAP_CAPTURE_NOSTOP_SINK_H
+#pragma once
 
 #include "capture/thread_asker.h"
 #include "capture/thread_plans.h"
@@ -81,5 +80,3 @@ static inline struct snap_describer snap_nostop_describer(const struct snap_nost
 					.clocks = nostop->clocks,
 					.buffer = nostop->buffer };
 }
-
-#endif

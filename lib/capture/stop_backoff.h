@@ -8,8 +8,7 @@
  * last; and when a share of the time is over, no more trees are begun. Knows no stop and no process
  * except by the numbers that it gets.
  */
-#ifndef SNAP_CAPTURE_STOP_BACKOFF_H
-#define SNAP_CAPTURE_STOP_BACKOFF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ void snap_stop_backoff_blame(struct snap_stop_backoff *pace, uid_t uid, int64_t 
 uint32_t snap_stop_backoff_patience(const struct snap_stop_backoff *pace, uid_t uid);
 /* Whether trees of this user have cost so much that all others come first. */
 bool snap_stop_backoff_is_last(const struct snap_stop_backoff *pace, uid_t uid);
-
-#endif

@@ -5,8 +5,7 @@
  * which is left behind if it takes too long. Knows neither the use of the answers, nor which
  * threads are asked again.
  */
-#ifndef SNAP_CAPTURE_THREAD_ASKER_H
-#define SNAP_CAPTURE_THREAD_ASKER_H
+#pragma once
 
 #include "base/error.h"
 #include "proc/procfs.h"
@@ -34,5 +33,3 @@ int snap_thread_ask_call(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			 struct snap_syscall_line *ret);
 /* The clocks by which threads run: found by the worker, which visits each processor for it. */
 int snap_thread_ask_clocks(struct snap_thread_asker *asker, struct snap_run_clocks *ret);
-
-#endif

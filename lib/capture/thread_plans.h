@@ -4,8 +4,7 @@
  * for when a process comes, and the images that came with its threads (capture/join.h).
  * Knows nothing of threads, nor of how they are read.
  */
-#ifndef SNAP_CAPTURE_THREAD_PLANS_H
-#define SNAP_CAPTURE_THREAD_PLANS_H
+#pragma once
 
 #include "base/shared_memory.h"
 #include "sample/sampler.h"
@@ -39,5 +38,3 @@ const struct snap_memory_image *snap_thread_plans_keep(struct snap_thread_plans 
 /* What the images of a process's threads share, in the shared memory; NULL: nothing. */
 struct snap_memory_image *snap_thread_plans_image(const struct snap_thread_plans *plans,
 						  size_t index);
-
-#endif

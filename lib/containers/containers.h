@@ -6,8 +6,7 @@
  * itself. They are believed if they are regular files of root or of the caller, and no other user
  * may write them. This asks no engine, knows no process, and does not say whether a container runs.
  */
-#ifndef SNAP_CONTAINERS_CONTAINERS_H
-#define SNAP_CONTAINERS_CONTAINERS_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -35,5 +34,3 @@ struct stacksnap_error *snap_containers_find_in(const struct snap_container_plac
 /* The same in snap_container_places(). */
 struct stacksnap_error *snap_containers_find(const char *name,
 					     struct snap_container_ids *ids) _must_check_;
-
-#endif

@@ -9,8 +9,7 @@
  * places that the first one names, and believes nothing of what they hold. Knows no symbols, no
  * functions, and no file but this one.
  */
-#ifndef SNAP_CORE_CORE_H
-#define SNAP_CORE_CORE_H
+#pragma once
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -80,5 +79,3 @@ struct stacksnap_error *snap_core_fill(const struct snap_core *core,
 				       struct snap_core_memory *memory,
 				       const struct snap_options *options,
 				       const struct snap_stop_hook *hook) _must_check_;
-
-#endif

@@ -3,8 +3,7 @@
  * How notes of a core are laid out, by the processor: a row of a table each. Numbers are those of
  * struct elf_prstatus and elf_prpsinfo of linux/elfcore.h. Knows nothing of what is done with them.
  */
-#ifndef SNAP_CORE_LAYOUT_H
-#define SNAP_CORE_LAYOUT_H
+#pragma once
 
 #include "model/capture.h"
 
@@ -34,5 +33,3 @@ struct snap_core_layout {
 
 /* NULL: cores of this processor are not read. */
 const struct snap_core_layout *snap_core_layout(uint16_t machine);
-
-#endif

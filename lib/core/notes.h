@@ -11,8 +11,7 @@
  *
  * What comes later does without it: fill.c copies memory by core.h, unpack.c knows no cores.
  */
-#ifndef SNAP_CORE_NOTES_H
-#define SNAP_CORE_NOTES_H
+#pragma once
 
 #include "core/core.h"
 #include "core/layout.h"
@@ -88,5 +87,3 @@ struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes,
 /* The arguments, if memory has them; false: it has not. */
 bool snap_core_find_args(const struct snap_core_notes *notes, struct snap_core_memory *memory,
 			 struct snap_capture *capture);
-
-#endif

@@ -4,8 +4,7 @@
  * bytes out, a piece at a time, with bounded memory. Knows nothing of what is packed, nor where the
  * bytes come from.
  */
-#ifndef SNAP_CORE_UNPACK_H
-#define SNAP_CORE_UNPACK_H
+#pragma once
 
 #include "base/error.h"
 
@@ -45,5 +44,3 @@ struct snap_unpack_step {
 /* FORMAT: the bytes are damaged; what came out before is right. */
 struct stacksnap_error *snap_unpacker_step(struct snap_unpacker *unpacker,
 					   struct snap_unpack_step *step) _must_check_;
-
-#endif

@@ -7,8 +7,7 @@
  * two is a recording, less than half a thread, and less than a hundredth of all samples, counts as
  * noise. Pure: knows nothing of files and formats.
  */
-#ifndef SNAP_DIFF_DIFF_H
-#define SNAP_DIFF_DIFF_H
+#pragma once
 
 #include "base/error.h"
 #include "model/diff/diff.h"
@@ -31,5 +30,3 @@ struct stacksnap_error *snap_diff_make(const struct snap_diff_look *before,
  */
 struct stacksnap_error *snap_diff_mark_stuck(const struct snap_snapshot *before,
 					     struct snap_snapshot *after) _must_check_;
-
-#endif

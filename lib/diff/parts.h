@@ -3,8 +3,7 @@
  * The parts of a diff, see diff.h; for the files of this folder only. Each compares one subject,
  * and knows nothing of the others; diff.c has their order. They return false if memory is short.
  */
-#ifndef SNAP_DIFF_PARTS_H
-#define SNAP_DIFF_PARTS_H
+#pragma once
 
 #include "diff/diff.h"
 
@@ -38,5 +37,3 @@ bool snap_diff_functions(struct snap_differ *differ) _must_check_;
 bool snap_diff_find_stuck(const struct snap_diff_nodes *before, const struct snap_diff_nodes *after,
 			  struct snap_diff_stuck **ret, size_t *count_ret,
 			  size_t *blind_ret) _must_check_;
-
-#endif

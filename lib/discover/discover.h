@@ -7,8 +7,7 @@
  * (user, cgroup, exe, arguments, ancestors). Stops no process, and knows nothing of the stacks of
  * threads.
  */
-#ifndef SNAP_DISCOVER_DISCOVER_H
-#define SNAP_DISCOVER_DISCOVER_H
+#pragma once
 
 #include "base/error.h"
 #include "base/shared_memory.h"
@@ -133,5 +132,3 @@ void snap_discover_execs(struct snap_capture *capture, const size_t *processes, 
 
 /* Ends what discovery keeps with a capture for snap_discover_again(). */
 void snap_discover_end(struct snap_capture *capture);
-
-#endif

@@ -7,8 +7,7 @@
  * snap_discover_explain() collects the facts; tests try combinations that this machine does not
  * have. Knows no process.
  */
-#ifndef SNAP_DISCOVER_EXPLAIN_H
-#define SNAP_DISCOVER_EXPLAIN_H
+#pragma once
 
 #include "proc/parse.h"
 
@@ -22,5 +21,3 @@ struct snap_refusal {
 
 /* "kernel.yama.ptrace_scope is 1; run as root …": the rule, and the remedy; cut at `size`. */
 void snap_refusal_words(const struct snap_refusal *refusal, char *out, size_t size);
-
-#endif

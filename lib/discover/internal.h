@@ -8,8 +8,7 @@
  * take turns (turns.c). explain.c says why a process may not be traced. Only tests include this as
  * well, and run it on recorded trees.
  */
-#ifndef SNAP_DISCOVER_INTERNAL_H
-#define SNAP_DISCOVER_INTERNAL_H
+#pragma once
 
 #include "base/error.h"
 #include "discover/discover.h"
@@ -248,5 +247,3 @@ int snap_discovery_cgroup(struct snap_discovery *run, int process_fd);
 /* The facts of the machine. */
 struct stacksnap_error *snap_discovery_host(struct snap_capture *capture,
 					    const struct snap_procfs *procfs) _must_check_;
-
-#endif

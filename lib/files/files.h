@@ -9,8 +9,7 @@
  * An open may sleep for as long as a file system likes. Knows nothing of ELF or DWARF: the caller
  * checks what is inside.
  */
-#ifndef SNAP_FILES_FILES_H
-#define SNAP_FILES_FILES_H
+#pragma once
 
 #include "base/error.h"
 #include "model/files.h"
@@ -50,5 +49,3 @@ struct snap_embed_watch {
 };
 struct stacksnap_error *snap_files_embed(struct snap_files *files, struct snap_capture *capture,
 					 const struct snap_embed_watch *watch) _must_check_;
-
-#endif

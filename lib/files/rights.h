@@ -7,8 +7,7 @@
  * those capabilities that pass over owners and modes are put aside. Knows nothing of which file it
  * is.
  */
-#ifndef SNAP_FILES_RIGHTS_H
-#define SNAP_FILES_RIGHTS_H
+#pragma once
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -45,5 +44,3 @@ void snap_rights_return(struct snap_rights *rights);
 
 /* Whether such a file may be read by `who`, as its mode tells. */
 bool snap_rights_allow(const struct snap_credentials *who, const struct stat *info);
-
-#endif

@@ -6,8 +6,7 @@
  * nothing about contents. Paths of a target are resolved inside the target's root, so that its
  * symbolic links cannot lead out of it.
  */
-#ifndef SNAP_FILES_SEARCH_H
-#define SNAP_FILES_SEARCH_H
+#pragma once
 
 #include "files/files.h"
 #include "files/rights.h"
@@ -107,5 +106,3 @@ struct stacksnap_error *snap_download_find(struct snap_download **download,
 					   const struct snap_file_request *request,
 					   int *fd_ret) _must_check_;
 void snap_download_destroy(struct snap_download *download);
-
-#endif

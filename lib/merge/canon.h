@@ -3,8 +3,7 @@
  * Writes parts of a document again in the one form of merged documents: a blank behind commas and
  * colons, and strings escaped like all text of a target. Knows nothing of what the parts mean.
  */
-#ifndef SNAP_MERGE_CANON_H
-#define SNAP_MERGE_CANON_H
+#pragma once
 
 #include "base/buffer.h"
 #include "store/json/scan.h"
@@ -31,5 +30,3 @@ bool snap_merge_canon_text(struct snap_merge_canon *canon, const char *key,
 void snap_merge_canon_number(const char *key, int64_t number, struct snap_buffer *out,
 			     size_t begin);
 void snap_merge_canon_true(const char *key, struct snap_buffer *out, size_t begin);
-
-#endif

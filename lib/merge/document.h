@@ -7,8 +7,7 @@
  * bytes: known keys in a fixed order, without addresses. All other parts are spans of the document,
  * which must stay in memory as long. Knows nothing of other documents.
  */
-#ifndef SNAP_MERGE_DOCUMENT_H
-#define SNAP_MERGE_DOCUMENT_H
+#pragma once
 
 #include "base/error.h"
 #include "model/merged/merged.h"
@@ -92,5 +91,3 @@ struct stacksnap_error *snap_merge_read(struct snap_merge_reader *reader, const 
 /* A set of hosts as it is written, "0-3,7", of fewer than `hosts`; false: it is none. */
 bool snap_merge_parse_set(const struct snap_json_span *span, size_t hosts,
 			  struct snap_host_set *set);
-
-#endif

@@ -4,8 +4,7 @@
  * skipped, and the next ones are read. Knows nothing of what is in a document, nor of how it is
  * added.
  */
-#ifndef SNAP_MERGE_INPUT_H
-#define SNAP_MERGE_INPUT_H
+#pragma once
 
 #include "merge/merger.h"
 #include "model/options.h"
@@ -22,5 +21,3 @@ struct snap_merge_input {
 /* `name` is part of these lines. NO_MEMORY, CANCELLED; OS: it cannot be read any further. */
 struct stacksnap_error *snap_merge_input(struct snap_merge_input *input, int fd,
 					 const char *name) _must_check_;
-
-#endif

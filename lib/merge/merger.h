@@ -7,8 +7,7 @@
  * the set of documents, and a result can be merged again. A sum is right only if each document
  * counts once, so the list of documents is kept. Knows nothing of files.
  */
-#ifndef SNAP_MERGE_MERGER_H
-#define SNAP_MERGE_MERGER_H
+#pragma once
 
 #include "merge/document.h"
 
@@ -37,5 +36,3 @@ struct stacksnap_error *snap_merger_finish(const struct snap_merger *merger,
 void snap_merged_destroy(struct snap_merged *merged);
 
 SNAP_POINTER_GUARD(struct snap_merged, snap_merged_destroy);
-
-#endif

@@ -3,8 +3,7 @@
  * Shared by the files that read a document (document.h): read.c walks over its tokens, stack.c and
  * entry.c handle stacks.
  */
-#ifndef SNAP_MERGE_READER_H
-#define SNAP_MERGE_READER_H
+#pragma once
 
 #include "merge/canon.h"
 #include "merge/document.h"
@@ -79,5 +78,3 @@ void snap_merge_check_document(struct snap_merge_reader *reader);
 void snap_merge_begin_entries(struct snap_merge_reader *reader);
 void snap_merge_end_entry(struct snap_merge_reader *reader);
 void snap_merge_end_entries(struct snap_merge_reader *reader);
-
-#endif

@@ -3,8 +3,7 @@
  * Sets of hosts: ranges of their numbers. Most groups are on all hosts or on one, which is one
  * range, however many hosts there are. Knows nothing of a host but its number.
  */
-#ifndef SNAP_MERGE_SETS_H
-#define SNAP_MERGE_SETS_H
+#pragma once
 
 #include "model/merged/merged.h"
 
@@ -18,5 +17,3 @@ size_t snap_host_set_size(const struct snap_host_set *set);
 bool snap_host_set_renumber(const struct snap_host_set *set, const uint32_t *numbers,
 			    uint32_t *scratch, struct snap_arena *arena,
 			    struct snap_host_set *ret) _must_check_;
-
-#endif

@@ -4,8 +4,7 @@
  * each must have. Other keys are ignored, as other programs may write them. These are tables alone:
  * read.c, stack.c and entry.c know what a value means and what is done with it.
  */
-#ifndef SNAP_MERGE_SHAPES_H
-#define SNAP_MERGE_SHAPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ enum {
 	EXAMPLE_THREAD,
 	EXAMPLE_TASK
 };
-
-#endif

@@ -4,8 +4,7 @@
  * Hosts and modules are numbered in the order of their arrival; finish.c sorts them in the result.
  * Knows nothing of files, nor of how a document is read.
  */
-#ifndef SNAP_MERGE_STATE_H
-#define SNAP_MERGE_STATE_H
+#pragma once
 
 #include "merge/canon.h"
 #include "merge/merger.h"
@@ -84,5 +83,3 @@ int snap_merger_compare_hosts(const struct snap_merge_known_host *a,
  */
 bool snap_merger_add_stack(struct snap_merger *merger, const struct snap_merge_document *document,
 			   const struct snap_merge_stack *stack, uint32_t *ret);
-
-#endif

@@ -4,8 +4,7 @@
  * inside a document does so. One such piece is in memory at a time. It may still hold several
  * documents, or none. Knows nothing of JSON.
  */
-#ifndef SNAP_MERGE_STREAM_H
-#define SNAP_MERGE_STREAM_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -32,5 +31,3 @@ void snap_merge_stream_deinit(struct snap_merge_stream *stream);
  */
 struct stacksnap_error *snap_merge_stream_next(struct snap_merge_stream *stream, char **ret,
 					       size_t *size_ret) _must_check_;
-
-#endif

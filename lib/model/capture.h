@@ -11,8 +11,7 @@
  * What must hold: processes are in the order in which they were found, a parent before its
  * children; maps are sorted by address and do not overlap; threads are sorted by tid.
  */
-#ifndef SNAP_MODEL_CAPTURE_H
-#define SNAP_MODEL_CAPTURE_H
+#pragma once
 
 #include "base/arena.h"
 #include "model/memory_image.h"
@@ -334,5 +333,3 @@ uint64_t snap_capture_memory_bytes(const struct snap_capture *capture);
 
 /* The mapping that holds an address, NULL if none. */
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);
-
-#endif

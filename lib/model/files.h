@@ -5,8 +5,7 @@
  * The code behind it (lib/files/ in a run of the tool, a broker, a test) knows paths and permissions.
  * The code that calls it knows the contents that a file must have, and checks them.
  */
-#ifndef SNAP_MODEL_FILES_H
-#define SNAP_MODEL_FILES_H
+#pragma once
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -63,5 +62,3 @@ static inline void snap_file_finder_note_runtimes(const struct snap_file_finder 
 	if (finder->note_runtimes)
 		finder->note_runtimes(finder->context, process);
 }
-
-#endif

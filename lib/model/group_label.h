@@ -6,8 +6,7 @@
  * a group differ is absent; names that differ in numbers only share their pattern ("worker-*").
  * Knows nothing of how stacks are compared.
  */
-#ifndef SNAP_MODEL_GROUP_LABEL_H
-#define SNAP_MODEL_GROUP_LABEL_H
+#pragma once
 
 #include "base/arena.h"
 #include "model/options.h"
@@ -33,5 +32,3 @@ bool snap_label_fold(const struct snap_member *threads, size_t count, char *out)
 /* The same of any names, one each `stride` bytes from the first on, in `size` bytes. */
 bool snap_label_fold_names(const char *const *first, size_t stride, size_t count, char *out,
 			   size_t size);
-
-#endif

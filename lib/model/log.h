@@ -12,8 +12,7 @@
  * them, so they stay the same between two calls of it. Ticks are numbered from the beginning of the run;
  * those before first_tick were forgotten.
  */
-#ifndef SNAP_MODEL_LOG_H
-#define SNAP_MODEL_LOG_H
+#pragma once
 
 #include "model/pc.h"
 #include "model/recording.h"
@@ -310,5 +309,3 @@ struct snap_log {
 	size_t before_count;
 	struct snap_log_index *index; /* store/log/index.h: finds elements that are there already */
 };
-
-#endif

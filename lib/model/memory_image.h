@@ -5,8 +5,7 @@
  * Sparse; its pieces are sorted by address and do not overlap, though they may touch. A plain
  * value, in the memory of the capture that it is a part of. Knows nothing of what the bytes mean.
  */
-#ifndef SNAP_MODEL_MEMORY_IMAGE_H
-#define SNAP_MODEL_MEMORY_IMAGE_H
+#pragma once
 
 #include "model/memory_plan.h"
 
@@ -49,5 +48,3 @@ const uint8_t *snap_memory_image_bytes(const struct snap_memory_image *image, ui
  */
 bool snap_memory_image_next(const struct snap_memory_image *image, uint64_t address,
 			    uint64_t *start_ret, uint64_t *size_ret);
-
-#endif

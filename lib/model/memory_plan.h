@@ -16,8 +16,7 @@
  * thread, struct snap_plan_thread. Step i (from 0) makes table i + 1. A record enters a table once,
  * by its address, so loops are followed once.
  */
-#ifndef SNAP_MODEL_MEMORY_PLAN_H
-#define SNAP_MODEL_MEMORY_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -148,5 +147,3 @@ enum snap_plan_cut {
 
 /* Whether a plan makes sense, so that executing it is bounded by its budgets alone. */
 bool snap_memory_plan_check(const struct snap_memory_plan *plan);
-
-#endif

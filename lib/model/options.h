@@ -5,8 +5,7 @@
  * Deliberately knows nothing of command lines: lib/api/options.c fills it from names and texts.
  * Strings and arrays are owned by the options' arena.
  */
-#ifndef SNAP_MODEL_OPTIONS_H
-#define SNAP_MODEL_OPTIONS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -252,5 +251,3 @@ static inline bool snap_options_have_enough(const struct snap_options *options)
 {
 	return options->enough && *options->enough;
 }
-
-#endif

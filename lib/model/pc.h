@@ -4,8 +4,7 @@
  * in 64 bits, so that a pc is one number in a log, in a file and between processes. Knows nothing
  * of stacks.
  */
-#ifndef SNAP_MODEL_PC_H
-#define SNAP_MODEL_PC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -93,5 +92,3 @@ static inline uint64_t snap_pc_lookup(struct snap_pc pc)
 	address = snap_pc_address(pc);
 	return snap_pc_is_exact(pc) || address == 0 ? address : address - 1;
 }
-
-#endif

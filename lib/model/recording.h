@@ -11,8 +11,7 @@
  * What must hold: ticks grow strictly in time; runs of a track are in order and do not overlap;
  * tracks are sorted by process, then by tid; frames run innermost first.
  */
-#ifndef SNAP_MODEL_RECORDING_H
-#define SNAP_MODEL_RECORDING_H
+#pragma once
 
 #include "base/error.h"
 #include "model/snapshot.h"
@@ -232,5 +231,3 @@ enum snap_state snap_recording_state_of_task(enum snap_task_state state);
 
 const char *snap_taken_word(enum snap_taken taken); /* "together", "alone", "unstopped" */
 const char *snap_recording_end_word(enum snap_recording_end end);
-
-#endif

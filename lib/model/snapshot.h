@@ -10,8 +10,7 @@
  * What must hold: stacks of a process are sorted, the crashed one first, by count down, then by id;
  * threads of a stack by tid, tasks by id; frames and entries run innermost first.
  */
-#ifndef SNAP_MODEL_SNAPSHOT_H
-#define SNAP_MODEL_SNAPSHOT_H
+#pragma once
 
 #include "base/arena.h"
 #include "model/capture.h"
@@ -267,5 +266,3 @@ const char *snap_trust_word(enum snap_trust trust);
 enum snap_state snap_state_of_letter(char letter);
 /* The state with this name, SNAP_STATE_COUNT if there is none. */
 enum snap_state snap_state_of_word(const char *word);
-
-#endif

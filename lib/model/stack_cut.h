@@ -5,8 +5,7 @@
  *
  * Knows nothing of why stacks are cut, and to how many frames.
  */
-#ifndef SNAP_MODEL_STACK_CUT_H
-#define SNAP_MODEL_STACK_CUT_H
+#pragma once
 
 #include "model/snapshot.h"
 
@@ -26,5 +25,3 @@ struct snap_stack_cut snap_stack_cut_to(size_t most, size_t count, size_t gap_fr
 size_t snap_stack_cut_copy(const struct snap_stack_cut *cut, const struct snap_frame **frames,
 			   size_t count, const struct snap_frame **to, size_t *gap_frame,
 			   uint64_t *gap_count);
-
-#endif

@@ -6,8 +6,7 @@
  * A part of struct snap_snapshot, and like it plain values. Labels are whatever a program writes:
  * keys and values are raw bytes, and values may be "". Knows nothing of how a runtime is read.
  */
-#ifndef SNAP_MODEL_TASK_H
-#define SNAP_MODEL_TASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -117,5 +116,3 @@ int snap_task_compare_ids(const char *a, const char *b);
 
 /* Whether a label of a program has the key of one of ours: it is then shown as "label.KEY". */
 bool snap_label_clashes(const char *key);
-
-#endif

@@ -5,8 +5,7 @@
  * The labels of a task are sorted by key, so that what many have in common is found in one pass
  * each. Knows nothing of how tasks are found.
  */
-#ifndef SNAP_MODEL_TASK_LABEL_H
-#define SNAP_MODEL_TASK_LABEL_H
+#pragma once
 
 #include "base/arena.h"
 #include "model/options.h"
@@ -40,5 +39,3 @@ uint64_t snap_task_label_key(const struct snap_task *task, const char *runtime, 
  */
 bool snap_task_label_stack(struct snap_interner *strings, const struct snap_options *options,
 			   struct snap_stack *stack, bool in_tree) _must_check_;
-
-#endif

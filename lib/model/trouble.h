@@ -6,8 +6,7 @@
  * whether a line on standard error says so. Knows
  * nothing of how a trouble is found, nor of the sentences that explain it.
  */
-#ifndef SNAP_MODEL_TROUBLE_H
-#define SNAP_MODEL_TROUBLE_H
+#pragma once
 
 #include "base/error.h"
 
@@ -62,5 +61,3 @@ static inline const char *snap_trouble_word(enum snap_trouble trouble)
  * Whether a warning with this code says that names, stacks or samples are missing: exit status 1.
  */
 bool snap_warning_costs_names(const char *code);
-
-#endif

@@ -6,8 +6,7 @@
  * comes from a region of the caller's. The caller also provides the function that reads memory of the
  * process. Knows nothing else of the process.
  */
-#ifndef SNAP_PROC_ADDRESS_SPACE_H
-#define SNAP_PROC_ADDRESS_SPACE_H
+#pragma once
 
 #include "base/error.h"
 #include "base/shared_memory.h"
@@ -81,5 +80,3 @@ struct stacksnap_error *snap_space_copy(struct snap_arena *arena, const struct s
 
 /* The first of sorted mappings that ends behind an address: its own, or the next; else `count`. */
 size_t snap_space_find(const struct snap_map *maps, size_t count, uint64_t address);
-
-#endif

@@ -5,8 +5,7 @@
  * Pure functions on text; the names in a path are those of service managers and container engines,
  * recognised by a table of patterns, without asking any of them. Nothing is opened here.
  */
-#ifndef SNAP_PROC_CGROUP_H
-#define SNAP_PROC_CGROUP_H
+#pragma once
 
 #include "base/cleanup.h"
 #include "proc/parse.h"
@@ -39,5 +38,3 @@ bool snap_cgroup_is_below(const char *path, const char *group);
 void snap_cgroup_container(const char *path, char ret[SNAP_MAX_CONTAINER]);
 /* Whether `wanted` is the name of a container, or the start of its id. */
 bool snap_cgroup_container_is(const char *container, const char *wanted);
-
-#endif

@@ -3,8 +3,7 @@
  * The credentials with which a process reads files, so that no file is read for it that it could not
  * read itself. Knows nothing of files.
  */
-#ifndef SNAP_PROC_CREDENTIALS_H
-#define SNAP_PROC_CREDENTIALS_H
+#pragma once
 
 #include "model/capture.h"
 #include "proc/procfs.h"
@@ -22,5 +21,3 @@ void snap_credentials_take(const struct snap_status *status, bool is_confined,
 
 /* Both at once, for a worker; ret->known is false when it is gone. */
 void snap_credentials_read(int process_fd, struct snap_credentials *ret);
-
-#endif

@@ -5,8 +5,7 @@
  * names begin alike; the rest names their role, or what they wait for. A process with our uid may use
  * such a name, too. Knows nothing of why they wait.
  */
-#ifndef SNAP_PROC_LEFT_BEHIND_H
-#define SNAP_PROC_LEFT_BEHIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -18,5 +17,3 @@ bool snap_has_own_name(const char *comm);
 
 /* Whether a process whose name is like that is left behind; procfs_fd is the root of procfs. */
 bool snap_is_left_behind(int procfs_fd, pid_t pid);
-
-#endif

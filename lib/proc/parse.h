@@ -6,8 +6,7 @@
  * target chooses names in these texts: the name of a process may be "a) R 1 (", and that of a file may
  * look like a line of maps. Text that cannot be the kernel's is refused, never guessed.
  */
-#ifndef SNAP_PROC_PARSE_H
-#define SNAP_PROC_PARSE_H
+#pragma once
 
 #include "model/capture.h"
 
@@ -114,5 +113,3 @@ bool snap_cut_deleted(const char *path, size_t *length);
 
 /* A number in decimal that fills the text, at most INT_MAX: a pid, a tid. 0 if it is none. */
 pid_t snap_parse_pid(const char *text, size_t length);
-
-#endif

@@ -8,8 +8,7 @@
  * and ENOENT mean that the process or thread has gone. parse.h parses the texts. Knows nothing of trees
  * of processes.
  */
-#ifndef SNAP_PROC_PROCFS_H
-#define SNAP_PROC_PROCFS_H
+#pragma once
 
 #include "base/error.h"
 #include "proc/parse.h"
@@ -134,5 +133,3 @@ void snap_lines_init(struct snap_lines *lines, int fd, char *buffer, size_t size
  * not fit is cut, its rest is skipped. Returns 1, 0 at the end, a negative errno.
  */
 int snap_lines_next(struct snap_lines *lines, char **line_ret, size_t *length_ret);
-
-#endif

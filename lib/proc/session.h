@@ -4,8 +4,7 @@
  * within one session does not count among all, and a user with many sessions leaves little to each other
  * session. Knows nothing of priorities within a session (base/priority.h).
  */
-#ifndef SNAP_PROC_SESSION_H
-#define SNAP_PROC_SESSION_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -17,5 +16,3 @@ void snap_session_begin(int procfs_fd, int nice);
 
 /* The nice value of the session of another process, as far as is permitted. */
 void snap_session_set_nice(int procfs_fd, pid_t pid, int nice);
-
-#endif

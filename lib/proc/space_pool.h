@@ -8,8 +8,7 @@
  * of them may end or be left behind at any moment: nothing is locked. Knows nothing of what the
  * bytes mean.
  */
-#ifndef SNAP_PROC_SPACE_POOL_H
-#define SNAP_PROC_SPACE_POOL_H
+#pragma once
 
 #include "base/shared_memory.h"
 
@@ -26,5 +25,3 @@ const void *snap_space_pool_find(const struct snap_space_pool *pool, const void 
 /* Keeps bytes, which are not there, in the region; NULL: it is used up. Without a pool: a copy. */
 const void *snap_space_pool_add(struct snap_space_pool *pool, struct snap_region *region,
 				const void *bytes, size_t size);
-
-#endif

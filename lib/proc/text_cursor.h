@@ -6,8 +6,7 @@
  * moves the cursor behind it, or returns false; then the cursor may have moved to where the text was
  * wrong. Knows no text.
  */
-#ifndef SNAP_PROC_TEXT_CURSOR_H
-#define SNAP_PROC_TEXT_CURSOR_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -104,5 +103,3 @@ static inline bool snap_take_device(struct snap_text_cursor *cursor, uint32_t *m
 	*minor_ret = (uint32_t)minor_number;
 	return true;
 }
-
-#endif

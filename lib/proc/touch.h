@@ -10,8 +10,7 @@
  * of userfaultfd blocks it, but no read of mem, so only pages of files are touched. Knows nothing of the
  * read that follows.
  */
-#ifndef SNAP_PROC_TOUCH_H
-#define SNAP_PROC_TOUCH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@
  * /proc/PID/pagemap, or negative where that cannot be opened.
  */
 size_t snap_memory_touch(int pagemap_fd, pid_t tid, uint64_t address, size_t size);
-
-#endif

@@ -6,8 +6,7 @@
  * those with a root of their own, or with files that have no name any more, need descriptors, and
  * there are only so many of these. Knows nothing of what is in the files.
  */
-#ifndef SNAP_RECORD_DESCRIPTORS_H
-#define SNAP_RECORD_DESCRIPTORS_H
+#pragma once
 
 #include "model/log.h"
 
@@ -18,5 +17,3 @@ const struct snap_live *snap_descriptors_to_keep(const struct snap_log *log,
 
 /* The process has gone: what leads to itself leads nowhere. */
 void snap_descriptors_close_ended(struct snap_log *log, uint32_t space);
-
-#endif

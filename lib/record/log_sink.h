@@ -5,8 +5,7 @@
  * It is the sampler's sink: it unwinds each copy at once, and remembers which numbers processes and
  * threads have in the log. Knows nothing of time.
  */
-#ifndef SNAP_RECORD_LOG_SINK_H
-#define SNAP_RECORD_LOG_SINK_H
+#pragma once
 
 #include "model/options.h"
 #include "record/plans.h"
@@ -95,5 +94,3 @@ struct stacksnap_error *snap_log_sink_look_at_sockets(struct snap_log_sink *sink
 
 /* The log has been renumbered. */
 void snap_log_sink_renumber(struct snap_log_sink *sink);
-
-#endif

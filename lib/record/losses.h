@@ -3,8 +3,7 @@
  * Losses: what a recording says about samples that are missing, each in a warning that is renewed
  * as more is lost. (What its memory had no room for is memory_limit.h's.) Knows nothing of why.
  */
-#ifndef SNAP_RECORD_LOSSES_H
-#define SNAP_RECORD_LOSSES_H
+#pragma once
 
 #include "model/options.h"
 #include "roles/unwinder/unwinder.h"
@@ -25,5 +24,3 @@ struct snap_losses {
 /* Warnings of the log tell what was lost by now. */
 void snap_losses_warn(struct snap_losses *losses, const struct snap_options *options,
 		      struct snap_log *log, const struct snap_remote_unwinder *unwinder);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * What is left out, and when, is decided by the log (store/log/limit.c) and by its writer.
  */
-#ifndef SNAP_RECORD_MEMORY_LIMIT_H
-#define SNAP_RECORD_MEMORY_LIMIT_H
+#pragma once
 
 #include "model/log.h"
 
@@ -14,5 +13,3 @@ void snap_memory_limit_warn(struct snap_log *log);
 
 /* Whether the recording has to end here; then that is noted. */
 bool snap_memory_limit_ends(struct snap_log *log);
-
-#endif

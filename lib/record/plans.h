@@ -8,8 +8,7 @@
  * and may end soon is not asked about, and a child with its parent's mappings has its parent's
  * plan. Until there is an answer a process has no plan. Knows nothing of what plans say.
  */
-#ifndef SNAP_RECORD_PLANS_H
-#define SNAP_RECORD_PLANS_H
+#pragma once
 
 #include "model/options.h"
 #include "sample/sampler.h"
@@ -71,5 +70,3 @@ struct stacksnap_error *snap_plans_work(struct snap_plans *plans, int64_t until_
  * which is no news.
  */
 bool snap_space_knows(const struct snap_process *space, const struct snap_process *facts);
-
-#endif

@@ -7,8 +7,7 @@
  * Unwinds at once, so that no copy is kept; names are looked up when the recording is shown. Ticks
  * that cannot be kept are left out and counted. Knows nothing of terminals, signals or formats.
  */
-#ifndef SNAP_RECORD_RECORDER_H
-#define SNAP_RECORD_RECORDER_H
+#pragma once
 
 #include "base/error.h"
 #include "model/log.h"
@@ -73,5 +72,3 @@ struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
 struct stacksnap_error *snap_recorder_finish(struct snap_recorder *recorder) _must_check_;
 
 const struct snap_log *snap_recorder_log(const struct snap_recorder *recorder);
-
-#endif

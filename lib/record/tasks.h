@@ -8,8 +8,7 @@
  * The share of time for which a process is stopped is bounded: the longer a look has taken, the
  * later the next one. Knows nothing of runtimes.
  */
-#ifndef SNAP_RECORD_TASKS_H
-#define SNAP_RECORD_TASKS_H
+#pragma once
 
 #include "roles/unwinder/unwinder.h"
 #include "sample/sampler.h"
@@ -69,5 +68,3 @@ struct stacksnap_error *snap_tasks_end(struct snap_log *log,
 /* The log has been renumbered. */
 void snap_tasks_renumber(const struct snap_log *log, struct snap_task_list *list);
 void snap_task_list_deinit(struct snap_task_list *list);
-
-#endif

@@ -7,8 +7,7 @@
  * the tick before was not done yet when one was due; it was done, but the recorder did not run in
  * time; or the tick was left out by choice. All by numbers: knows no clock.
  */
-#ifndef SNAP_RECORD_TICK_PACER_H
-#define SNAP_RECORD_TICK_PACER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ static inline void snap_tick_pacer_done(struct snap_tick_pacer *pace, int64_t el
 void snap_tick_pacer_leave_out(struct snap_tick_pacer *pace, uint64_t slots);
 /* The run ends: slots that began before are missed. */
 void snap_tick_pacer_finish(struct snap_tick_pacer *pace, int64_t elapsed_ns);
-
-#endif

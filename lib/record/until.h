@@ -5,8 +5,7 @@
  * It is met once it has held without a break for as long as it asks, and not again before it has
  * been false. Works on what a tick counted; knows nothing of threads.
  */
-#ifndef SNAP_RECORD_UNTIL_H
-#define SNAP_RECORD_UNTIL_H
+#pragma once
 
 #include "model/options.h"
 #include "model/snapshot.h"
@@ -40,5 +39,3 @@ struct snap_until_watch {
 /* True at the one tick at which the condition is met. */
 bool snap_until_met(struct snap_until_watch *watch, const struct snap_until *until,
 		    const struct snap_until_tick *tick);
-
-#endif

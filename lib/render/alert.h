@@ -3,8 +3,7 @@
  * Alerts of a watch as lines: text, or JSON Lines (stacksnap-json(5)). Each line is of one alert, and
  * says nothing of others. Knows nothing of how an alert is noticed, nor where lines go.
  */
-#ifndef SNAP_RENDER_ALERT_H
-#define SNAP_RENDER_ALERT_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -18,5 +17,3 @@ struct stacksnap_error *snap_render_alert_text(const struct snap_alert *alert,
 					       FILE *out) _must_check_;
 struct stacksnap_error *snap_render_alert_json(const struct snap_alert *alert,
 					       FILE *out) _must_check_;
-
-#endif

@@ -6,8 +6,7 @@
  * Errors are kept and returned by snap_gzip_finish(). Knows nothing of what it compresses, and leaves
  * errors of the FILE to its owner.
  */
-#ifndef SNAP_RENDER_GZIP_H
-#define SNAP_RENDER_GZIP_H
+#pragma once
 
 #include "base/error.h"
 
@@ -27,5 +26,3 @@ SNAP_POINTER_GUARD(struct snap_gzip, snap_gzip_destroy);
 void snap_gzip_write(void *gzip, const char *bytes, size_t size);
 /* Ends the stream; once, and nothing may be written after it. */
 struct stacksnap_error *snap_gzip_finish(struct snap_gzip *gzip) _must_check_;
-
-#endif

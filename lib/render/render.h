@@ -6,8 +6,7 @@
  * table in render.c; --format, its help and the suffixes of -o come from the table. Renderers know
  * nothing of processes that run, and escape every string they are given.
  */
-#ifndef SNAP_RENDER_RENDER_H
-#define SNAP_RENDER_RENDER_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -109,5 +108,3 @@ struct stacksnap_error *snap_render_text_recording(const struct snap_recording *
 struct stacksnap_error *snap_render_snaprec(const struct snap_recording *recording,
 					    const struct snap_options *options,
 					    FILE *out) _must_check_;
-
-#endif

@@ -4,8 +4,7 @@
  * log. A wait is known by its words alone: so its object has no call, and memory that says nothing
  * but its holder. It also converts the times at which waiting threads ran. See snaprec.c.
  */
-#ifndef SNAP_RENDER_SNAPREC_WAITS_H
-#define SNAP_RENDER_SNAPREC_WAITS_H
+#pragma once
 
 #include "model/log.h"
 
@@ -36,5 +35,3 @@ void snap_snaprec_add_wakes(struct snap_snaprec_waits *waits, struct snap_log *l
 struct stacksnap_error *snap_snaprec_find_object(const struct snap_recording *recording,
 						 struct snap_log *log, const struct snap_run *run,
 						 uint32_t *ret) _must_check_;
-
-#endif

@@ -4,8 +4,7 @@
  *
  * No formats of the table: neither has what a recording holds. Knows nothing of how it was taken.
  */
-#ifndef SNAP_RENDER_SUMMARY_H
-#define SNAP_RENDER_SUMMARY_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -25,5 +24,3 @@ struct stacksnap_error *snap_render_summary(const struct snap_recording *recordi
 /* The figures as one JSON object and a newline. */
 struct stacksnap_error *snap_render_stats(const struct snap_recording *recording,
 					  FILE *out) _must_check_;
-
-#endif

@@ -4,8 +4,7 @@
  * parser is lost, the snapshot has less (roles/fallback.h), at worst the pc of each thread, and
  * says what is missing and why. Knows nothing of how the capture was taken, nor of output formats.
  */
-#ifndef SNAP_ROLES_ANALYSIS_H
-#define SNAP_ROLES_ANALYSIS_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "roles/collector/collector.h"
@@ -34,5 +33,3 @@ struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector
 /* Reads a snapshot from its JSON and filters it, see snap_snapshot_read_json(). */
 struct stacksnap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *options,
 						  struct snap_snapshot **ret) _must_check_;
-
-#endif

@@ -12,8 +12,7 @@
  * user space serves can wait for that file system without end. Knows nothing of what is in the
  * files.
  */
-#ifndef SNAP_ROLES_BROKER_H
-#define SNAP_ROLES_BROKER_H
+#pragma once
 
 #include "model/files.h"
 #include "model/options.h"
@@ -115,5 +114,3 @@ struct stacksnap_error *snap_broker_serve_request(const struct snap_broker *brok
 /* A finder that finds nothing; a broker that refuses every request. */
 struct snap_file_finder snap_no_files(void);
 struct snap_broker snap_no_broker(void);
-
-#endif

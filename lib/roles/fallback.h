@@ -7,8 +7,7 @@
  * times. Then it does without symbols, and at last without any byte that a target made. Knows
  * nothing of what the work is.
  */
-#ifndef SNAP_ROLES_FALLBACK_H
-#define SNAP_ROLES_FALLBACK_H
+#pragma once
 
 #include "roles/parser.h"
 
@@ -84,5 +83,3 @@ struct stacksnap_error *snap_fallback_prepare(const struct snap_fallback *fallba
  */
 struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 					  struct snap_parser *prepared) _must_check_;
-
-#endif

@@ -6,8 +6,7 @@
  * another parser does with less: without files (modules and offsets), and at last without any byte
  * of the targets. Knows nothing of how frames came into the log.
  */
-#ifndef SNAP_ROLES_NAMING_H
-#define SNAP_ROLES_NAMING_H
+#pragma once
 
 #include "model/log.h"
 #include "model/options.h"
@@ -27,5 +26,3 @@ struct snap_naming_limits {
 struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_options *options,
 					const struct snap_broker *broker,
 					const struct snap_naming_limits *limits) _must_check_;
-
-#endif

@@ -13,8 +13,7 @@
  * Making a parser takes milliseconds, most of them for the sandbox. So it can be made before its
  * input exists: it waits in the sandbox until snap_parser_run() sends the input.
  */
-#ifndef SNAP_ROLES_PARSER_H
-#define SNAP_ROLES_PARSER_H
+#pragma once
 
 #include "roles/broker.h"
 #include "roles/role.h"
@@ -110,5 +109,3 @@ struct snap_parser_stay {
  */
 struct stacksnap_error *snap_parser_spawn(const struct snap_parser_stay *stay,
 					  struct snap_role *ret) _must_check_;
-
-#endif

@@ -4,8 +4,7 @@
  * pieces of memory, names of files), and nothing else of the process. It is one message, with a
  * file in memory.
  */
-#ifndef SNAP_ROLES_PROCESS_MESSAGE_H
-#define SNAP_ROLES_PROCESS_MESSAGE_H
+#pragma once
 
 #include "model/capture.h"
 
@@ -25,5 +24,3 @@ struct snap_process_bytes {
  */
 bool snap_process_receive(int channel, struct snap_arena *arena, struct snap_process *ret,
 			  struct snap_process_bytes *bytes_ret) _must_check_;
-
-#endif

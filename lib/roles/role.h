@@ -10,8 +10,7 @@
  * messages) and what it inherited. It blocks all signals, gets SIGKILL when its maker ends, and can
  * always be killed. This file knows nothing of what roles do. SECURITY.md lists all processes.
  */
-#ifndef SNAP_ROLES_ROLE_H
-#define SNAP_ROLES_ROLE_H
+#pragma once
 
 #include "base/error.h"
 
@@ -104,5 +103,3 @@ struct snap_wire_error {
 void snap_wire_pack_error(const struct stacksnap_error *error, struct snap_wire_error *ret);
 /* NULL for none. An unknown code becomes SNAP_ERROR_OTHER; the message is cut at its room. */
 struct stacksnap_error *snap_wire_unpack_error(const struct snap_wire_error *error) _must_check_;
-
-#endif

@@ -6,8 +6,7 @@
  * what could not be foreseen, which is waited off. All by numbers: knows no clock, and not what a
  * stop is.
  */
-#ifndef SNAP_SAMPLE_BUDGET_H
-#define SNAP_SAMPLE_BUDGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ int64_t snap_budget_most(const struct snap_budget_rules *rules);
 void snap_budget_add(struct snap_budget *budget, int64_t from_ns, int64_t stood_ns);
 /* `stops` that were asked for stopped the process for so long. */
 void snap_budget_spend(struct snap_budget *budget, unsigned stops, int64_t stood_ns);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Has the sampler try what a look reads; no process is stopped. Knows nothing of threads.
  */
-#ifndef SNAP_SAMPLE_CHECK_TARGETS_H
-#define SNAP_SAMPLE_CHECK_TARGETS_H
+#pragma once
 
 #include "base/error.h"
 #include "sample/sampler.h"
@@ -15,5 +14,3 @@
  * PERMISSION; OTHER.
  */
 struct stacksnap_error *snap_check_targets(struct snap_sampler *sampler) _must_check_;
-
-#endif

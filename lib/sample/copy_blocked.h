@@ -9,8 +9,7 @@
  * make sleep. The counters it cannot. Knows nothing of mappings, of which threads
  * there are, or of what is in a copy.
  */
-#ifndef SNAP_SAMPLE_COPY_BLOCKED_H
-#define SNAP_SAMPLE_COPY_BLOCKED_H
+#pragma once
 
 #include "model/capture.h"
 #include "proc/procfs.h"
@@ -99,5 +98,3 @@ enum snap_copy_result {
  */
 enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struct snap_thread *copy,
 					enum snap_arch *arch_ret);
-
-#endif

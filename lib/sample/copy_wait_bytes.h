@@ -3,8 +3,7 @@
  * Memory that explains the wait of a thread that is not stopped (stop/wait_bytes.h), read beside its
  * stack, and as true as that is. What cannot be read is absent. Neither allocates nor locks.
  */
-#ifndef SNAP_SAMPLE_COPY_WAIT_BYTES_H
-#define SNAP_SAMPLE_COPY_WAIT_BYTES_H
+#pragma once
 
 #include "model/capture.h"
 #include "stop/wait_bytes.h"
@@ -41,5 +40,3 @@ int snap_copy_wait_bytes(enum snap_arch arch, const struct snap_thread *copy,
  * are its own address (nptl/descr.h, tcbhead_t of tls.h). 0: not found, as with the first thread.
  */
 uint64_t snap_find_thread_pointer(const struct snap_thread *copy);
-
-#endif

@@ -5,8 +5,7 @@
  * What every tick asks of every thread lies apart from the rest, side by side: the guards, whose
  * counters say whether a thread has run.
  */
-#ifndef SNAP_SAMPLE_INTERNAL_H
-#define SNAP_SAMPLE_INTERNAL_H
+#pragma once
 
 #include "base/clock.h"
 #include "discover/discover.h"
@@ -575,5 +574,3 @@ struct stacksnap_error *
 snap_sampler_request_stop(struct snap_sampler *sampler,
 			  const struct snap_stop_request *request) _must_check_;
 struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler) _must_check_;
-
-#endif

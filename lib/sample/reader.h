@@ -10,8 +10,7 @@
  * All functions return -ETIMEDOUT where a call did not return in time: the process had better be
  * let be. For one thread at a time.
  */
-#ifndef SNAP_SAMPLE_READER_H
-#define SNAP_SAMPLE_READER_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -146,5 +145,3 @@ snap_reader_space(struct snap_reader *reader, const struct snap_reader_target *t
 		  uint64_t taken,
 		  struct stacksnap_error *(*use)(void *context, const struct snap_reader_space *),
 		  void *context, int *error_ret) _must_check_;
-
-#endif

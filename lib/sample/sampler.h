@@ -17,8 +17,7 @@
  * With --no-stop there is one tick only, which looks again at what was new or running; it is not
  * subject to that share.
  */
-#ifndef SNAP_SAMPLE_SAMPLER_H
-#define SNAP_SAMPLE_SAMPLER_H
+#pragma once
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -244,5 +243,3 @@ int snap_sampler_read_bytes(struct snap_sampler *sampler, struct snap_sampled_pr
 /* A process by itself: all that it points to is copied to the arena. */
 struct stacksnap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
 					struct snap_process *ret) _must_check_;
-
-#endif

@@ -5,8 +5,7 @@
  * parent share the work, and take threads in turns; nothing here allocates or locks. Knows nothing
  * of ptrace, nor of stacks and registers.
  */
-#ifndef SNAP_STOP_DESCRIBE_H
-#define SNAP_STOP_DESCRIBE_H
+#pragma once
 
 #include "stop/run_clock.h"
 #include "stop/tracer.h"
@@ -64,5 +63,3 @@ bool snap_help_begin(struct snap_help *help);
 void snap_help_end(struct snap_help *help);
 /* For the child: ends the help, and waits for a parent that takes part. */
 void snap_help_close(struct snap_help *help);
-
-#endif

@@ -6,8 +6,7 @@
  * keeps its thread structure above the stack, in the same memory, so the stack ends before it.
  * Knows nothing of how memory is read.
  */
-#ifndef SNAP_STOP_OWN_STACK_H
-#define SNAP_STOP_OWN_STACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ static inline bool snap_own_stack_copied(uint64_t start, uint64_t size, uint64_t
 {
 	return thread_pointer >= start && thread_pointer - start < size;
 }
-
-#endif

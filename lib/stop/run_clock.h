@@ -7,8 +7,7 @@
  * each is read once, by a thread that has just been scheduled there. A stop counts as a run: read
  * this before the stop. Nothing here allocates or locks. Knows nothing of why a thread did not run.
  */
-#ifndef SNAP_STOP_RUN_CLOCK_H
-#define SNAP_STOP_RUN_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,5 +32,3 @@ void snap_run_clocks_read(int root_fd, struct snap_run_clocks *ret);
  */
 int64_t snap_run_clocks_blocked(const struct snap_run_clocks *clocks, int tasks_fd, pid_t tid,
 				int cpu);
-
-#endif

@@ -4,8 +4,7 @@
  * interrupted. Its frames are in another mapping, and the signal frame in the copied stack says
  * where. Works on copied bytes alone; knows nothing of threads that run.
  */
-#ifndef SNAP_STOP_SIGNAL_STACK_H
-#define SNAP_STOP_SIGNAL_STACK_H
+#pragma once
 
 #include "model/capture.h"
 
@@ -16,5 +15,3 @@
  */
 uint64_t snap_tracer_interrupted_sp(const struct snap_thread *thread, size_t *budget,
 				    bool (*accepts)(void *context, uint64_t sp), void *context);
-
-#endif

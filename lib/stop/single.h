@@ -10,8 +10,7 @@
  * to be called from two threads at once; the child ends with the thread that made it, and the next
  * call makes a new one. Knows nothing of trees or of what is in a copy.
  */
-#ifndef SNAP_STOP_SINGLE_H
-#define SNAP_STOP_SINGLE_H
+#pragma once
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -92,5 +91,3 @@ pid_t snap_single_pid(const struct snap_single *single);
 struct stacksnap_error *snap_single_take(struct snap_single *single, struct snap_pick *picks,
 					 size_t count, int64_t timeout_ns,
 					 int64_t *stopped_ns_ret) _must_check_;
-
-#endif

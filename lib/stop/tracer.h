@@ -7,8 +7,7 @@
  * shares with its parent; they are valid at any moment, complete or not. Knows threads, registers
  * and bytes; nothing of trees, labels, files or what stacks mean.
  */
-#ifndef SNAP_STOP_TRACER_H
-#define SNAP_STOP_TRACER_H
+#pragma once
 
 #include "base/error.h"
 #include "base/shared_memory.h"
@@ -170,5 +169,3 @@ struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 
 /* Waits for the end of a tracing child, at most a second, and reaps it. -1: there is none. */
 void snap_tracer_end(int *tracer_fd);
-
-#endif

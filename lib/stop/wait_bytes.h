@@ -6,8 +6,7 @@
  * arguments point to, which is gone when the call returns: arrays of descriptors, times, addresses,
  * paths. Knows calls and numbers, and reads nothing.
  */
-#ifndef SNAP_STOP_WAIT_BYTES_H
-#define SNAP_STOP_WAIT_BYTES_H
+#pragma once
 
 #include "model/capture.h"
 #include "proc/procfs.h"
@@ -38,5 +37,3 @@ size_t snap_futexes_of_array(const uint8_t *array, size_t size, uint64_t *ret, s
 
 /* The range around a futex word. */
 struct snap_wait_range snap_wait_range_of_futex(uint64_t address);
-
-#endif

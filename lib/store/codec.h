@@ -8,8 +8,7 @@
  * stays: then nothing more is read or written, and values are 0.
  * Knows nothing of captures.
  */
-#ifndef SNAP_STORE_CODEC_H
-#define SNAP_STORE_CODEC_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -103,5 +102,3 @@ void snap_codec_flush(struct snap_codec *codec);
 uint64_t snap_codec_hash(const uint8_t *bytes, uint64_t size);
 /* Writes all bytes; 0 or an errno. */
 int snap_write_all(int fd, const void *bytes, size_t size);
-
-#endif

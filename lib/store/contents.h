@@ -3,8 +3,7 @@
  * The bytes of a file, read into a mapping of their own: also from pipes, and only as far as asked.
  * Knows nothing of their meaning.
  */
-#ifndef SNAP_STORE_CONTENTS_H
-#define SNAP_STORE_CONTENTS_H
+#pragma once
 
 #include "base/error.h"
 
@@ -33,5 +32,3 @@ struct stacksnap_error *snap_contents_load(struct snap_contents *contents, int f
 
 /* The mapping, which is then the caller's to munmap; *size_ret of it. */
 void *snap_contents_take(struct snap_contents *contents, size_t *size_ret);
-
-#endif

@@ -8,8 +8,7 @@
  * are equal again when read. For bytes that go from one process to another, never on disk. All values
  * that renderers rely on are checked, as hostile bytes may have taken over the writing process.
  */
-#ifndef SNAP_STORE_POINTERS_H
-#define SNAP_STORE_POINTERS_H
+#pragma once
 
 #include "base/table.h"
 #include "model/snapshot.h"
@@ -73,5 +72,3 @@ void snap_code_at_most(struct snap_pointer_codec *to, size_t *value, uint64_t mo
 void snap_code_length(struct snap_pointer_codec *to, int64_t *value);
 /* A moment: the time between two of them is a number. */
 void snap_code_moment(struct snap_pointer_codec *to, int64_t *value);
-
-#endif

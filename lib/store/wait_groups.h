@@ -3,8 +3,7 @@
  * Groups of a wait's fields, for both ways to store a wait: most kinds use a few fields, so a group
  * is stored only if it says something. Knows nothing of how it is stored.
  */
-#ifndef SNAP_STORE_WAIT_GROUPS_H
-#define SNAP_STORE_WAIT_GROUPS_H
+#pragma once
 
 #include "model/wait/kind.h"
 
@@ -35,5 +34,3 @@ static inline bool snap_wait_has_rest(const struct snap_wait *wait)
 {
 	return wait->signals || wait->child || wait->range_start || wait->range_end;
 }
-
-#endif

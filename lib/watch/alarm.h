@@ -6,8 +6,7 @@
  * the same thing. An alarm keeps when it was seen first, whether it was reported, and the text for
  * its end. It does not know how a condition is found.
  */
-#ifndef SNAP_WATCH_ALARM_H
-#define SNAP_WATCH_ALARM_H
+#pragma once
 
 #include "base/error.h"
 #include "model/wait/alert.h"
@@ -52,5 +51,3 @@ void snap_alarms_end(struct snap_alarms *alarms, int64_t now_ns);
 bool snap_alarms_hold(const struct snap_alarms *alarms, enum snap_alert_kind kind);
 /* Whether something has been seen, but not often enough: one more evidence decides. */
 bool snap_alarms_lack_evidence(const struct snap_alarms *alarms);
-
-#endif

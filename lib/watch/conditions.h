@@ -3,8 +3,7 @@
  * Conditions: what of the alerts holds, by a sweep, the pools and the last snapshot; and whether
  * another snapshot is needed to tell. Knows neither when that may be taken, nor where alerts go.
  */
-#ifndef SNAP_WATCH_CONDITIONS_H
-#define SNAP_WATCH_CONDITIONS_H
+#pragma once
 
 #include "watch/alarm.h"
 #include "watch/pools.h"
@@ -28,5 +27,3 @@ snap_conditions_check(const struct snap_conditions *conditions) _must_check_;
  * waiting, or something must be seen once more or followed.
  */
 bool snap_conditions_need_view(const struct snap_conditions *conditions);
-
-#endif

@@ -4,8 +4,7 @@
  * what a sweep sees of it now, beside the wait that the last snapshot has of it. It does not know
  * when a condition that holds is reported; alarms do.
  */
-#ifndef SNAP_WATCH_KNOWN_H
-#define SNAP_WATCH_KNOWN_H
+#pragma once
 
 #include "base/table.h"
 #include "watch/conditions.h"
@@ -41,5 +40,3 @@ const struct snap_node *snap_conditions_node(const struct snap_view *view, pid_t
 struct stacksnap_error *
 snap_conditions_check_blockers(const struct snap_conditions *conditions,
 			       const struct snap_sweep_index *index) _must_check_;
-
-#endif

@@ -3,8 +3,7 @@
  * Pools: threads of a process whose names differ in numbers only, look after look: where they wait
  * for work, and how many they are. Goes by what a sweep tells; knows no stacks.
  */
-#ifndef SNAP_WATCH_POOLS_H
-#define SNAP_WATCH_POOLS_H
+#pragma once
 
 #include "base/table.h"
 #include "watch/sweep.h"
@@ -51,5 +50,3 @@ bool snap_thread_pool_grows(const struct snap_thread_pool *pool, unsigned percen
 
 /* A name with its numbers as '*'; `out`: SNAP_MAX_COMM bytes. */
 void snap_thread_pool_pattern(const char *name, char *out);
-
-#endif

@@ -6,8 +6,7 @@
  * read. Kept of each is where it is blocked, since when, when it last ran, and how much of a
  * processor it uses. Knows nothing of stacks beyond that, of waits, or of alerts.
  */
-#ifndef SNAP_WATCH_SWEEP_H
-#define SNAP_WATCH_SWEEP_H
+#pragma once
 
 #include "model/options.h"
 #include "sample/sampler.h"
@@ -67,5 +66,3 @@ struct stacksnap_error *snap_sweep_run(struct snap_sweep *sweep) _must_check_;
  */
 bool snap_sweep_is_still(const struct snap_sweep_thread *thread, int64_t since_ns, int64_t left_ns,
 			 bool looks_again);
-
-#endif

@@ -3,8 +3,7 @@
  * View: the last snapshot that a watch has taken, with its threads by number. Owns the snapshot.
  * Knows nothing of how it was taken, nor what may be wrong with the threads in it.
  */
-#ifndef SNAP_WATCH_VIEW_H
-#define SNAP_WATCH_VIEW_H
+#pragma once
 
 #include "base/table.h"
 #include "model/snapshot.h"
@@ -36,5 +35,3 @@ struct stacksnap_error *snap_view_set(struct snap_view *view, struct snap_snapsh
 int64_t snap_view_left_ns(const struct snap_view *view, const struct snap_member *member);
 /* A thread of it; NULL: it has none with these numbers. */
 const struct snap_view_thread *snap_view_find(const struct snap_view *view, pid_t pid, pid_t tid);
-
-#endif

@@ -7,8 +7,7 @@
  * what the last one cost have passed; so a watch can be left on. Knows nothing of how a snapshot is
  * made nor of how an alert is printed.
  */
-#ifndef SNAP_WATCH_WATCHER_H
-#define SNAP_WATCH_WATCHER_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -41,5 +40,3 @@ struct stacksnap_error *snap_watcher_run(struct snap_watcher *watcher,
 
 /* Ends a run soon; from a signal handler or another thread as well. */
 void snap_watcher_stop(struct snap_watcher *watcher);
-
-#endif

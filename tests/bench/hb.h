@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Heartbeat: threads that record the longest times they did not run, in a shared file. */
-#ifndef HB_H
-#define HB_H
+#pragma once
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -91,4 +90,3 @@ static inline void hb_start(struct hb_file *hb, int which, pthread_attr_t *at)
 		exit(1);
 	}
 }
-#endif

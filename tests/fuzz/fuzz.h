@@ -4,8 +4,7 @@
  * around bytes, and checks of what came out. A check that fails ends the process, which is what a
  * fuzzer looks for. Knows nothing of any one target.
  */
-#ifndef TESTS_FUZZ_FUZZ_H
-#define TESTS_FUZZ_FUZZ_H
+#pragma once
 
 #include "api/options.h"
 #include "model/files.h"
@@ -86,5 +85,3 @@ enum {
 uint8_t *fuzz_elf(const struct fuzz_section *sections, size_t count, size_t *size_ret);
 /* Where a section of that list will be. */
 uint64_t fuzz_elf_address(const struct fuzz_section *sections, size_t index);
-
-#endif

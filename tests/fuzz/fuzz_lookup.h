@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Everything that analysis asks of one file, at addresses all over its code. */
-#ifndef TESTS_FUZZ_FUZZ_LOOKUP_H
-#define TESTS_FUZZ_FUZZ_LOOKUP_H
+#pragma once
 
 #include "fuzz.h"
 
@@ -17,5 +16,3 @@ void fuzz_lookup_names(int fd, int companion);
  * libunwind.
  */
 void fuzz_lookup_frames(int fd);
-
-#endif

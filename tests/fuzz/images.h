@@ -4,8 +4,7 @@
  * first byte says which image, the second is the target's own, then come changes of
  * FUZZ_CHANGE_SIZE bytes each: of memory, files, registers and stacks.
  */
-#ifndef TESTS_FUZZ_IMAGES_H
-#define TESTS_FUZZ_IMAGES_H
+#pragma once
 
 #include "../runtime/recorded.h"
 #include "fuzz.h"
@@ -43,5 +42,3 @@ void fuzz_change_back(struct fuzz_changed *changed);
 /* Ends the process unless all holds that analysis relies on. */
 void fuzz_check_result(const struct snap_process *process,
 		       const struct snap_runtime_result *result);
-
-#endif

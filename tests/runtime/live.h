@@ -3,8 +3,7 @@
  * What the files of live_reader share: a process read without the tracing child and the roles, as
  * plainly as can be. Not for hostile processes.
  */
-#ifndef TESTS_RUNTIME_LIVE_H
-#define TESTS_RUNTIME_LIVE_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 #include "base/shared_memory.h"
@@ -97,5 +96,3 @@ void live_save(const char *name, struct live *live, const struct snap_runtime *r
 
 /* One JSON document and a newline. */
 void live_print(FILE *file, const struct live *live, const struct live_report *report);
-
-#endif

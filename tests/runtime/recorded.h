@@ -4,8 +4,7 @@
  * its plan took, and of the files behind it the pages that somebody looked at. Made by live_reader
  * --save; read without that runtime, on any machine.
  */
-#ifndef TESTS_RUNTIME_RECORDED_H
-#define TESTS_RUNTIME_RECORDED_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 #include "base/buffer.h"
@@ -81,5 +80,3 @@ const struct snap_runtime *recorded_runtime(const char *name);
  * result is a text, too.
  */
 char *recorded_text(const struct snap_runtime_result *result);
-
-#endif

@@ -3,8 +3,7 @@
  * Which pages of mapped files, and of some memory of our own, somebody looks at: they are mapped
  * without rights until then. A program that is linked with this has its mmap() wrapped.
  */
-#ifndef TESTS_RUNTIME_WATCH_H
-#define TESTS_RUNTIME_WATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ struct watched *watch_memory(const uint8_t *bytes);
 void watch_look(struct watched *watched, uint64_t offset, uint64_t size);
 /* Behind the last page that was looked at. */
 size_t watch_end(const struct watched *watched);
-
-#endif

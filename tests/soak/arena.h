@@ -5,8 +5,7 @@
  *
  * Knows what the hostile programs are called and how they are started, not what they do.
  */
-#ifndef SOAK_ARENA_H
-#define SOAK_ARENA_H
+#pragma once
 
 #include "soak.h"
 
@@ -55,5 +54,3 @@ void soak_watch_end(struct soak_arena *arena);
 /* mixed.c */
 void soak_mixed(const struct soak *soak);
 void soak_hostile(const struct soak *soak);
-
-#endif

@@ -3,8 +3,7 @@
  * Targets that are never the same for long, and what they tell of themselves: each of their threads
  * stamps the moments at which it ran into memory that the judge sees too.
  */
-#ifndef SOAK_CHURN_H
-#define SOAK_CHURN_H
+#pragma once
 
 #include "soak.h"
 
@@ -30,5 +29,3 @@ void churn_stamp(struct churn_log *log);
 
 /* In the target; never returns. `fd` is the file of the log. */
 __attribute__((noreturn)) void churn_main(const char *kind, struct churn_log *log, int fd);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Knows nothing of the library: the tool is a program that is started, killed and read.
  */
-#ifndef SOAK_H
-#define SOAK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,5 +122,3 @@ void soak_many_mappings(const struct soak *soak);
 
 /* Where a program that calls exec all the time goes on. */
 int soak_exec_main(int argc, char **argv);
-
-#endif

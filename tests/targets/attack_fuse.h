@@ -9,8 +9,7 @@
  * One that fusermount3 mounted, or root of most containers, holds everybody; those are made by root
  * here. ATTACK_USER in the environment: never so.
  */
-#ifndef ATTACK_FUSE_H
-#define ATTACK_FUSE_H
+#pragma once
 
 #include "victim.h"
 
@@ -356,5 +355,3 @@ __attribute__((unused)) static char attack_state(pid_t pid, pid_t tid)
 	end = strrchr(text, ')');
 	return end && end[1] == ' ' ? end[2] : '\0';
 }
-
-#endif

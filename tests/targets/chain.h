@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The links of the known chain. */
-#ifndef CHAIN_H
-#define CHAIN_H
+#pragma once
 
 int f0(int value);
 int f1(int value);
 int f2(int value);
 int f3(int value);
 int chain_hold(int value);
-
-#endif

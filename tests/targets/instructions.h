@@ -4,8 +4,7 @@
  * their choice, and not to touch it; code that waits, to be written into a file; system calls
  * without a C library.
  */
-#ifndef INSTRUCTIONS_H
-#define INSTRUCTIONS_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -136,7 +135,5 @@ __attribute__((unused)) static long raw_call(long number, long a, const void *b,
 	__asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
 	return x0;
 }
-
-#endif
 
 #endif

@@ -3,8 +3,7 @@
  * What every victim does: lets anybody trace it, prints "ready PID ..." once it stands where its
  * test wants it, and ends when its standard input closes, so that no victim outlives its test.
  */
-#ifndef VICTIM_H
-#define VICTIM_H
+#pragma once
 
 #include <errno.h>
 #include <pthread.h>
@@ -79,5 +78,3 @@ __attribute__((unused)) static pthread_t victim_thread(void *(*run)(void *), voi
 	pthread_attr_destroy(&attributes);
 	return thread;
 }
-
-#endif

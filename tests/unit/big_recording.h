@@ -3,8 +3,7 @@
  * Recordings made by a generator: as many threads and ticks as wanted, each thread at another place
  * at every tick, or staying for a while. Stacks share their outer frames, as those of a program do.
  */
-#ifndef TESTS_UNIT_BIG_RECORDING_H
-#define TESTS_UNIT_BIG_RECORDING_H
+#pragma once
 
 #include "model/recording.h"
 
@@ -169,5 +168,3 @@ static inline struct snap_recording *big_recording(const struct big_shape *shape
 	};
 	return recording;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Captures as bytes of a file, for tests that change some of them. */
-#ifndef TESTS_UNIT_CAPTURE_BYTES_H
-#define TESTS_UNIT_CAPTURE_BYTES_H
+#pragma once
 
 #include "base/table.h"
 #include "store/capture/file.h"
@@ -89,5 +88,3 @@ static inline void sign(struct bytes *bytes, size_t changed)
 		at = payload + whole + 16;
 	}
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What is to succeed: a test fails with the error's own words. Who uses it includes cmocka.h. */
-#ifndef TESTS_UNIT_FINE_H
-#define TESTS_UNIT_FINE_H
+#pragma once
 
 #include "base/error.h"
 
@@ -11,5 +10,3 @@
 		if (_err)                                         \
 			fail_msg("%s", snap_error_message(_err)); \
 	} while (0)
-
-#endif

@@ -3,8 +3,7 @@
  * Processes whose threads stand in calls that wait, made by hand: maps, words of memory, stacks
  * with frames that have names, registers. What is found out of them is the code under test.
  */
-#ifndef TESTS_UNIT_FUTEX_BED_H
-#define TESTS_UNIT_FUTEX_BED_H
+#pragma once
 
 #include "analyze/wait/waiter.h"
 #include "api/options.h"
@@ -294,5 +293,3 @@ static inline const struct snap_wait *bed_wait(const struct wait_bed *bed, size_
 {
 	return bed->of[p].raw_threads[t].wait;
 }
-
-#endif

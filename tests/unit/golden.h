@@ -4,8 +4,7 @@
  * writes them anew (`./dev golden`); the difference is then for people to review. The program's
  * version is replaced by the word VERSION.
  */
-#ifndef TESTS_UNIT_GOLDEN_H
-#define TESTS_UNIT_GOLDEN_H
+#pragma once
 
 #include "render/render.h"
 
@@ -97,5 +96,3 @@ static inline void golden_check(const char *name, const char *text)
 	if (strcmp(expected, got) != 0)
 		fail_msg("differs from tests/golden/%s (./dev golden rewrites it):\n%s", name, got);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * A log with a bit of everything, told in parts that follow each other, and files of logs in memory.
  */
-#ifndef TESTS_UNIT_LOG_STORY_H
-#define TESTS_UNIT_LOG_STORY_H
+#pragma once
 
 #include "base/buffer.h"
 #include "fine.h"
@@ -483,5 +482,3 @@ static inline uint8_t *story_bytes(size_t *size_ret, size_t *first_flush_ret)
 	snap_log_destroy(log);
 	return bytes;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Logs of threads that wait, made by hand: stacks whose frames have names, objects with their words,
  * and who has them from tick to tick.
  */
-#ifndef TESTS_UNIT_LOG_WAIT_BED_H
-#define TESTS_UNIT_LOG_WAIT_BED_H
+#pragma once
 
 #include "analyze/log/log.h"
 #include "api/options.h"
@@ -322,5 +321,3 @@ static inline void bed_explain(struct bed *bed)
 	fine(snap_analyze_log_waits(bed->log, &bed->options, &finder, pairs, count, bed_tell,
 				    bed->log));
 }
-
-#endif

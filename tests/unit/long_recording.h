@@ -3,8 +3,7 @@
  * A long recording made by rule, for what renderers cost: a minute of 100 threads that stand
  * elsewhere at every tick.
  */
-#ifndef TESTS_UNIT_LONG_RECORDING_H
-#define TESTS_UNIT_LONG_RECORDING_H
+#pragma once
 
 #include "model/recording.h"
 
@@ -153,5 +152,3 @@ static inline double long_peak(void)
 	getrusage(RUSAGE_SELF, &usage);
 	return (double)usage.ru_maxrss / 1024;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What another process shares, by its list of mappings. */
-#ifndef TESTS_UNIT_MAPPINGS_H
-#define TESTS_UNIT_MAPPINGS_H
+#pragma once
 
 #include "base/cleanup.h"
 
@@ -44,5 +43,3 @@ static inline int shared_mappings(pid_t pid, struct shared_range *ret, int max)
 	}
 	return file ? count : -1;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * System calls that processors of after 2012 have in their newer forms alone: to wait in one, and
  * its number there.
  */
-#ifndef SNAP_TESTS_OWN_CALLS_H
-#define SNAP_TESTS_OWN_CALLS_H
+#pragma once
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,6 +37,4 @@ static inline long own_select(int count, void *read, void *write)
 {
 	return syscall(SYS_pselect6, count, read, write, NULL, NULL, NULL);
 }
-#endif
-
 #endif

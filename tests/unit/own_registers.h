@@ -4,8 +4,7 @@
  * registers lie, which are saved, what a call leaves behind. Written down here once more, as none
  * of it may come from the tables that are tested.
  */
-#ifndef SNAP_TESTS_OWN_REGISTERS_H
-#define SNAP_TESTS_OWN_REGISTERS_H
+#pragma once
 
 #if defined(__x86_64__)
 enum {
@@ -51,6 +50,4 @@ enum {
 #define VDSO_CLOCK "__kernel_clock_gettime"
 #else
 #error "add the processor here, and its fixtures beside the others"
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * How much longer than usual a unit test is to wait for what only fails to come when something is
  * broken: STACKSNAP_PATIENCE, as in tests/e2e/harness.py. An emulated machine is ten times slower.
  */
-#ifndef SNAP_TESTS_PATIENCE_H
-#define SNAP_TESTS_PATIENCE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,5 +15,3 @@ static inline int64_t with_patience(int64_t ns)
 
 	return factor > 1 && factor <= 1000 ? ns * factor : ns;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Memory that a test makes up, and a plan that is executed on it. */
-#ifndef PLAN_BED_H
-#define PLAN_BED_H
+#pragma once
 
 #include "base/clock.h"
 #include "stop/plan/execute.h"
@@ -161,5 +160,3 @@ static inline bool bed_has(const struct bed *bed, uint64_t offset, size_t size)
 	assert_true(size <= sizeof(bytes));
 	return snap_memory_image_read(&bed->image, BED_BASE + offset, bytes, size);
 }
-
-#endif

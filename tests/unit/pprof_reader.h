@@ -3,8 +3,7 @@
  * A reader of profile.proto for the tests: small, strict, with room for small profiles only. What
  * is wrong with a profile comes back as a text.
  */
-#ifndef TESTS_UNIT_PPROF_READER_H
-#define TESTS_UNIT_PPROF_READER_H
+#pragma once
 
 #include "base/escape.h"
 
@@ -362,5 +361,3 @@ static inline const char *read_and_check(const char *bytes, size_t size, struct 
 			return "a field that cannot be read";
 	return cursor.bad ? "the encoding is broken" : check_profile(*ret);
 }
-
-#endif

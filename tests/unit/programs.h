@@ -4,8 +4,7 @@
  * test of such a program (-include): its main() becomes a static function, which programs.c finds by the name of
  * the source.
  */
-#ifndef SNAP_TESTS_PROGRAMS_H
-#define SNAP_TESTS_PROGRAMS_H
+#pragma once
 
 struct test_program {
 	const char *source; /* its path */
@@ -26,6 +25,4 @@ __attribute__((constructor)) static void add_this_test_program(void)
 }
 
 #define main run_test_program
-#endif
-
 #endif

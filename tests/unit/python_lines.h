@@ -5,8 +5,7 @@
  * function begins at line 7 and has a loop, calls over several lines, lines 300 apart, "with",
  * "yield", and exceptions.
  */
-#ifndef TESTS_UNIT_PYTHON_LINES_H
-#define TESTS_UNIT_PYTHON_LINES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -118,5 +117,3 @@ static const struct line_run runs_v3_15[] = {
 /* clang-format on */
 
 enum { FIRST_LINE = 7 };
-
-#endif

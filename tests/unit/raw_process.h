@@ -3,8 +3,7 @@
  * A process as grouping sees it, made by hand: named frames, stacks of them, threads in them. No
  * registers, no modules, no files.
  */
-#ifndef TESTS_UNIT_RAW_PROCESS_H
-#define TESTS_UNIT_RAW_PROCESS_H
+#pragma once
 
 #include "analyze/analysis.h"
 #include "analyze/filter.h"
@@ -126,5 +125,3 @@ static inline const char *raw_label(const struct snap_stack *stack, const char *
 			return stack->labels[i].value;
 	return NULL;
 }
-
-#endif

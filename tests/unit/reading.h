@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Reads a thread for a copy as the sampler does: by a reader's worker. */
-#ifndef TESTS_UNIT_READING_H
-#define TESTS_UNIT_READING_H
+#pragma once
 
 #include "model/capture.h"
 #include "sample/copy_blocked.h"
@@ -38,5 +37,3 @@ static inline struct snap_blocked_source reading_source(struct reading *reading)
 					     .read = reading_read,
 					     .context = reading };
 }
-
-#endif

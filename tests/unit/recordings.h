@@ -3,8 +3,7 @@
  * Recordings made by hand, for the tests of the renderers: the service of snapshots.h over ten
  * ticks. Which thread stood where at which tick is written in one table.
  */
-#ifndef TESTS_UNIT_RECORDINGS_H
-#define TESTS_UNIT_RECORDINGS_H
+#pragma once
 
 #include "model/recording.h"
 #include "snapshots.h"
@@ -121,5 +120,3 @@ static inline struct snap_recording *recorded_service(void)
 	};
 	return recording;
 }
-
-#endif

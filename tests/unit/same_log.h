@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Two logs are the same, but for what a file does not keep: anonymous mappings at the end. */
-#ifndef TESTS_UNIT_SAME_LOG_H
-#define TESTS_UNIT_SAME_LOG_H
+#pragma once
 
 #include "store/log/log.h"
 
@@ -311,5 +310,3 @@ static inline void same_logs(const struct snap_log *a, const struct snap_log *b)
 	for (size_t i = 0; i < a->capture->warning_count; i++)
 		same_text(a->capture->warnings[i].message, b->capture->warnings[i].message);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A sampler whose sink writes down what it hears: who came and went, and of each thread the last
  * copy's outline. What it says of partial copies is the test's choice.
  */
-#ifndef TESTS_UNIT_SAMPLER_BED_H
-#define TESTS_UNIT_SAMPLER_BED_H
+#pragma once
 
 #include "patience.h"
 #include "victims.h"
@@ -347,5 +346,3 @@ static inline int take_bed(void **state)
 }
 
 #define bed_test(name) cmocka_unit_test_setup_teardown(name, give_bed, take_bed)
-
-#endif

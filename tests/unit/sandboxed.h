@@ -3,8 +3,7 @@
  * A child in the sandbox: what it finds out goes through memory that both see, as it can neither
  * assert nor print.
  */
-#ifndef TESTS_UNIT_SANDBOXED_H
-#define TESTS_UNIT_SANDBOXED_H
+#pragma once
 
 #include "roles/sandbox/internal.h"
 
@@ -95,5 +94,3 @@ static inline void sandboxed_deinit(struct sandboxed *child)
 {
 	munmap(child->found, FOUND_MAX * sizeof(long));
 }
-
-#endif

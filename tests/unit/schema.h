@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* JSON documents, one or a line each, held to a schema of lib/render by python3's jsonschema. */
-#ifndef TESTS_UNIT_SCHEMA_H
-#define TESTS_UNIT_SCHEMA_H
+#pragma once
 
 #include "base/cleanup.h"
 #include "skip.h"
@@ -54,5 +53,3 @@ static inline void schema_check(const char *schema, const char *text)
 	}
 	assert_int_equal(status, 0);
 }
-
-#endif

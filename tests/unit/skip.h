@@ -3,8 +3,7 @@
  * A unit test that cannot run here, and why. tests/run.py reads the line: with CI=true only reasons
  * that begin with a word of its ALLOWED_SKIPS are let pass. Needs <cmocka.h> where it is used.
  */
-#ifndef SNAP_TESTS_SKIP_H
-#define SNAP_TESTS_SKIP_H
+#pragma once
 
 #define skip_because(reason)                             \
 	do {                                             \
@@ -15,5 +14,3 @@
 #define NOT_ROOT "root: only root can do this"
 #define NO_TRACING "kernel: tracing is not permitted here"
 #define NO_DEV_FULL "kernel: there is no /dev/full"
-
-#endif

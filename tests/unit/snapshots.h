@@ -3,8 +3,7 @@
  * Snapshots made by hand, for the tests of the renderers: a service with a helper, one in which
  * every text is hostile, one in which nothing went well. Static data, never written.
  */
-#ifndef TESTS_UNIT_SNAPSHOTS_H
-#define TESTS_UNIT_SNAPSHOTS_H
+#pragma once
 
 #include "model/snapshot.h"
 
@@ -406,5 +405,3 @@ static inline struct snap_snapshot all_troubled(void)
 				       .processes = troubled_roots,
 				       .root_count = 3 };
 }
-
-#endif

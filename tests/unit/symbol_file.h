@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Symbolizing one file by itself, as analysis does it: for the tests of the symbol folder. */
-#ifndef TESTS_UNIT_SYMBOL_FILE_H
-#define TESTS_UNIT_SYMBOL_FILE_H
+#pragma once
 
 #include "analyze/symbol/symbolize.h"
 #include "files/files.h"
@@ -57,5 +56,3 @@ static inline void symbol_file_close(struct symbol_file *file)
 	snap_arena_deinit(&file->arena);
 	snap_arena_deinit(&file->capture.arena);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A process whose runtime is made up, and the reports that are made of what it says. Its threads
  * have stacks of frame pointers in code that only a perf map names. One bed at a time.
  */
-#ifndef TESTS_UNIT_TASK_BED_H
-#define TESTS_UNIT_TASK_BED_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -358,5 +357,3 @@ static inline void set_option(struct bed *bed, const char *name, const char *val
 {
 	fine(snap_options_set(&bed->options, name, value));
 }
-
-#endif

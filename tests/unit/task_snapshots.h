@@ -3,8 +3,7 @@
  * A snapshot of a server with tasks, made by hand: logical processes nested by their parents, one
  * that only its child names, tasks that have no labels, two runtimes. Static data, never written.
  */
-#ifndef TESTS_UNIT_TASK_SNAPSHOTS_H
-#define TESTS_UNIT_TASK_SNAPSHOTS_H
+#pragma once
 
 #include "snapshots.h"
 
@@ -335,5 +334,3 @@ static const struct snap_snapshot hostile_gitea = {
 	.processes = hostile_task_roots,
 	.root_count = 1,
 };
-
-#endif

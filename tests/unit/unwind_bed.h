@@ -3,8 +3,7 @@
  * A process made by hand for the tests of the unwinder: the fixture's functions at an address of
  * our own, a page of code without a file, two stacks that the test fills word by word.
  */
-#ifndef TESTS_UNIT_UNWIND_BED_H
-#define TESTS_UNIT_UNWIND_BED_H
+#pragma once
 
 #include "analyze/unwind/unwind.h"
 #include "model/arch/registers.h"
@@ -205,5 +204,3 @@ __attribute__((unused)) static void check_pcs(const struct bed *bed, size_t coun
 
 #define CHECK_PCS(bed, ...) \
 	check_pcs(bed, sizeof((uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t), __VA_ARGS__)
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * A process with stacks of many kinds, its capture, and a remote unwinder beside a local one.
  */
-#ifndef TESTS_UNIT_UNWINDER_BED_H
-#define TESTS_UNIT_UNWINDER_BED_H
+#pragma once
 
 #include "analyze/unwind/unwind.h"
 #include "api/options.h"
@@ -181,5 +180,3 @@ static inline unsigned losses(const struct bed *bed)
 {
 	return snap_remote_unwinder_losses(bed->unwinder, NULL);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Processes that a unit test starts itself: each says by a pipe that it is where it should be, and
  * leaves when the test's end of another pipe is closed.
  */
-#ifndef TESTS_UNIT_VICTIMS_H
-#define TESTS_UNIT_VICTIMS_H
+#pragma once
 
 #include "discover/discover.h"
 
@@ -123,5 +122,3 @@ static inline struct snap_capture *discover(pid_t pid)
 	assert_null(snap_discover(&options, 10, capture));
 	return capture;
 }
-
-#endif

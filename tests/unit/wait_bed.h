@@ -3,8 +3,7 @@
  * Captures of threads that wait, made by hand: processes, calls, descriptors, memory; and the
  * analysis of their waits alone, without stacks and names. One bed at a time.
  */
-#ifndef TESTS_UNIT_WAIT_BED_H
-#define TESTS_UNIT_WAIT_BED_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,5 +170,3 @@ static inline const struct snap_wait *bed_wait(const struct bed *bed, pid_t tid)
 	fail_msg("no thread %d", tid);
 	return NULL;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * each of them, with deadlocks, blockers and contended objects. Made anew for each test, in memory
  * that is never given back.
  */
-#ifndef TESTS_UNIT_WAIT_ROWS_H
-#define TESTS_UNIT_WAIT_ROWS_H
+#pragma once
 
 #include "snapshots.h"
 
@@ -623,5 +622,3 @@ static inline struct snap_snapshot waiting_snapshot(void)
 			   .lacks = SNAP_LACK_TIME | SNAP_LACK_RIGHTS },
 	};
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A scene for tests of waits: threads of this process that block in one call each, and a capture
  * that has them, as if it had been taken without registers.
  */
-#ifndef WAIT_SCENE_H
-#define WAIT_SCENE_H
+#pragma once
 
 #include "model/capture.h"
 #include "model/wait/facts.h"
@@ -48,5 +47,3 @@ const struct snap_socket *scene_socket(const struct scene *scene, uint64_t inode
 bool scene_has_end(const struct scene *scene, pid_t pid, enum snap_descriptor_kind kind,
 		   uint64_t inode, bool readable, bool writable);
 uint64_t scene_inode(int fd);
-
-#endif

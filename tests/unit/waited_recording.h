@@ -4,8 +4,7 @@
  * three locks of a bank, connections to its database, and time that nobody owes. Who waited when is
  * written in one table, and so is who had what.
  */
-#ifndef TESTS_UNIT_WAITED_RECORDING_H
-#define TESTS_UNIT_WAITED_RECORDING_H
+#pragma once
 
 #include "model/recording.h"
 
@@ -217,5 +216,3 @@ static inline void waited_set_up(struct waited_bed *bed)
 		.explains = true,
 	};
 }
-
-#endif

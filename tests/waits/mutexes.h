@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Mutexes of each kind and who holds one, for the programs of this folder: see truth.h. */
-#ifndef WAITS_MUTEXES_H
-#define WAITS_MUTEXES_H
+#pragma once
 
 #include "truth.h"
 
@@ -57,5 +56,3 @@ __attribute__((unused)) static NOINLINE void hold_mutex(struct actor *me)
 	}
 	rest("mutex.holder");
 }
-
-#endif

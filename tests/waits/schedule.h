@@ -9,8 +9,7 @@
  * waited time 70, 20 and 10 % are spent behind the three locks. It measures that itself, and says so
  * as a line of JSON each time it is told something; it ends when its standard input closes.
  */
-#ifndef WAITS_SCHEDULE_H
-#define WAITS_SCHEDULE_H
+#pragma once
 
 #include <errno.h>
 #include <pthread.h>
@@ -216,5 +215,3 @@ static int schedule_main(struct actor *actors, const char *const names[LOCKS])
 		say_truth(actors, names);
 	_exit(0);
 }
-
-#endif

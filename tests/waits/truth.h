@@ -13,8 +13,7 @@
  * A list stands for any of its values where the report has one value. A line without tid is about
  * the whole report: {"deadlock": [tids], "behind": 2, …}.
  */
-#ifndef WAITS_TRUTH_H
-#define WAITS_TRUTH_H
+#pragma once
 
 #include "../targets/victim.h"
 
@@ -282,5 +281,3 @@ static int truth_main(const struct truth_mode *modes, char **argv)
 	truth_ready();
 	return 0;
 }
-
-#endif

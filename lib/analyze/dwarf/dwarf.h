@@ -8,8 +8,7 @@
  * checked; loops end because each step consumes bytes or is counted. Knows nothing of processes, of
  * where files lie (the symbolizer's finder does), nor of unwinding.
  */
-#ifndef SNAP_ANALYZE_DWARF_DWARF_H
-#define SNAP_ANALYZE_DWARF_DWARF_H
+#pragma once
 
 #include "analyze/dwarf/partial.h"
 #include "analyze/elf/cursor.h"
@@ -224,5 +223,3 @@ bool snap_die_read(struct snap_unit *unit, struct snap_cursor *cursor, struct sn
 struct snap_cursor snap_unit_cursor(const struct snap_unit *unit, uint64_t offset);
 /* Where a cursor stands in .debug_info. */
 uint64_t snap_unit_tell(const struct snap_unit *unit, const struct snap_cursor *cursor);
-
-#endif

@@ -3,8 +3,7 @@
  * Finds where the fields of a structure lie, by the debug information of a file. Knows nothing of
  * their meaning. It unpacks all debug information, so it is asked only if nothing else knows.
  */
-#ifndef SNAP_ANALYZE_DWARF_FIELDS_H
-#define SNAP_ANALYZE_DWARF_FIELDS_H
+#pragma once
 
 #include "analyze/elf/image.h"
 
@@ -18,5 +17,3 @@ struct snap_field {
 /* Looks in the units of one name; false: there is no debug information of it. */
 bool snap_dwarf_fields(struct snap_image *image, const char *unit, struct snap_field *fields,
 		       size_t count);
-
-#endif

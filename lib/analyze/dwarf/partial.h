@@ -7,8 +7,7 @@
  * offsets keep their meaning. Bytes that are not wanted read as zeros and take no memory. Knows
  * nothing of a unit but its length.
  */
-#ifndef SNAP_ANALYZE_DWARF_PARTIAL_H
-#define SNAP_ANALYZE_DWARF_PARTIAL_H
+#pragma once
 
 #include "analyze/elf/image.h"
 
@@ -30,5 +29,3 @@ void snap_partial_close(struct snap_partial *partial);
 bool snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, size_t count);
 /* Unpacks all of it. */
 void snap_partial_whole(struct snap_partial *partial);
-
-#endif

@@ -5,8 +5,7 @@
  * only, like the images. Knows how DWARF writes numbers, texts and lengths of units, and nothing of
  * their meaning.
  */
-#ifndef SNAP_ANALYZE_ELF_CURSOR_H
-#define SNAP_ANALYZE_ELF_CURSOR_H
+#pragma once
 
 #include "analyze/elf/image.h"
 
@@ -147,5 +146,3 @@ static inline bool snap_cursor_enter(struct snap_cursor *cursor, unsigned *offse
 	cursor->end = cursor->p + length;
 	return true;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Finds where the functions of a file begin, by its symbol tables. The unwinder asks where call
  * frame information has no answer. Knows nothing of names: these belong to the symbolizer.
  */
-#ifndef SNAP_ANALYZE_ELF_FUNCTIONS_H
-#define SNAP_ANALYZE_ELF_FUNCTIONS_H
+#pragma once
 
 #include "analyze/elf/image.h"
 
@@ -37,5 +36,3 @@ struct snap_function {
 
 /* The function that holds an address. */
 struct snap_function snap_functions_find(const struct snap_functions *functions, uint64_t vaddr);
-
-#endif

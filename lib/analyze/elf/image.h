@@ -7,8 +7,7 @@
  * functions, lines or processes. Every offset in the file is hostile: accessors return nothing
  * rather than bytes outside the file.
  */
-#ifndef SNAP_ANALYZE_ELF_IMAGE_H
-#define SNAP_ANALYZE_ELF_IMAGE_H
+#pragma once
 
 #include "base/error.h"
 
@@ -96,5 +95,3 @@ void *snap_image_elf(struct snap_image *image);
 void snap_image_let_go(const struct snap_image *image, struct snap_bytes bytes);
 /* The whole file. */
 struct snap_bytes snap_image_bytes(const struct snap_image *image);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The inside of an image, shared by image.c (header, segments) and image_section.c. */
-#ifndef SNAP_ANALYZE_ELF_INTERNAL_H
-#define SNAP_ANALYZE_ELF_INTERNAL_H
+#pragma once
 
 #include "analyze/elf/image.h"
 
@@ -46,5 +45,3 @@ bool snap_image_dynamic_symbols(const struct snap_image *image, struct snap_byte
 				struct snap_bytes *strings_ret);
 /* The descriptor of the GNU build id among notes aligned to 4 or 8; size 0: none. */
 struct snap_bytes snap_image_find_note(struct snap_bytes notes, uint64_t alignment);
-
-#endif

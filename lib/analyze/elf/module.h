@@ -7,8 +7,7 @@
  * mapping. A file without a build id is refused when its device or inode differs. Processes share
  * images. Knows nothing of functions.
  */
-#ifndef SNAP_ANALYZE_ELF_MODULE_H
-#define SNAP_ANALYZE_ELF_MODULE_H
+#pragma once
 
 #include "analyze/elf/image.h"
 #include "base/arena.h"
@@ -94,5 +93,3 @@ bool snap_modules_read(struct snap_modules *modules, uint64_t address, void *out
 
 /* All modules of the process, sorted by address. */
 struct snap_module *snap_modules_list(const struct snap_modules *modules, size_t *count_ret);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
  */
-#ifndef SNAP_ANALYZE_LOG_INTERNAL_H
-#define SNAP_ANALYZE_LOG_INTERNAL_H
+#pragma once
 
 #include "analyze/analysis.h"
 #include "analyze/filter.h"
@@ -193,5 +192,3 @@ bool snap_log_make_wakes(struct snap_log_analysis *of);
 
 /* Fills processes, tracks, stacks and waits of the recording. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_tree(struct snap_log_analysis *of) _must_check_;
-
-#endif

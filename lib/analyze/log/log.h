@@ -6,8 +6,7 @@
  * other part makes the recording that the options request (a slice of time, some threads, some
  * states), and needs no files. Knows nothing of how a log is filled or kept, nor of formats.
  */
-#ifndef SNAP_ANALYZE_LOG_LOG_H
-#define SNAP_ANALYZE_LOG_LOG_H
+#pragma once
 
 #include "model/files.h"
 #include "model/log.h"
@@ -47,5 +46,3 @@ struct stacksnap_error *snap_analyze_log_waits(const struct snap_log *log,
 struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
 					 const struct snap_options *options,
 					 struct snap_recording **ret) _must_check_;
-
-#endif

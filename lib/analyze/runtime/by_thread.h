@@ -4,8 +4,7 @@
  * and used again between two copies, so each thread is read with the memory that was copied with it
  * alone. Then the results are joined. Knows no runtime.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_BY_THREAD_H
-#define SNAP_ANALYZE_RUNTIME_BY_THREAD_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 
@@ -17,5 +16,3 @@
 struct stacksnap_error *snap_runtime_read_by_thread(const struct snap_runtime *runtime,
 						    const struct snap_runtime_process *of,
 						    struct snap_runtime_result **ret) _must_check_;
-
-#endif

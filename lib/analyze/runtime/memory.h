@@ -3,8 +3,7 @@
  * Short functions that read numbers and texts of a target's memory, for the readers of runtimes.
  * They return false for what is missing or too long. They believe nothing about its meaning.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_MEMORY_H
-#define SNAP_ANALYZE_RUNTIME_MEMORY_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 
@@ -48,5 +47,3 @@ static inline uint64_t snap_runtime_field(const void *bytes, size_t offset, unsi
 	memcpy(&number, (const uint8_t *)bytes + offset, width);
 	return number;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * position in the stack or by its name. Knows neither how native frames are named, nor how both are
  * joined.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_PLACE_H
-#define SNAP_ANALYZE_RUNTIME_PLACE_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 
@@ -25,5 +24,3 @@ extern const char snap_place_none[];
 /* malloc'ed: of each run the frame; NULL: one has no place, or there is no memory for it. */
 size_t *snap_place_runs(const struct snap_runtime_thread *managed,
 			const struct snap_place_finder *finder);
-
-#endif

@@ -11,8 +11,7 @@
  * nothing recurses on data. Both functions know ELF files and memory, and nothing of ptrace, groups
  * or formats.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_RUNTIME_H
-#define SNAP_ANALYZE_RUNTIME_RUNTIME_H
+#pragma once
 
 #include "analyze/elf/module.h"
 #include "model/memory_plan.h"
@@ -184,5 +183,3 @@ struct snap_runtime {
 
 extern const struct snap_runtime snap_runtime_go, snap_runtime_cpython, snap_runtime_php,
 	snap_runtime_java;
-
-#endif

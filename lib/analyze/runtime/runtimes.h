@@ -5,8 +5,7 @@
  * They read the memory that the stop has copied: the image of the plan, the stacks, the pieces, and
  * the files of read-only mappings. Knows each runtime only by its row in the table.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_RUNTIMES_H
-#define SNAP_ANALYZE_RUNTIME_RUNTIMES_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 
@@ -30,5 +29,3 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 struct stacksnap_error *snap_runtime_read_process(const struct snap_runtime *runtime,
 						  const struct snap_runtime_process *of,
 						  struct snap_runtime_result **ret) _must_check_;
-
-#endif

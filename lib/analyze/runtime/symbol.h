@@ -2,8 +2,7 @@
 /*
  * Symbols of the interpreter of a runtime, by name. Does not know what they mean.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_SYMBOL_H
-#define SNAP_ANALYZE_RUNTIME_SYMBOL_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 
@@ -19,5 +18,3 @@ uint64_t snap_runtime_symbol(const struct snap_runtime_process *process, struct 
  * they were programs: that they are none would be a warning.
  */
 bool snap_runtime_has_code(const struct snap_module *module);
-
-#endif

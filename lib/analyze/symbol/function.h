@@ -4,8 +4,7 @@
  * a call leads to. Both use the symbol tables of one file alone. For callers that ask about a few
  * addresses and need no other names.
  */
-#ifndef SNAP_ANALYZE_SYMBOL_FUNCTION_H
-#define SNAP_ANALYZE_SYMBOL_FUNCTION_H
+#pragma once
 
 #include "analyze/elf/module.h"
 
@@ -21,5 +20,3 @@ bool snap_function_begins(struct snap_module_set *set, struct snap_modules *modu
  */
 const char *snap_function_called(struct snap_module_set *set, struct snap_modules *modules,
 				 uint64_t return_address, size_t *length_ret, uint64_t *looked_at);
-
-#endif

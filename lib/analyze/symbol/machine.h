@@ -4,8 +4,7 @@
  * them, and the relocations of their slots. The file's e_machine decides, not the machine that runs
  * this code. Knows no files: it gets bytes of code.
  */
-#ifndef SNAP_ANALYZE_SYMBOL_MACHINE_H
-#define SNAP_ANALYZE_SYMBOL_MACHINE_H
+#pragma once
 
 #include "analyze/elf/image.h"
 
@@ -36,5 +35,3 @@ struct snap_machine {
 
 /* NULL: stubs of this processor are not known. */
 const struct snap_machine *snap_machine_find(uint16_t number);
-
-#endif

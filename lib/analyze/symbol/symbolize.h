@@ -6,8 +6,7 @@
  * symbol table, lines in one pass over the line programs of the needed units, and inlined functions
  * in one pass over these units. Knows nothing of processes, threads or stacks.
  */
-#ifndef SNAP_ANALYZE_SYMBOL_SYMBOLIZE_H
-#define SNAP_ANALYZE_SYMBOL_SYMBOLIZE_H
+#pragma once
 
 #include "analyze/elf/module.h"
 #include "model/options.h"
@@ -67,5 +66,3 @@ struct stacksnap_error *snap_symbolize_perf_map(struct snap_symbolizer *symboliz
 
 /* The name for people: demangled (C++, Rust, D), or the symbol itself. In the arena, interned. */
 const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const char *symbol);
-
-#endif

@@ -3,8 +3,7 @@
  * Shared by the files of this folder: the symbolizer, what it knows of a file, and the hits. There
  * is one hit for each query, and each source of names fills in its part.
  */
-#ifndef SNAP_ANALYZE_SYMBOL_SYMBOLIZER_H
-#define SNAP_ANALYZE_SYMBOL_SYMBOLIZER_H
+#pragma once
 
 #include "analyze/symbol/symbolize.h"
 #include "base/bsearch.h"
@@ -129,5 +128,3 @@ static inline size_t snap_hits_from(const struct snap_hit *hits, size_t count, u
 {
 	return snap_first_not(count, i, hits[i].vaddr < vaddr);
 }
-
-#endif

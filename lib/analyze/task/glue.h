@@ -6,8 +6,7 @@
  * them. That frame and the interpreter's own calls add nothing to the managed frames. Knows
  * runtimes only by the names of their own functions.
  */
-#ifndef SNAP_ANALYZE_TASK_GLUE_H
-#define SNAP_ANALYZE_TASK_GLUE_H
+#pragma once
 
 #include "model/snapshot.h"
 
@@ -22,5 +21,3 @@ const char *snap_glue_name(const struct snap_frame *frame);
  */
 size_t snap_glue_leave_out(const struct snap_frame **frames, size_t count, bool is_whole,
 			   bool has_gap, size_t *gap_frame);
-
-#endif

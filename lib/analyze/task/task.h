@@ -12,8 +12,7 @@
  *
  * Knows no runtime: names of functions that are left out of merged stacks are a table in glue.c.
  */
-#ifndef SNAP_ANALYZE_TASK_TASK_H
-#define SNAP_ANALYZE_TASK_TASK_H
+#pragma once
 
 #include "analyze/analysis.h"
 #include "analyze/filter.h"
@@ -111,5 +110,3 @@ bool snap_task_is_shown(const struct snap_options *options, const struct snap_ta
 struct stacksnap_error *snap_task_filter_node(struct snap_interner *strings,
 					      const struct snap_options *options,
 					      struct snap_node *node) _must_check_;
-
-#endif

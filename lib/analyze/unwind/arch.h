@@ -9,8 +9,7 @@
  * To add one: write unwind/arch_NAME.c with one struct snap_arch_ops and add it to the switch in
  * snap_arch_ops(); CONTRIBUTING.md ("A processor") has the other places.
  */
-#ifndef SNAP_ANALYZE_UNWIND_ARCH_H
-#define SNAP_ANALYZE_UNWIND_ARCH_H
+#pragma once
 
 #include "model/capture.h"
 
@@ -118,5 +117,3 @@ static inline const struct snap_arch_ops *snap_arch_ops(enum snap_arch arch)
 
 /* The name of a system call; NULL: it is unknown. */
 const char *snap_arch_syscall_name(const struct snap_arch_ops *arch, int number);
-
-#endif

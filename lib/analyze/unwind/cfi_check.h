@@ -9,8 +9,7 @@
  * more registers than any processor has, and programs that remember more states than any compiler
  * does. Knows nothing of what programs mean.
  */
-#ifndef SNAP_ANALYZE_UNWIND_CFI_CHECK_H
-#define SNAP_ANALYZE_UNWIND_CFI_CHECK_H
+#pragma once
 
 #include "analyze/elf/image.h"
 
@@ -56,5 +55,3 @@ bool snap_cfi_program_is_bounded(struct snap_cfi_programs *check, uint64_t vaddr
  * below `vaddr`: what begins later has no entry. 0: unknown.
  */
 uint64_t snap_cfi_function_before(const struct snap_cfi_programs *check, uint64_t vaddr);
-
-#endif

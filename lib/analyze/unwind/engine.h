@@ -8,8 +8,7 @@
  * hook (--engine=ptrace). unwind.c, step.c and pipeline.c decide which engine is used. Neither
  * knows names of functions.
  */
-#ifndef SNAP_ANALYZE_UNWIND_ENGINE_H
-#define SNAP_ANALYZE_UNWIND_ENGINE_H
+#pragma once
 
 #include "analyze/elf/module.h"
 #include "analyze/unwind/rows.h"
@@ -62,5 +61,3 @@ SNAP_POINTER_GUARD(struct snap_ptrace_engine, snap_ptrace_engine_destroy);
  * bits of a struct snap_pc: it says whether it is a return address.
  */
 size_t snap_ptrace_engine_unwind(void *engine, pid_t tid, uint64_t *pcs, size_t max);
-
-#endif

@@ -5,8 +5,7 @@
  * Every expression is hostile: stack depth and number of steps have limits, so an endless loop is
  * refused. Knows nothing of rows, or of where the operations come from.
  */
-#ifndef SNAP_ANALYZE_UNWIND_EXPRESSION_H
-#define SNAP_ANALYZE_UNWIND_EXPRESSION_H
+#pragma once
 
 #include "analyze/unwind/rows.h"
 
@@ -30,5 +29,3 @@ struct snap_expression {
 enum snap_wide_result snap_expression_evaluate(struct snap_expression expression, bool is_value,
 					       uint64_t cfa, const struct snap_frame_state *state,
 					       uint64_t *ret, uint64_t *missing_ret);
-
-#endif

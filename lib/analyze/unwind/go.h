@@ -4,8 +4,7 @@
  * symbols and debug information were removed. It also says where Go switches stacks, which
  * .debug_frame does not. Knows nothing of stacks or processes.
  */
-#ifndef SNAP_ANALYZE_UNWIND_GO_H
-#define SNAP_ANALYZE_UNWIND_GO_H
+#pragma once
 
 #include "analyze/runtime/go/code.h"
 #include "analyze/unwind/rows.h"
@@ -16,5 +15,3 @@
  */
 bool snap_go_row(const struct snap_go_code *code, const struct snap_arch_ops *arch, uint64_t vaddr,
 		 struct snap_row *ret);
-
-#endif

@@ -5,8 +5,7 @@
  * if its pc is at the instruction that makes the call. Does not know which call it is, nor what the
  * call waits for.
  */
-#ifndef SNAP_ANALYZE_UNWIND_IN_CALL_H
-#define SNAP_ANALYZE_UNWIND_IN_CALL_H
+#pragma once
 
 #include "analyze/elf/module.h"
 #include "model/capture.h"
@@ -14,5 +13,3 @@
 /* True where it is not known better. `modules`: of its process; NULL: none of its threads was copied. */
 bool snap_is_in_call(const struct snap_process *process, struct snap_modules *modules,
 		     const struct snap_thread *thread);
-
-#endif

@@ -3,8 +3,7 @@
  * Shared by the files of the unwinder: unwind.c (threads, the hot path), step.c (all that is not a
  * simple row), no_cfi.c (code without rows) and sink.c (where pcs go). No other file includes it.
  */
-#ifndef SNAP_ANALYZE_UNWIND_INTERNAL_H
-#define SNAP_ANALYZE_UNWIND_INTERNAL_H
+#pragma once
 
 #include "analyze/unwind/engine.h"
 #include "analyze/unwind/rows.h"
@@ -133,5 +132,3 @@ bool snap_unwinder_end_missing(struct snap_unwinder *unwinder, uint64_t address)
 bool snap_unwinder_end_unknown(struct snap_unwinder *unwinder);
 /* The same, because CFI is there and says nothing that can be used. */
 bool snap_unwinder_end_unusable(struct snap_unwinder *unwinder);
-
-#endif

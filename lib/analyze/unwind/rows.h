@@ -6,8 +6,7 @@
  * separate debug file), for Go code from Go's own table. It is kept with the file, for all
  * processes that map the file. Knows nothing of stacks or processes.
  */
-#ifndef SNAP_ANALYZE_UNWIND_ROWS_H
-#define SNAP_ANALYZE_UNWIND_ROWS_H
+#pragma once
 
 #include "analyze/elf/functions.h"
 #include "analyze/elf/module.h"
@@ -106,5 +105,3 @@ enum snap_wide_result {
 enum snap_wide_result snap_wide_row_apply(const struct snap_wide_row *wide,
 					  struct snap_frame_state *state, uint64_t *cfa_ret,
 					  bool *signal_ret, uint64_t *missing_ret);
-
-#endif

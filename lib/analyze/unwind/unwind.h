@@ -7,8 +7,7 @@
  * and the modules; knows nothing of names. Several unwinders may use one set of modules, one after
  * the other: what they keep of its files belongs to the set.
  */
-#ifndef SNAP_ANALYZE_UNWIND_UNWIND_H
-#define SNAP_ANALYZE_UNWIND_UNWIND_H
+#pragma once
 
 #include "analyze/elf/module.h"
 #include "model/options.h"
@@ -55,5 +54,3 @@ void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *threa
  */
 void snap_unwind_whole(struct snap_unwinder *unwinder, const struct snap_thread *thread,
 		       struct snap_pcs *ret);
-
-#endif

@@ -7,8 +7,7 @@
  *               (names of other languages -> the same)                            language.c, gil.c
  *     owner     (tid, thread pointer -> a thread of the report, and how sure)     owner.c
  */
-#ifndef SNAP_ANALYZE_WAIT_FUTEX_H
-#define SNAP_ANALYZE_WAIT_FUTEX_H
+#pragma once
 
 #include "analyze/wait/waiter.h"
 
@@ -168,5 +167,3 @@ void snap_futex_own_if_seen(struct snap_futex *futex, struct snap_wait *wait,
 void snap_futex_own(struct snap_futex *futex, struct snap_wait *wait, struct snap_waiter *owner);
 /* Whether a living thread of the same process, or of one that shares the word, has a number. */
 struct snap_waiter *snap_futex_find_owner(struct snap_futex *futex, uint32_t tid);
-
-#endif

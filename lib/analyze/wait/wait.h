@@ -13,8 +13,7 @@
  * Names come first, data second; names count in modules of a C library alone. Knows no running
  * process: what the capture does not have is unknown, and the report says so.
  */
-#ifndef SNAP_ANALYZE_WAIT_WAIT_H
-#define SNAP_ANALYZE_WAIT_WAIT_H
+#pragma once
 
 #include "analyze/analysis.h"
 
@@ -60,5 +59,3 @@ struct stacksnap_error *snap_waits_limit(struct snap_interner *strings,
 					 const struct snap_node *node,
 					 const struct snap_waits *waits, uint64_t most,
 					 struct snap_wait_cut *cut) _must_check_;
-
-#endif

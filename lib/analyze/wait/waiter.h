@@ -3,8 +3,7 @@
  * Shared by the files of this folder, of kernel/ and of graph/: waiters, how they are found, and
  * what each step provides to the others. See wait.h for the order of steps.
  */
-#ifndef SNAP_ANALYZE_WAIT_WAITER_H
-#define SNAP_ANALYZE_WAIT_WAITER_H
+#pragma once
 
 #include "analyze/wait/wait.h"
 #include "base/table.h"
@@ -212,5 +211,3 @@ void snap_wait_place_parties(struct snap_wait_analysis *waits);
 struct stacksnap_error *snap_wait_find_deadlocks(struct snap_wait_analysis *waits) _must_check_;
 struct stacksnap_error *snap_wait_find_blockers(struct snap_wait_analysis *waits) _must_check_;
 struct stacksnap_error *snap_wait_find_contended(struct snap_wait_analysis *waits) _must_check_;
-
-#endif

@@ -7,8 +7,7 @@
  * the list, so a worker that comes back late from an old list claims nothing of a new one. The first
  * one sets an item's mark: the worker, when it is done, or the maker, when it gives up.
  */
-#ifndef SNAP_BASE_WORKERS_INTERNAL_H
-#define SNAP_BASE_WORKERS_INTERNAL_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/workers.h"
@@ -113,5 +112,3 @@ int snap_workers_make_maker(struct snap_workers *pool);
 int snap_worker_make_by_proxy(struct snap_workers *pool, size_t index);
 /* Asked to go, it reaps those that it has made; killed, it leaves them to init. */
 void snap_workers_dismiss_maker(struct snap_workers *pool);
-
-#endif

@@ -8,8 +8,7 @@
  * long to make and to end as a dozen answers; else a worker of its own is made for the first list.
  * Knows no question.
  */
-#ifndef SNAP_CAPTURE_WAIT_ASKER_H
-#define SNAP_CAPTURE_WAIT_ASKER_H
+#pragma once
 
 #include "base/error.h"
 #include "base/shared_memory.h"
@@ -62,5 +61,3 @@ const uint8_t *snap_wait_asker_run(struct snap_wait_asker *asker,
 
 /* Most bytes of a name of procfs below: "4194304/task/4194304/fdinfo/1048576". */
 enum { SNAP_WAIT_NAME = 64 };
-
-#endif

@@ -5,8 +5,7 @@
  *
  * It is made in a worker, in shared memory. Knows nothing of which of them matter.
  */
-#ifndef SNAP_CAPTURE_WAIT_DUMP_H
-#define SNAP_CAPTURE_WAIT_DUMP_H
+#pragma once
 
 #include "capture/wait/asker.h"
 #include "model/wait/facts.h"
@@ -47,5 +46,3 @@ struct snap_dumps {
 
 /* For snap_wait_asker_run(); `context` is a struct snap_dumps. */
 void snap_dump_run(void *context, uint32_t item);
-
-#endif

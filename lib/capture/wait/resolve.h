@@ -12,8 +12,7 @@
  * Everything is asked by number, in workers that may be left behind (asker.h); nothing that a
  * target names is opened. Knows nothing of locks in memory, nor of what a wait means.
  */
-#ifndef SNAP_CAPTURE_WAIT_RESOLVE_H
-#define SNAP_CAPTURE_WAIT_RESOLVE_H
+#pragma once
 
 #include "model/capture.h"
 #include "model/options.h"
@@ -27,5 +26,3 @@
  */
 void snap_capture_resolve_waits(const struct snap_options *options, struct snap_capture *capture,
 				int64_t until_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the steps of this folder share, and the steps: see resolve.h for their order. */
-#ifndef SNAP_CAPTURE_WAIT_RESOLVER_H
-#define SNAP_CAPTURE_WAIT_RESOLVER_H
+#pragma once
 
 #include "base/error.h"
 #include "capture/wait/asker.h"
@@ -124,5 +123,3 @@ struct stacksnap_error *snap_wait_ask_queues(struct snap_wait_resolver *resolver
 
 /* frozen.c: process->frozen; reads nothing that can block. */
 void snap_wait_find_frozen(struct snap_capture *capture);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * It is made in a worker, in shared memory. Does not know what they are wanted for.
  */
-#ifndef SNAP_CAPTURE_WAIT_SCAN_H
-#define SNAP_CAPTURE_WAIT_SCAN_H
+#pragma once
 
 #include "capture/wait/asker.h"
 #include "model/wait/facts.h"
@@ -58,5 +57,3 @@ int snap_scan_compare(const void *left, const void *right); /* of struct snap_wa
 
 /* For snap_wait_asker_run(); `context` is a struct snap_scans. */
 void snap_scan_run(void *context, uint32_t item);
-
-#endif

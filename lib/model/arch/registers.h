@@ -7,8 +7,7 @@
  * This file has the facts that all processors share. They depend on the processor of the capture, not
  * of the machine that reads it. Facts for unwinding alone are in analyze/unwind/arch.h.
  */
-#ifndef SNAP_MODEL_ARCH_REGISTERS_H
-#define SNAP_MODEL_ARCH_REGISTERS_H
+#pragma once
 
 #include "model/capture.h"
 
@@ -78,5 +77,3 @@ static inline bool snap_registers_of(enum snap_arch arch, const struct snap_thre
  */
 size_t snap_registers_write(enum snap_arch arch, const struct snap_known_registers *known,
 			    void *ret);
-
-#endif

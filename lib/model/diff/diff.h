@@ -10,8 +10,7 @@
  * The size of a group is counted in thousandths of a thread: in a snapshot these are whole threads, in
  * a recording the average.
  */
-#ifndef SNAP_MODEL_DIFF_DIFF_H
-#define SNAP_MODEL_DIFF_DIFF_H
+#pragma once
 
 #include "model/snapshot.h"
 
@@ -98,5 +97,3 @@ void snap_diff_warn(struct snap_diff *diff, const char *code, const char *format
 bool snap_diff_differs(const struct snap_diff *diff);
 
 const char *snap_change_word(enum snap_change change); /* "appeared", "grew", "shrank", "went" */
-
-#endif

@@ -6,8 +6,7 @@
  * hosts are sorted by name and boot id, groups with the odd ones first. A set of hosts is a list of
  * ranges of their numbers here. Knows nothing of files, and of processes only numbers and names.
  */
-#ifndef SNAP_MODEL_MERGED_MERGED_H
-#define SNAP_MODEL_MERGED_MERGED_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -82,5 +81,3 @@ struct snap_merged {
 	struct snap_merged_group *groups;
 	size_t group_count, odd_count;
 };
-
-#endif

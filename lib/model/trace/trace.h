@@ -9,8 +9,7 @@
  * An event has no text of a target. A sandboxed parser has no ring: the process that checks its answer
  * adds the event, and api/trace.c checks what it reads. Knows nothing of how events are shown.
  */
-#ifndef SNAP_MODEL_TRACE_TRACE_H
-#define SNAP_MODEL_TRACE_TRACE_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -76,5 +75,3 @@ void snap_trace_task(struct snap_trace *trace, pid_t pid, const char *id, size_t
 /* Adds a copy of a stack, and what cut it. `end`: of its mapping; `most`: bytes of a copy. */
 void snap_trace_copy(struct snap_trace *trace, const struct snap_thread *copy, uint64_t end,
 		     uint64_t most);
-
-#endif

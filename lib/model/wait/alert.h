@@ -5,8 +5,7 @@
  * A plain value that is valid while the alert is reported. It points into the watch and into the
  * snapshot that showed the problem. Texts of the target are raw bytes. Knows nothing of how it was noticed.
  */
-#ifndef SNAP_MODEL_WAIT_ALERT_H
-#define SNAP_MODEL_WAIT_ALERT_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "model/wait/watch_rules.h"
@@ -38,5 +37,3 @@ const char *snap_alert_word(enum snap_alert_kind kind);
 enum snap_alert_kind snap_alert_of_word(const char *word, size_t length);
 /* The default rules. */
 struct snap_watch_rules snap_watch_default_rules(void);
-
-#endif

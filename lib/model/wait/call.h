@@ -6,8 +6,7 @@
  * Numbers are those of the processor; where code names one by its number, it is that of x86-64
  * (arch/x86/entry/syscalls/syscall_64.tbl of Linux), the common one. Knows no memory.
  */
-#ifndef SNAP_MODEL_WAIT_CALL_H
-#define SNAP_MODEL_WAIT_CALL_H
+#pragma once
 
 #include "model/capture.h"
 #include "model/wait/wait.h"
@@ -102,5 +101,3 @@ int64_t snap_wait_call_own(enum snap_arch arch, int64_t common);
  * `known` is false where neither is there.
  */
 struct snap_thread_call snap_wait_call_of(enum snap_arch arch, const struct snap_thread *thread);
-
-#endif

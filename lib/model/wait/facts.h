@@ -11,8 +11,7 @@
  * Facts that could not be read are absent, and `lacks` of the capture says why. So an absent fact
  * does not mean that there is nothing.
  */
-#ifndef SNAP_MODEL_WAIT_FACTS_H
-#define SNAP_MODEL_WAIT_FACTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -200,5 +199,3 @@ struct snap_wait_facts {
 		boottime_ns; /* when all stood still; for absolute timeouts */
 	unsigned lacks;      /* bits of enum snap_wait_lack */
 };
-
-#endif

@@ -3,8 +3,7 @@
  * Kinds of waits: a table with a row for each, in words.c. The row has its words and what is true of
  * all waits of the kind, for analysis, lines, tables and alerts. A new kind is one row there.
  */
-#ifndef SNAP_MODEL_WAIT_KIND_H
-#define SNAP_MODEL_WAIT_KIND_H
+#pragma once
 
 #include "model/wait/wait.h"
 
@@ -36,5 +35,3 @@ struct snap_wait_kind_row {
 const struct snap_wait_kind_row *snap_wait_kind_row(enum snap_wait_kind kind);
 /* Whether all of these facts are true of a kind. */
 bool snap_wait_kind_is(enum snap_wait_kind kind, unsigned facts);
-
-#endif

@@ -3,8 +3,7 @@
  * Parts of the lines of waits, for the files of this folder: names, sizes, durations, signals, and
  * threads that a wait is for. Each is added to a buffer, raw as it came from the target.
  */
-#ifndef SNAP_MODEL_WAIT_PARTS_H
-#define SNAP_MODEL_WAIT_PARTS_H
+#pragma once
 
 #include "base/buffer.h"
 #include "model/wait/wait.h"
@@ -35,5 +34,3 @@ void snap_wait_add_parties(struct snap_buffer *text, const struct snap_wait_part
 			   size_t count, size_t total, bool doing);
 /* What a thread with this wait does: "in recv on tcp …", "waits for child 2103". */
 void snap_wait_add_brief(struct snap_buffer *text, const struct snap_wait *wait);
-
-#endif

@@ -6,8 +6,7 @@
  * Plain values in the snapshot's arena; pointers inside are borrowed from it. Strings are raw bytes
  * of the target, NULL: unknown. Knows nothing of how any of it is found.
  */
-#ifndef SNAP_MODEL_WAIT_WAIT_H
-#define SNAP_MODEL_WAIT_WAIT_H
+#pragma once
 
 #include "model/wait/facts.h"
 
@@ -338,5 +337,3 @@ char *snap_wait_object(const struct snap_wait *wait);
 
 /* Whether a report shows it: certain or likely, with `all` hints, too. */
 bool snap_wait_is_shown(const struct snap_wait *wait, bool all);
-
-#endif

@@ -3,8 +3,7 @@
  * Rules of a watch: which conditions it checks, and when it reports each. Plain values. Knows
  * nothing of how a condition is found (watch/conditions.h), nor of what an alert holds (alert.h).
  */
-#ifndef SNAP_MODEL_WAIT_WATCH_RULES_H
-#define SNAP_MODEL_WAIT_WATCH_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ struct snap_watch_rule {
 struct snap_watch_rules {
 	struct snap_watch_rule of[SNAP_ALERT_KINDS];
 };
-
-#endif

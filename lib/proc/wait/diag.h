@@ -5,8 +5,7 @@
  * Pure functions on bytes; nothing is sent or received here. Every length in an answer is checked, even
  * though the kernel wrote it.
  */
-#ifndef SNAP_PROC_WAIT_DIAG_H
-#define SNAP_PROC_WAIT_DIAG_H
+#pragma once
 
 #include "model/wait/facts.h"
 
@@ -36,5 +35,3 @@ struct snap_diag_answer {
 enum snap_diag_result snap_diag_next(const uint8_t *bytes, size_t size, size_t *at,
 				     enum snap_socket_family family, struct snap_diag_answer *ret,
 				     int *error_ret);
-
-#endif

@@ -6,8 +6,7 @@
  * Pure functions, as those of proc/parse.h. A path is its owner's choice and may look like any other
  * text, but begins with a slash; the kernel's own names do not.
  */
-#ifndef SNAP_PROC_WAIT_FDINFO_H
-#define SNAP_PROC_WAIT_FDINFO_H
+#pragma once
 
 #include "model/wait/facts.h"
 
@@ -54,5 +53,3 @@ void snap_parse_fdinfo_line(const char *line, size_t length, struct snap_fdinfo 
 /* Of a line of mountinfo: which mount, and the device of its file system. False: no such line. */
 bool snap_parse_mount(const char *line, size_t length, uint64_t *mount_ret, uint32_t *major_ret,
 		      uint32_t *minor_ret);
-
-#endif

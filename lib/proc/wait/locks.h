@@ -4,8 +4,7 @@
  *
  * Pure functions, as those of proc/parse.h. Knows nothing of the processes that have a file open.
  */
-#ifndef SNAP_PROC_WAIT_LOCKS_H
-#define SNAP_PROC_WAIT_LOCKS_H
+#pragma once
 
 #include "model/wait/facts.h"
 
@@ -20,5 +19,3 @@ bool snap_parse_file_lock(const char *line, size_t length, struct snap_file_lock
  * the line. False: another line.
  */
 bool snap_parse_held_lock(const char *line, size_t length, struct snap_file_lock *ret);
-
-#endif

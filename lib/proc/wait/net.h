@@ -6,8 +6,7 @@
  * Pure functions, as those of proc/parse.h. A path of a unix socket stands there as it is, so it
  * may hold a newline and lines of its own: callers ignore inodes that come twice.
  */
-#ifndef SNAP_PROC_WAIT_NET_H
-#define SNAP_PROC_WAIT_NET_H
+#pragma once
 
 #include "model/wait/facts.h"
 
@@ -20,5 +19,3 @@ bool snap_parse_inet_socket(const char *line, size_t length, enum snap_socket_fa
 
 /* A line of unix; name and peer are left unknown. */
 bool snap_parse_unix_socket(const char *line, size_t length, struct snap_socket *ret);
-
-#endif

@@ -4,13 +4,10 @@
  *
  * Pure functions, as those of proc/parse.h. Knows nothing of the waiting threads.
  */
-#ifndef SNAP_PROC_WAIT_QUEUES_H
-#define SNAP_PROC_WAIT_QUEUES_H
+#pragma once
 
 #include "model/wait/facts.h"
 
 /* Both: one line without its newline. False: the head of the table, or not the kernel's. */
 bool snap_parse_message_queue(const char *line, size_t length, struct snap_ipc_queue *ret);
 bool snap_parse_semaphore_set(const char *line, size_t length, struct snap_ipc_queue *ret);
-
-#endif

@@ -8,8 +8,7 @@
  * a lock wakes a waiter. What a word means is found at the end. Knows no locks, and of threads only
  * how many wait.
  */
-#ifndef SNAP_RECORD_WAIT_HOLDERS_H
-#define SNAP_RECORD_WAIT_HOLDERS_H
+#pragma once
 
 #include "sample/sampler.h"
 #include "store/log/log.h"
@@ -57,5 +56,3 @@ void snap_owner_watch_forget(struct snap_owner_watch *holders,
 			     const struct snap_owner_source *source);
 /* The log has been renumbered. */
 void snap_owner_watch_renumber(struct snap_owner_watch *holders);
-
-#endif

@@ -6,8 +6,7 @@
  * from one wait to the next and does not identify it: timeouts, buffers, lengths, events that have
  * come. Knows neither locks nor names, and keeps nothing.
  */
-#ifndef SNAP_RECORD_WAIT_OBJECT_H
-#define SNAP_RECORD_WAIT_OBJECT_H
+#pragma once
 
 #include "model/log.h"
 #include "sample/sampler.h"
@@ -46,5 +45,3 @@ struct snap_futex_bytes {
 void snap_futex_bytes_init(struct snap_futex_bytes *words, uint64_t address);
 /* The bytes around a futex whose ranges were read so: borrowed. False: the word is missing. */
 bool snap_futex_bytes_piece(const struct snap_futex_bytes *words, struct snap_memory_piece *ret);
-
-#endif

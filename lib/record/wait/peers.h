@@ -8,8 +8,7 @@
  * result of a query is added to the log with the tick in which it arrives. Knows nothing of the
  * waiters.
  */
-#ifndef SNAP_RECORD_WAIT_PEERS_H
-#define SNAP_RECORD_WAIT_PEERS_H
+#pragma once
 
 #include "base/error.h"
 #include "store/log/log.h"
@@ -43,5 +42,3 @@ struct stacksnap_error *snap_peer_queries_work(struct snap_peer_queries *queries
 
 /* The log has other numbers for its objects. */
 void snap_peer_queries_renumber(struct snap_peer_queries *queries);
-
-#endif

@@ -6,8 +6,7 @@
  * it beside the ticks: after the first one, and when a thread waited with another socket, at most
  * once a second and in a hundredth of the time. Knows nothing of the waiters.
  */
-#ifndef SNAP_RECORD_WAIT_SOCKETS_H
-#define SNAP_RECORD_WAIT_SOCKETS_H
+#pragma once
 
 #include "base/table.h"
 #include "sample/sampler.h"
@@ -48,5 +47,3 @@ snap_socket_queries_note(struct snap_socket_queries *queries, struct snap_socket
  */
 struct stacksnap_error *snap_socket_queries_work(struct snap_socket_queries *queries,
 						 bool is_last) _must_check_;
-
-#endif

@@ -3,8 +3,7 @@
  * Chrome trace events: what the parts of the document share. chrome.c has names and slices,
  * counters.c what is counted, waits.c what threads wait for. Knows nothing of other formats.
  */
-#ifndef SNAP_RENDER_CHROME_CHROME_H
-#define SNAP_RENDER_CHROME_CHROME_H
+#pragma once
 
 #include "base/error.h"
 #include "render/json/writer.h"
@@ -53,5 +52,3 @@ struct stacksnap_error *snap_chrome_put_waits(struct snap_chrome *chrome,
 					      const struct snap_track *track) _must_check_;
 /* As a counter of the first process. */
 void snap_chrome_put_stops(struct snap_chrome *chrome);
-
-#endif

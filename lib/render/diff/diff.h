@@ -4,8 +4,7 @@
  * (render/html/diff.c): see model/diff/diff.h. All three show a diff that is whole; none compares
  * anything (diff/).
  */
-#ifndef SNAP_RENDER_DIFF_DIFF_H
-#define SNAP_RENDER_DIFF_DIFF_H
+#pragma once
 
 #include "base/error.h"
 #include "model/diff/diff.h"
@@ -22,5 +21,3 @@ struct stacksnap_error *snap_render_diff_json(const struct snap_diff *diff,
 struct stacksnap_error *snap_render_diff_html(const struct snap_diff *diff,
 					      const struct snap_options *options,
 					      FILE *out) _must_check_;
-
-#endif

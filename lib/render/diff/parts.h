@@ -4,8 +4,7 @@
  * and the order of its parts, groups.c those whose lines are stacks. Knows nothing of JSON, nor of how
  * a change was found.
  */
-#ifndef SNAP_RENDER_DIFF_PARTS_H
-#define SNAP_RENDER_DIFF_PARTS_H
+#pragma once
 
 #include "model/diff/diff.h"
 #include "render/text/stack.h"
@@ -24,5 +23,3 @@ void snap_diff_text_heading(struct snap_diff_text *text, enum snap_style style, 
 void snap_diff_text_survey(struct snap_diff_text *text);
 void snap_diff_text_groups(struct snap_diff_text *text);
 void snap_diff_text_stuck(struct snap_diff_text *text);
-
-#endif

@@ -3,8 +3,7 @@
  * Tables of the Firefox Profiler's format, which all threads refer to: functions, frames, stacks,
  * their files. Knows nothing of samples.
  */
-#ifndef SNAP_RENDER_FIREFOX_TABLES_H
-#define SNAP_RENDER_FIREFOX_TABLES_H
+#pragma once
 
 #include "render/json/writer.h"
 #include "render/view/pool.h"
@@ -52,5 +51,3 @@ enum snap_firefox_category snap_firefox_category_of(enum snap_state state);
 void snap_firefox_put_libs(struct snap_json_writer *json, const struct snap_firefox_tables *tables);
 void snap_firefox_put_tables(struct snap_json_writer *json,
 			     const struct snap_firefox_tables *tables);
-
-#endif

@@ -3,8 +3,7 @@
  * Threads of the Firefox Profiler's format: their samples, and markers for as long as they stayed
  * in a state. Knows nothing of what is in the tables.
  */
-#ifndef SNAP_RENDER_FIREFOX_THREAD_H
-#define SNAP_RENDER_FIREFOX_THREAD_H
+#pragma once
 
 #include "render/firefox/tables.h"
 #include "render/wait/marks.h"
@@ -65,5 +64,3 @@ static inline int64_t snap_firefox_time_us(const struct snap_recording *recordin
 {
 	return snap_firefox_us(recording->ticks[tick].time_ns);
 }
-
-#endif

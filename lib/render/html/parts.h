@@ -7,8 +7,7 @@
  * own script: no interface, and free to change. Texts, functions and stacks are numbers of rows in
  * tables that are written last.
  */
-#ifndef SNAP_RENDER_HTML_PARTS_H
-#define SNAP_RENDER_HTML_PARTS_H
+#pragma once
 
 #include "base/buffer.h"
 #include "model/options.h"
@@ -83,5 +82,3 @@ struct snap_html_page {
 struct stacksnap_error *snap_html_put_page(const struct snap_html_page *page,
 					   const struct snap_options *options,
 					   FILE *out) _must_check_;
-
-#endif

@@ -3,13 +3,10 @@
  * A call tree as JSON, each function in the array of those below the one that it is called by, or,
  * in reverse, that it calls. Knows nothing of processes.
  */
-#ifndef SNAP_RENDER_JSON_CALLS_H
-#define SNAP_RENDER_JSON_CALLS_H
+#pragma once
 
 #include "render/json/writer.h"
 #include "render/view/calls/tree.h"
 
 /* The value of "call_tree", with its key. */
 void snap_json_calls_put(struct snap_json_writer *json, const struct snap_call_tree *tree);
-
-#endif

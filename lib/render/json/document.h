@@ -5,8 +5,7 @@
  * Over many documents the text of stacks is kept: see frames.h for what that asks of their
  * frames. Knows nothing of recordings.
  */
-#ifndef SNAP_RENDER_JSON_DOCUMENT_H
-#define SNAP_RENDER_JSON_DOCUMENT_H
+#pragma once
 
 #include "base/table.h"
 #include "model/options.h"
@@ -54,5 +53,3 @@ void snap_json_document_begin(struct snap_json_document *document, const char *s
 /* Stacks of all processes, the tree, the warnings, the closing bracket. */
 void snap_json_document_end(struct snap_json_document *document,
 			    const struct snap_together *together);
-
-#endif

@@ -6,8 +6,7 @@
  * is known by its array of frames, so the same array must not hold other frames later. Knows
  * nothing of the rest of a document.
  */
-#ifndef SNAP_RENDER_JSON_FRAMES_H
-#define SNAP_RENDER_JSON_FRAMES_H
+#pragma once
 
 #include "base/table.h"
 #include "model/snapshot.h"
@@ -32,5 +31,3 @@ void snap_json_entries_forget(struct snap_json_entries *entries);
 /* The value of "entries" of a stack, with its key. */
 void snap_json_entries_put(struct snap_json_entries *entries, struct snap_json_writer *json,
 			   const struct snap_frame *const *frames, size_t count);
-
-#endif

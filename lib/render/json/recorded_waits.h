@@ -3,8 +3,7 @@
  * Waits of a recording as JSON: time by wait, and what was waited for, which samples refer to by
  * number. Knows nothing of the rest of the document.
  */
-#ifndef SNAP_RENDER_JSON_RECORDED_WAITS_H
-#define SNAP_RENDER_JSON_RECORDED_WAITS_H
+#pragma once
 
 #include "base/table.h"
 #include "model/options.h"
@@ -19,5 +18,3 @@ struct stacksnap_error *
 snap_json_recorded_waits_put(struct snap_json_writer *json, const struct snap_recording *recording,
 			     const struct snap_options *options,
 			     struct snap_pointer_table *numbers) _must_check_;
-
-#endif

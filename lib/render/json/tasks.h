@@ -3,8 +3,7 @@
  * What runtimes add to a document: the tasks of a stack, the runtimes of a process, its logical
  * processes. Knows nothing of the rest of it, document.h.
  */
-#ifndef SNAP_RENDER_JSON_TASKS_H
-#define SNAP_RENDER_JSON_TASKS_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "render/json/writer.h"
@@ -20,5 +19,3 @@ void snap_json_logical_put(struct snap_json_writer *json, const struct snap_node
 			   void (*put_stacks)(void *context, const struct snap_stack *stacks,
 					      size_t count),
 			   void *context);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Waits as JSON: what a thread waits for, and what follows for the whole. Knows no threads. */
-#ifndef SNAP_RENDER_JSON_WAITS_H
-#define SNAP_RENDER_JSON_WAITS_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "render/json/writer.h"
@@ -16,5 +15,3 @@ void snap_json_deadlock_put(struct snap_json_writer *json, const char *key,
 			    const struct snap_deadlock *deadlock);
 /* "deadlocks", "blockers", "contended", "waits_lack" of a document; nothing where there is none. */
 void snap_json_waits_put(struct snap_json_writer *json, const struct snap_waits *waits);
-
-#endif

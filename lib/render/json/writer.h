@@ -7,8 +7,7 @@
  * documents are as deep as the target likes. Strings are escaped as everything from a target is
  * (base/escape.h) and then for JSON. Knows nothing of any document.
  */
-#ifndef SNAP_RENDER_JSON_WRITER_H
-#define SNAP_RENDER_JSON_WRITER_H
+#pragma once
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -109,5 +108,3 @@ void snap_json_true_if(struct snap_json_writer *json, const char *key, bool valu
 /* Nanoseconds since the epoch, as RFC 3339 with nine decimals in UTC. */
 void snap_json_time(struct snap_json_writer *json, const char *key, int64_t ns);
 void snap_json_time_if(struct snap_json_writer *json, const char *key, int64_t ns);
-
-#endif

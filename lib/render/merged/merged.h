@@ -3,8 +3,7 @@
  * What was merged of many snapshots, as JSON (stacksnap-json(5)) and as text. Pure functions of the
  * value: the same bytes for the same documents.
  */
-#ifndef SNAP_RENDER_MERGED_MERGED_H
-#define SNAP_RENDER_MERGED_MERGED_H
+#pragma once
 
 #include "base/error.h"
 #include "model/merged/merged.h"
@@ -39,5 +38,3 @@ bool snap_merged_stack(const struct snap_merged_group *group, struct snap_intern
  */
 size_t snap_merged_pick_hosts(const struct snap_host_set *set, size_t all, bool inside,
 			      uint32_t *numbers, size_t most);
-
-#endif

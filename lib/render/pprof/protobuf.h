@@ -7,8 +7,7 @@
  * that are encoded already are added as bytes (base/buffer.h), which also remembers failures. Knows
  * nothing of any schema.
  */
-#ifndef SNAP_RENDER_PPROF_PROTOBUF_H
-#define SNAP_RENDER_PPROF_PROTOBUF_H
+#pragma once
 
 #include "base/buffer.h"
 
@@ -23,5 +22,3 @@ void snap_protobuf_message(struct snap_buffer *message, unsigned field,
 /* A packed list of numbers. */
 void snap_protobuf_packed(struct snap_buffer *message, unsigned field, const uint64_t *values,
 			  size_t count);
-
-#endif

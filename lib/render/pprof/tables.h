@@ -5,8 +5,7 @@
  * Numbers of the tables are ids where the format wants ids. Functions end with false, or SIZE_MAX,
  * without memory. Knows nothing of samples.
  */
-#ifndef SNAP_RENDER_PPROF_TABLES_H
-#define SNAP_RENDER_PPROF_TABLES_H
+#pragma once
 
 #include "render/pprof/protobuf.h"
 #include "render/view/pool.h"
@@ -60,5 +59,3 @@ const struct snap_pprof_stack *snap_pprof_stack(struct snap_pprof *pprof, size_t
 
 /* Appends the tables to a Profile: mapping, location, function, string_table. */
 bool snap_pprof_put_tables(struct snap_pprof *pprof, struct snap_buffer *out);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * No file has their names, so they are not in the table of formats. Know nothing of the web.
  */
-#ifndef SNAP_RENDER_PPROF_THREADS_H
-#define SNAP_RENDER_PPROF_THREADS_H
+#pragma once
 
 #include "base/error.h"
 #include "model/options.h"
@@ -25,5 +24,3 @@ struct stacksnap_error *snap_render_thread_counts(const struct snap_snapshot *sn
 struct stacksnap_error *snap_render_thread_dump(const struct snap_snapshot *snapshot,
 						const struct snap_options *options,
 						FILE *out) _must_check_;
-
-#endif

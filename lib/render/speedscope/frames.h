@@ -4,8 +4,7 @@
  * it was seen: the viewer adds up by frame. It has a line where it was seen at one only. Knows
  * nothing of samples.
  */
-#ifndef SNAP_RENDER_SPEEDSCOPE_FRAMES_H
-#define SNAP_RENDER_SPEEDSCOPE_FRAMES_H
+#pragma once
 
 #include "render/view/pool.h"
 #include "render/view/profile.h"
@@ -30,5 +29,3 @@ void snap_scope_frames_deinit(struct snap_scope_frames *frames);
 size_t snap_scope_frame_of(struct snap_scope_frames *frames, const struct snap_line *line);
 /* The same of a frame that is no function: a state, a process. `name` must live on. */
 size_t snap_scope_frame_named(struct snap_scope_frames *frames, const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  * samples.c what profiles are made of, sums.c and threads.c the two kinds of profiles. Knows
  * nothing of other formats.
  */
-#ifndef SNAP_RENDER_SPEEDSCOPE_SPEEDSCOPE_H
-#define SNAP_RENDER_SPEEDSCOPE_SPEEDSCOPE_H
+#pragma once
 
 #include "base/error.h"
 #include "render/json/writer.h"
@@ -50,5 +49,3 @@ void snap_scope_end(struct snap_scope *scope, int64_t total);
 struct stacksnap_error *snap_scope_put_sums(struct snap_scope *scope) _must_check_;
 /* A profile for each thread; the recording has ticks. NO_MEMORY. */
 struct stacksnap_error *snap_scope_put_threads(struct snap_scope *scope) _must_check_;
-
-#endif

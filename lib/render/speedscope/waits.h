@@ -2,8 +2,7 @@
 /*
  * Frames that show what threads wait for, with --group-by wait. Knows nothing of samples.
  */
-#ifndef SNAP_RENDER_SPEEDSCOPE_WAITS_H
-#define SNAP_RENDER_SPEEDSCOPE_WAITS_H
+#pragma once
 
 #include "render/speedscope/frames.h"
 #include "render/view/profile.h"
@@ -23,5 +22,3 @@ void snap_scope_waits_deinit(struct snap_scope_waits *waits);
 size_t snap_scope_frame_of_object(struct snap_scope_waits *waits, const char *object);
 /* The same of what a thread waits for in a run. */
 size_t snap_scope_frame_of_run(struct snap_scope_waits *waits, const struct snap_run *run);
-
-#endif

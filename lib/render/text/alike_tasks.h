@@ -3,8 +3,7 @@
  * Logical processes that look alike are shown as one: siblings without children whose name, type,
  * labels and stacks are the same, as requests that wait for the same thing. Knows nothing of lines.
  */
-#ifndef SNAP_RENDER_TEXT_ALIKE_TASKS_H
-#define SNAP_RENDER_TEXT_ALIKE_TASKS_H
+#pragma once
 
 #include "model/options.h"
 #include "model/snapshot.h"
@@ -29,5 +28,3 @@ struct snap_alikes {
 bool snap_alikes_init(struct snap_alikes *alikes, const struct snap_node *node,
 		      const struct snap_options *options) _must_check_;
 void snap_alikes_deinit(struct snap_alikes *alikes);
-
-#endif

@@ -3,8 +3,7 @@
  * The stacks that end at one node of a call tree, as one stack, whose state and members print like
  * those of any. Knows nothing of lines.
  */
-#ifndef SNAP_RENDER_TEXT_ENDING_STACKS_H
-#define SNAP_RENDER_TEXT_ENDING_STACKS_H
+#pragma once
 
 #include "render/view/calls/tree.h"
 
@@ -19,5 +18,3 @@ struct snap_ending_stacks {
 bool snap_ending_stacks_init(struct snap_ending_stacks *ends, const struct snap_call_end *from,
 			     size_t count, bool of_tasks) _must_check_;
 void snap_ending_stacks_deinit(struct snap_ending_stacks *ends);
-
-#endif

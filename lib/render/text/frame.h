@@ -3,8 +3,7 @@
  * What is shown of a frame: a name and a location for each of its functions. Pure text, escaped and
  * elided; knows nothing of lines, trees and colours.
  */
-#ifndef SNAP_RENDER_TEXT_FRAME_H
-#define SNAP_RENDER_TEXT_FRAME_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "render/text/source_paths.h"
@@ -44,5 +43,3 @@ char *snap_shown_location(struct snap_sheet *lines, const struct snap_shown_by *
 			  bool has_line);
 /* Whether two frames look alike: equal runs are printed once. */
 bool snap_shown_frame_equal(const struct snap_shown_frame *a, const struct snap_shown_frame *b);
-
-#endif

@@ -6,8 +6,7 @@
  * is gone through twice: first measuring, when lines only widen the column, then writing. Every
  * text that came from a target goes through snap_line_add_escaped(). Knows nothing of stacks.
  */
-#ifndef SNAP_RENDER_TEXT_LINE_H
-#define SNAP_RENDER_TEXT_LINE_H
+#pragma once
 
 #include "base/buffer.h"
 #include "model/options.h"
@@ -106,5 +105,3 @@ size_t snap_count_digits(uint64_t number);
 
 /* The escaped form, borrowed until the next call; "" without memory. */
 char *snap_sheet_escape(struct snap_sheet *lines, const char *text);
-
-#endif

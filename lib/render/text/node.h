@@ -3,8 +3,7 @@
  * A process in the text report, and the head of the report: everything but stacks and the order in
  * which things come.
  */
-#ifndef SNAP_RENDER_TEXT_NODE_H
-#define SNAP_RENDER_TEXT_NODE_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "render/text/line.h"
@@ -28,5 +27,3 @@ void snap_text_node_trouble(struct snap_sheet *lines, const struct snap_node *no
 
 /* Whether threads were filtered: then nothing shown can mean that nothing matched. */
 bool snap_text_is_filtered(const struct snap_options *options);
-
-#endif

@@ -4,8 +4,7 @@
  * as a build directory is; a language's own code apart. Frames are added first, then asked about.
  * Knows nothing of trees.
  */
-#ifndef SNAP_RENDER_TEXT_SOURCE_PATHS_H
-#define SNAP_RENDER_TEXT_SOURCE_PATHS_H
+#pragma once
 
 #include "base/table.h"
 #include "model/options.h"
@@ -43,5 +42,3 @@ char *snap_folders_path(const struct snap_folders *folders, const struct snap_op
 			const struct snap_frame *frame, const struct snap_entry *entry);
 /* The line that tells what was left out, if anything was; behind an empty one if it is `first`. */
 void snap_folders_note(const struct snap_folders *folders, struct snap_sheet *lines, bool first);
-
-#endif

@@ -5,8 +5,7 @@
  * What is shown of a frame is made once for all stacks that share it. Knows nothing of processes;
  * text.c puts stacks into the tree.
  */
-#ifndef SNAP_RENDER_TEXT_STACK_H
-#define SNAP_RENDER_TEXT_STACK_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "render/text/frame.h"
@@ -92,5 +91,3 @@ void snap_text_stacks_note(struct snap_text_stacks *stacks);
 /* --summary: all of a stack in one line. */
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			     const struct snap_text_owner *owner);
-
-#endif

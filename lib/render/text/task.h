@@ -3,8 +3,7 @@
  * Tasks and logical processes as text: the parts of a line that differ from those of threads.
  * Knows nothing of trees; stack.c and tree.c begin and end lines.
  */
-#ifndef SNAP_RENDER_TEXT_TASK_H
-#define SNAP_RENDER_TEXT_TASK_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "render/text/alike_tasks.h"
@@ -41,5 +40,3 @@ void snap_text_logical_title(struct snap_sheet *lines, const struct snap_alike *
 /* What is not listed of a process's runtimes, in one line; false: all is, and nothing was begun. */
 bool snap_text_has_rest(const struct snap_node *node);
 void snap_text_rest(struct snap_sheet *lines, const struct snap_node *node);
-
-#endif

@@ -3,8 +3,7 @@
  * The top of the text report: deadlocks, threads that hold up others, contended locks. Knows no tree and
  * no stacks; the words are those of model/wait/.
  */
-#ifndef SNAP_RENDER_TEXT_TOP_H
-#define SNAP_RENDER_TEXT_TOP_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "render/text/line.h"
@@ -15,5 +14,3 @@
  */
 void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 		   const struct snap_snapshot *snapshot);
-
-#endif

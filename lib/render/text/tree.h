@@ -4,8 +4,7 @@
  * and the threads of those that stand in the last one. With -v, -m and -b each function has a line
  * and its place. Knows nothing of processes; text.c puts trees below them.
  */
-#ifndef SNAP_RENDER_TEXT_TREE_H
-#define SNAP_RENDER_TEXT_TREE_H
+#pragma once
 
 #include "render/text/stack.h"
 #include "render/view/calls/tree.h"
@@ -15,5 +14,3 @@
  * `stacks` says of what samples are a share.
  */
 void snap_text_tree(struct snap_text_stacks *stacks, const struct snap_call_tree *tree, bool more);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the threads of a stack wait for, as text. Knows neither frames nor the tree. */
-#ifndef SNAP_RENDER_TEXT_WAIT_H
-#define SNAP_RENDER_TEXT_WAIT_H
+#pragma once
 
 #include "model/snapshot.h"
 #include "render/text/line.h"
@@ -12,5 +11,3 @@
  */
 void snap_text_waits(struct snap_sheet *lines, const struct snap_options *options,
 		     const struct snap_stack *stack, size_t indent);
-
-#endif

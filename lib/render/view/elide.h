@@ -5,8 +5,7 @@
  * Works on escaped text (valid UTF-8, no controls). Knows how C++ and Rust names are built and
  * nothing of stacks. `dots` is "…" or "..." throughout.
  */
-#ifndef SNAP_RENDER_VIEW_ELIDE_H
-#define SNAP_RENDER_VIEW_ELIDE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -30,5 +29,3 @@ void snap_elide_path(char *path, size_t most, const char *dots);
 
 /* Cuts the end. In place. */
 void snap_elide_end(char *text, size_t most, const char *dots);
-
-#endif

@@ -5,8 +5,7 @@
  * In JSON rates have three decimals, percents four; in text rates have one and percents two.
  * Does not know how they were measured.
  */
-#ifndef SNAP_RENDER_VIEW_FIGURES_H
-#define SNAP_RENDER_VIEW_FIGURES_H
+#pragma once
 
 #include "model/recording.h"
 #include "render/json/writer.h"
@@ -45,5 +44,3 @@ const char *snap_figure_text(const struct snap_recording_stats *stats, enum snap
 
 /* All of them, and why the run ended, in an object that has been begun. */
 void snap_figures_put(struct snap_json_writer *json, const struct snap_recording *recording);
-
-#endif

@@ -6,8 +6,7 @@
  * its extensions and the machine's libraries do in C on its behalf says nothing of the program.
  * Knows names of modules and nothing of a whole report.
  */
-#ifndef SNAP_RENDER_VIEW_OWN_H
-#define SNAP_RENDER_VIEW_OWN_H
+#pragma once
 
 #include "model/snapshot.h"
 
@@ -17,5 +16,3 @@
  */
 const struct snap_frame *snap_own_frame(const struct snap_frame *const *frames, size_t count,
 					size_t *entry_ret);
-
-#endif

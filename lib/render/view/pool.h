@@ -3,8 +3,7 @@
  * Numbers for byte strings: equal bytes get the same number, from 0 on, in the order in which they
  * came. For formats whose tables refer to each other by index. Knows nothing of what the bytes are.
  */
-#ifndef SNAP_RENDER_VIEW_POOL_H
-#define SNAP_RENDER_VIEW_POOL_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/table.h"
@@ -27,5 +26,3 @@ struct snap_pool {
 void snap_pool_deinit(struct snap_pool *pool);
 /* Copies the bytes unless they are there; SIZE_MAX without memory, or when the pool is full. */
 size_t snap_pool_add(struct snap_pool *pool, const void *bytes, size_t size);
-
-#endif

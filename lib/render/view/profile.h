@@ -5,8 +5,7 @@
  *
  * Names are made once a frame and are escaped (base/escape.h). Knows nothing of any format.
  */
-#ifndef SNAP_RENDER_VIEW_PROFILE_H
-#define SNAP_RENDER_VIEW_PROFILE_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/table.h"
@@ -92,5 +91,3 @@ struct snap_labels_of snap_profile_labels(const struct snap_recording *recording
 
 /* The frame that shows a state: "[running]", "[sleeping]"; static. */
 const char *snap_profile_state(enum snap_state state);
-
-#endif

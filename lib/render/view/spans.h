@@ -3,8 +3,7 @@
  * The time line of a thread: its runs as stretches of time, broken where ticks were missed, for
  * formats that draw time. Knows nothing of stacks, and of no format.
  */
-#ifndef SNAP_RENDER_VIEW_SPANS_H
-#define SNAP_RENDER_VIEW_SPANS_H
+#pragma once
 
 #include "model/recording.h"
 
@@ -45,5 +44,3 @@ void snap_spans_init(struct snap_spans *spans, const struct snap_timeline *timel
 		     const struct snap_track *track);
 /* False: there are no more. */
 bool snap_spans_next(struct snap_spans *spans, struct snap_span *span);
-
-#endif

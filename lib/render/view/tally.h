@@ -6,8 +6,7 @@
  * same rows. Texts are raw bytes of the recording; equal text is the same pointer. Knows nothing of
  * any format.
  */
-#ifndef SNAP_RENDER_VIEW_TALLY_H
-#define SNAP_RENDER_VIEW_TALLY_H
+#pragma once
 
 #include "base/table.h"
 #include "model/options.h"
@@ -56,5 +55,3 @@ struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
 					const struct snap_recording *recording,
 					unsigned by) _must_check_;
 void snap_tally_deinit(struct snap_tally *tally);
-
-#endif

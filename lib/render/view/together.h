@@ -6,8 +6,7 @@
  * Groups of different processes with the same id are one, as an id says all that is grouped by.
  * Knows nothing of formats; changes no snapshot.
  */
-#ifndef SNAP_RENDER_VIEW_TOGETHER_H
-#define SNAP_RENDER_VIEW_TOGETHER_H
+#pragma once
 
 #include "model/options.h"
 #include "model/snapshot.h"
@@ -27,5 +26,3 @@ struct snap_together {
 bool snap_together_init(struct snap_together *together, const struct snap_snapshot *snapshot,
 			const struct snap_options *options) _must_check_;
 void snap_together_deinit(struct snap_together *together);
-
-#endif

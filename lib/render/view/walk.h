@@ -5,8 +5,7 @@
  * Without recursion, as the target decides how deep the tree is. Knows nothing of what is done
  * at a step.
  */
-#ifndef SNAP_RENDER_VIEW_WALK_H
-#define SNAP_RENDER_VIEW_WALK_H
+#pragma once
 
 #include "model/snapshot.h"
 
@@ -27,5 +26,3 @@ void snap_walk_init(struct snap_walk *walk, const struct snap_snapshot *snapshot
 void snap_walk_deinit(struct snap_walk *walk);
 /* False at the end. */
 bool snap_walk_next(struct snap_walk *walk, struct snap_walk_step *step);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* When: nanoseconds since the epoch, and lengths of time, as text. Pure, in UTC, no locale. */
-#ifndef SNAP_RENDER_VIEW_WHEN_H
-#define SNAP_RENDER_VIEW_WHEN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ void snap_when(int64_t ns, char separator, int decimals, char out[SNAP_WHEN_SIZE
 void snap_when_uptime(int64_t ns, char out[SNAP_WHEN_SIZE]);
 /* A short length: "7.4 ms", "850 us", "1.25 s". */
 void snap_when_length(int64_t ns, char out[SNAP_WHEN_SIZE]);
-
-#endif

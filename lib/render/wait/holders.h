@@ -6,8 +6,7 @@
  * Made once for each wait that is asked for. Texts are raw bytes of the recording; equal text is
  * the same pointer. Knows no waiters and no format.
  */
-#ifndef SNAP_RENDER_WAIT_HOLDERS_H
-#define SNAP_RENDER_WAIT_HOLDERS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -74,5 +73,3 @@ void snap_wait_pieces_init(struct snap_wait_pieces *pieces, struct snap_holders 
 			   const struct snap_run *run);
 /* False: there are no more, or no memory. */
 bool snap_wait_pieces_next(struct snap_wait_pieces *pieces, struct snap_wait_piece *piece);
-
-#endif

@@ -6,8 +6,7 @@
  * All marks together take so many bytes of texts at most; the last one says so. Texts are raw bytes
  * of the recording. Knows nothing of any format.
  */
-#ifndef SNAP_RENDER_WAIT_MARKS_H
-#define SNAP_RENDER_WAIT_MARKS_H
+#pragma once
 
 #include "base/table.h"
 #include "model/options.h"
@@ -45,5 +44,3 @@ void snap_wait_marks_deinit(struct snap_wait_marks *marks);
 /* Fills in those of a track, in order. False without memory. */
 bool snap_wait_marks_make(struct snap_wait_marks *marks,
 			  const struct snap_track *track) _must_check_;
-
-#endif

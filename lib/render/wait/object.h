@@ -3,8 +3,7 @@
  * What threads of a recording waited for, by its name: one text for all threads that waited for the same.
  * Texts are raw bytes of the target. Knows no times.
  */
-#ifndef SNAP_RENDER_WAIT_OBJECT_H
-#define SNAP_RENDER_WAIT_OBJECT_H
+#pragma once
 
 #include "model/recording.h"
 
@@ -31,5 +30,3 @@ bool snap_waited_is_owed(const struct snap_recorded_wait *recorded);
 
 /* Bytes that a wait takes as JSON, at the most. */
 size_t snap_waited_bytes(const struct snap_wait *wait);
-
-#endif

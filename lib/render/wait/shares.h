@@ -3,8 +3,7 @@
  * Which threads held an object of a recording while others waited for it: waits of many threads and the time
  * line of one owner, multiplied. A part of waited.c.
  */
-#ifndef SNAP_RENDER_WAIT_SHARES_H
-#define SNAP_RENDER_WAIT_SHARES_H
+#pragma once
 
 #include "render/wait/holders.h"
 #include "render/wait/spells.h"
@@ -50,5 +49,3 @@ bool snap_shares_list(struct snap_shares *shares, const struct snap_recording *r
 
 /* What so many slots are in time. */
 int64_t snap_waited_ns(const struct snap_recording *recording, uint64_t slots);
-
-#endif

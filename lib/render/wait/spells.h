@@ -7,8 +7,7 @@
  * behind, and its counters say that it did not run: it waited on. Else it is unknown, and the slots
  * are lost. Knows no holders and no format.
  */
-#ifndef SNAP_RENDER_WAIT_SPELLS_H
-#define SNAP_RENDER_WAIT_SPELLS_H
+#pragma once
 
 #include "model/recording.h"
 
@@ -49,5 +48,3 @@ void snap_spell_walk_init(struct snap_spell_walk *walk, const struct snap_spells
 			  const struct snap_track *track);
 /* False: there are no more, and `lost` is known. */
 bool snap_spell_walk_next(struct snap_spell_walk *walk, struct snap_spell *spell);
-
-#endif

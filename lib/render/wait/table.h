@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Time by wait as a table of text. Knows nothing of how it is counted (waited.h). */
-#ifndef SNAP_RENDER_WAIT_TABLE_H
-#define SNAP_RENDER_WAIT_TABLE_H
+#pragma once
 
 #include "model/recording.h"
 #include "render/text/line.h"
@@ -10,5 +9,3 @@
 struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,
 					      const struct snap_options *options,
 					      const struct snap_recording *recording) _must_check_;
-
-#endif

@@ -8,8 +8,7 @@
  * child) comes before what threads without work wait for (the time, new connections, a condition).
  * Plain values; texts are raw bytes of the recording. Knows nothing of formats.
  */
-#ifndef SNAP_RENDER_WAIT_WAITED_H
-#define SNAP_RENDER_WAIT_WAITED_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -81,5 +80,3 @@ static inline bool snap_waited_has_rows(const struct snap_waited *waited)
 {
 	return waited->owed.row_count || waited->idle.row_count;
 }
-
-#endif

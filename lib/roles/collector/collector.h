@@ -7,8 +7,7 @@
  * runs no ELF or DWARF code (except for --engine=ptrace, which needs the sandbox to be off). Knows
  * nothing of stacks and names.
  */
-#ifndef SNAP_ROLES_COLLECTOR_COLLECTOR_H
-#define SNAP_ROLES_COLLECTOR_COLLECTOR_H
+#pragma once
 
 #include "model/capture.h"
 #include "model/options.h"
@@ -72,5 +71,3 @@ unsigned snap_collector_lost_openers(const struct snap_collector *collector);
  */
 struct snap_broker snap_collector_broker(struct snap_collector *collector,
 					 const struct snap_options *options, int64_t deadline_ns);
-
-#endif

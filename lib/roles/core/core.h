@@ -5,8 +5,7 @@
  * No other process interprets them. Another parser, without rights as well, unpacks a packed core.
  * Knows nothing of what is in stacks.
  */
-#ifndef SNAP_ROLES_CORE_CORE_H
-#define SNAP_ROLES_CORE_CORE_H
+#pragma once
 
 #include "core/core.h"
 
@@ -28,5 +27,3 @@ struct stacksnap_error *snap_core_read_in_sandbox(int fd, const struct snap_opti
 struct stacksnap_error *snap_core_unpack_in_sandbox(int fd, const struct snap_options *options,
 						    int64_t deadline_ns, int *fd_ret,
 						    const char **cut_ret) _must_check_;
-
-#endif

@@ -4,8 +4,7 @@
  * find the files of one mapping, and the descriptors that lead to the process. Knows nothing of how
  * they are used.
  */
-#ifndef SNAP_ROLES_FILE_OPENER_DESCRIBE_H
-#define SNAP_ROLES_FILE_OPENER_DESCRIBE_H
+#pragma once
 
 #include "roles/file_opener/message.h"
 
@@ -13,5 +12,3 @@
 struct stacksnap_error *
 snap_file_opener_describe(int channel, const struct snap_capture *capture,
 			  const struct snap_broker_request *request) _must_check_;
-
-#endif

@@ -7,8 +7,7 @@
  * that asked. An opener that does not answer in time is given up, and the file that it was at is
  * left out. Knows nothing of what is in the files.
  */
-#ifndef SNAP_ROLES_FILE_OPENER_FILE_OPENER_H
-#define SNAP_ROLES_FILE_OPENER_FILE_OPENER_H
+#pragma once
 
 #include "model/options.h"
 #include "roles/broker.h"
@@ -69,5 +68,3 @@ struct stacksnap_error *snap_file_opener_save(struct snap_file_opener *opener, i
 
 /* How many openers were given up. */
 unsigned snap_file_opener_losses(const struct snap_file_opener *opener);
-
-#endif

@@ -3,8 +3,7 @@
  * Message: the messages to an opener, and its answers. Both ends are copies of one program, so the
  * opener trusts what it receives. Knows nothing of what is in files.
  */
-#ifndef SNAP_ROLES_FILE_OPENER_MESSAGE_H
-#define SNAP_ROLES_FILE_OPENER_MESSAGE_H
+#pragma once
 
 #include "roles/broker.h"
 
@@ -68,5 +67,3 @@ struct snap_file_opener_answer {
 		touching;    /* of an answer during a save: the file, by kind, process and map */
 	uint32_t is_writing; /* no file is touched any more */
 };
-
-#endif

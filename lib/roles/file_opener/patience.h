@@ -11,8 +11,7 @@
  * requests have slept as long as the part. Knows nothing of files, nor of the process that it
  * judges.
  */
-#ifndef SNAP_ROLES_OPENER_PATIENCE_H
-#define SNAP_ROLES_OPENER_PATIENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ bool snap_patience_is_over(const struct snap_patience *patience, struct snap_pat
 			   const struct snap_patience_look *look);
 /* The request was answered. */
 void snap_patience_end(struct snap_patience *patience, const struct snap_patience_wait *wait);
-
-#endif

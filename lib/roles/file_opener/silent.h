@@ -10,8 +10,7 @@
  * answers again is touched again at once. For a process with one thread, as the name is that of the
  * thread. Knows nothing of files.
  */
-#ifndef SNAP_ROLES_OPENER_SILENT_H
-#define SNAP_ROLES_OPENER_SILENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ bool snap_silent_begin_process(struct snap_silent *silent, pid_t pid);
 bool snap_silent_begin_device(struct snap_silent *silent, dev_t device);
 /* Call this afterwards: it restores the usual name. */
 void snap_silent_end(const struct snap_silent *silent);
-
-#endif

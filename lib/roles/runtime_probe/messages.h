@@ -3,8 +3,7 @@
  * Messages: those between a probe and its parser, besides processes (roles/process_message.h) and
  * requests for files (roles/broker.h). The size of a message tells its kind.
  */
-#ifndef SNAP_ROLES_RUNTIME_PROBE_MESSAGES_H
-#define SNAP_ROLES_RUNTIME_PROBE_MESSAGES_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 #include "roles/broker.h"
@@ -77,5 +76,3 @@ int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t 
 int snap_peek_with(size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges,
 				  size_t count),
 		   void *context, uint64_t address, uint32_t size, uint32_t *size_ret);
-
-#endif

@@ -11,8 +11,7 @@
  * in files that are mapped there, or right behind them. The parser can read memory of the current
  * process and of no other. This file knows no runtime.
  */
-#ifndef SNAP_ROLES_RUNTIME_PROBE_PROBE_H
-#define SNAP_ROLES_RUNTIME_PROBE_PROBE_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 #include "model/capture.h"
@@ -69,5 +68,3 @@ struct stacksnap_error *snap_runtime_probe_go_on(struct snap_runtime_probe *prob
 						 bool *done_ret) _must_check_;
 /* The answer is not wanted any more, or no question will follow for some time: ends the parser. */
 void snap_runtime_probe_leave(struct snap_runtime_probe *probe);
-
-#endif

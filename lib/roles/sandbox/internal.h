@@ -3,8 +3,7 @@
  * The larger parts of the sandbox: see sandbox.h for their order. Each takes rights from the
  * calling process for good, and knows nothing of the others.
  */
-#ifndef SNAP_ROLES_SANDBOX_INTERNAL_H
-#define SNAP_ROLES_SANDBOX_INTERNAL_H
+#pragma once
 
 #include "roles/sandbox/sandbox.h"
 
@@ -41,5 +40,3 @@ struct stacksnap_error *snap_sandbox_limit_calls(int channel) _must_check_;
  * call.
  */
 struct stacksnap_error *snap_sandbox_answer_stat(void) _must_check_;
-
-#endif

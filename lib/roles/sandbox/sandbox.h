@@ -7,8 +7,7 @@
  * change its identity, or make memory executable. There is no way back. Knows nothing of what is
  * read.
  */
-#ifndef SNAP_ROLES_SANDBOX_SANDBOX_H
-#define SNAP_ROLES_SANDBOX_SANDBOX_H
+#pragma once
 
 #include "base/error.h"
 
@@ -45,5 +44,3 @@ struct stacksnap_error *snap_sandbox_leave_memory(const void *kept, uint64_t siz
  * OS, with the step that failed: then the process is not fit for hostile bytes.
  */
 struct stacksnap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox) _must_check_;
-
-#endif

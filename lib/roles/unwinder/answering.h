@@ -4,8 +4,7 @@
  * (tasks.c) share: the state that a process keeps from answer to answer, and the room of an answer.
  * No other file includes it.
  */
-#ifndef SNAP_ROLES_UNWINDER_ANSWERING_H
-#define SNAP_ROLES_UNWINDER_ANSWERING_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 #include "base/table.h"
@@ -61,5 +60,3 @@ bool snap_answering_put_text(struct snap_answering *answering, const char *text,
 enum snap_numbered { SNAP_NUMBERED, SNAP_NUMBERED_NO_ROOM, SNAP_NUMBERED_NO_MEMORY };
 enum snap_numbered snap_answering_number(struct snap_answering *answering,
 					 const struct snap_runtime_frame *frame, uint32_t *ret);
-
-#endif

@@ -7,8 +7,7 @@
  * parser answers. It keeps opened files from thread to thread. Knows nothing of how threads are
  * read.
  */
-#ifndef SNAP_ROLES_UNWINDER_COPY_CHECK_H
-#define SNAP_ROLES_UNWINDER_COPY_CHECK_H
+#pragma once
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -25,5 +24,3 @@ SNAP_POINTER_GUARD(struct snap_copy_check, snap_copy_check_destroy);
 /* As struct snap_stop_hook's `suffices`; false without memory. */
 bool snap_copy_check_suffices(void *check, const struct snap_capture *capture, size_t process,
 			      const struct snap_thread *copy);
-
-#endif

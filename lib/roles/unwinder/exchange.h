@@ -7,8 +7,7 @@
  * may write to all of this at any time. So the client reads each value of the second part once, and
  * checks it. It never reads the first part, which holds the call.
  */
-#ifndef SNAP_ROLES_UNWINDER_EXCHANGE_H
-#define SNAP_ROLES_UNWINDER_EXCHANGE_H
+#pragma once
 
 #include "analyze/unwind/unwind.h"
 
@@ -162,5 +161,3 @@ struct snap_exchange_birth {
 	const struct snap_options *options;
 };
 void snap_exchange_serve(void *context, int channel);
-
-#endif

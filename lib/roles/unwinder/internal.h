@@ -8,8 +8,7 @@
  *	answer.c      checks an answer about a thread
  *	take_tasks.c  checks an answer about the tasks of a process
  */
-#ifndef SNAP_ROLES_UNWINDER_INTERNAL_H
-#define SNAP_ROLES_UNWINDER_INTERNAL_H
+#pragma once
 
 #include "roles/fallback.h"
 #include "roles/unwinder/exchange.h"
@@ -154,5 +153,3 @@ bool snap_remote_is_cancelled(const struct snap_remote_unwinder *unwinder);
 /* Makes the call and waits for its answer, which is in the exchange. */
 enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, uint32_t number,
 				       bool enters, const struct snap_remote_question *question);
-
-#endif

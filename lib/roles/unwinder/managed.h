@@ -5,8 +5,7 @@
  *
  * Knows nothing of calls; the client checks everything (answer.c).
  */
-#ifndef SNAP_ROLES_UNWINDER_MANAGED_H
-#define SNAP_ROLES_UNWINDER_MANAGED_H
+#pragma once
 
 #include "analyze/elf/module.h"
 #include "roles/unwinder/exchange.h"
@@ -43,5 +42,3 @@ struct stacksnap_error *snap_managed_tasks(struct snap_managed **managed,
 					   const struct snap_managed_thread *whose,
 					   struct snap_process *process,
 					   struct snap_exchange *exchange) _must_check_;
-
-#endif

@@ -7,8 +7,7 @@
  * that dies, or takes too long, is replaced by a new one; the current stack is then the pc alone.
  * Knows nothing of the names of threads, or of ticks.
  */
-#ifndef SNAP_ROLES_UNWINDER_UNWINDER_H
-#define SNAP_ROLES_UNWINDER_UNWINDER_H
+#pragma once
 
 #include "analyze/unwind/unwind.h"
 #include "roles/broker.h"
@@ -99,5 +98,3 @@ void snap_remote_unwinder_hurry(struct snap_remote_unwinder *unwinder, int64_t m
 /* The number of lost parsers, and the sentence about the last one, NULL: none. */
 unsigned snap_remote_unwinder_losses(const struct snap_remote_unwinder *unwinder,
 				     const char **why_ret);
-
-#endif

@@ -3,8 +3,7 @@
  * What the two sides of the reader share: questions and answers, in a worker's memory, and what a
  * worker is asked to do. No other file includes this.
  */
-#ifndef SNAP_SAMPLE_READER_AREA_H
-#define SNAP_SAMPLE_READER_AREA_H
+#pragma once
 
 #include "base/priority.h"
 #include "sample/reader.h"
@@ -91,5 +90,3 @@ void snap_reading_callers(void *area, uint32_t item);
 void snap_reading_pieces(void *area, uint32_t item);
 void snap_reading_plan(void *area, uint32_t item);
 void snap_reading_space(void *area, uint32_t item);
-
-#endif

@@ -8,8 +8,7 @@
  * timeouts, and what an earlier poll left in its array. Neither allocates nor locks, and does not
  * know how a thread is read.
  */
-#ifndef SNAP_SAMPLE_READER_WAIT_CONTEXT_H
-#define SNAP_SAMPLE_READER_WAIT_CONTEXT_H
+#pragma once
 
 #include "base/shared_memory.h"
 #include "model/capture.h"
@@ -65,5 +64,3 @@ void snap_wait_context_keep(const struct snap_wait_context *from, void *room,
  * with their holders.
  */
 uint64_t snap_wait_context_hash(const struct snap_wait_context *context);
-
-#endif

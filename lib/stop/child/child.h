@@ -3,8 +3,7 @@
  * Child: the tracing child as its parent (stop/tracer.c) sees it: its input, and the two eventfds
  * for messages while it works. Its results go into struct snap_stop. Knows nothing of how it works.
  */
-#ifndef SNAP_STOP_CHILD_CHILD_H
-#define SNAP_STOP_CHILD_CHILD_H
+#pragma once
 
 #include "stop/tracer.h"
 
@@ -39,5 +38,3 @@ enum {
  * kernel releases threads that did not stop in time.
  */
 void snap_tracer_child(const struct snap_tracer_task *task);
-
-#endif

@@ -20,8 +20,7 @@
  * nothing here allocates, locks or prints: memory comes from the shared mapping and from the
  * scratch region, both laid out by the parent.
  */
-#ifndef SNAP_STOP_CHILD_INTERNAL_H
-#define SNAP_STOP_CHILD_INTERNAL_H
+#pragma once
 
 #include "base/workers.h"
 #include "proc/procfs.h"
@@ -275,5 +274,3 @@ enum snap_wait_result { SNAP_WAITED_STOPPED, SNAP_WAITED_GONE, SNAP_WAITED_NOT_Y
 /* Waits for one tracee, with `options` of wait4(2), and notes the result. */
 enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t index, int options);
 void snap_tracer_pause(struct snap_tracer *tracer);
-
-#endif

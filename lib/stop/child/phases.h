@@ -24,8 +24,7 @@
  *
  * Knows no process, and makes no system call.
  */
-#ifndef SNAP_STOP_CHILD_PHASES_H
-#define SNAP_STOP_CHILD_PHASES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -66,5 +65,3 @@ bool snap_tracee_is_counted(enum snap_tracee_phase phase);
 bool snap_tracee_is_unwatched(enum snap_tracee_phase phase);
 /* Whether we are done with it: it runs untraced, or has gone. */
 bool snap_tracee_is_done(enum snap_tracee_phase phase);
-
-#endif

@@ -8,8 +8,7 @@
  * in shared memory and are used once, as a late worker may still write there. Knows neither phases
  * nor ptrace.
  */
-#ifndef SNAP_STOP_CHILD_READER_H
-#define SNAP_STOP_CHILD_READER_H
+#pragma once
 
 #include "base/workers.h"
 #include "proc/address_space.h"
@@ -136,5 +135,3 @@ void snap_stop_reader_execute_plan(void *list, uint32_t item);
 
 /* The budget of a plan, without its time. */
 struct snap_plan_budget snap_stop_reader_plan_budget(const struct snap_options *options);
-
-#endif

@@ -4,8 +4,7 @@
  * (stop/single.c). The parent maps it before it makes the child, so pointers inside it are valid on
  * both sides. Knows nothing of why a thread is stopped.
  */
-#ifndef SNAP_STOP_CHILD_SINGLE_H
-#define SNAP_STOP_CHILD_SINGLE_H
+#pragma once
 
 #include "base/shared_memory.h"
 #include "stop/child/phases.h"
@@ -78,5 +77,3 @@ void snap_single_get_ready(void *channel, uint32_t item);
 
 /* Runs the child; `channel` as above. The process should end when this returns. */
 void snap_single_child(void *channel);
-
-#endif

@@ -4,8 +4,7 @@
  * two marks of Go's linker. A parser is asked about these processes alone, so a wrong yes costs
  * time, and a process without a runtime costs microseconds. Knows nothing else of runtimes.
  */
-#ifndef SNAP_STOP_PLAN_CANDIDATE_H
-#define SNAP_STOP_PLAN_CANDIDATE_H
+#pragma once
 
 #include "proc/address_space.h"
 
@@ -21,5 +20,3 @@ struct snap_runtime_candidate {
 
 /* Bits of enum snap_runtime_kind. */
 unsigned snap_plan_candidates(const struct snap_runtime_candidate *candidate);
-
-#endif

@@ -9,8 +9,7 @@
  * the file has these bytes. It allocates nothing and locks nothing, so a worker may call it while a
  * process is stopped. Knows neither processes nor runtimes: the caller reads the memory.
  */
-#ifndef SNAP_STOP_PLAN_EXECUTE_H
-#define SNAP_STOP_PLAN_EXECUTE_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/shared_memory.h"
@@ -77,5 +76,3 @@ void snap_plan_execute(const struct snap_plan_task *task, struct snap_region *ro
  * `end`. May allocate, so do not call it while a process is stopped.
  */
 void snap_plan_finish(struct snap_memory_image *image, const uint8_t *begin, const uint8_t *end);
-
-#endif

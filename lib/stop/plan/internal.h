@@ -7,8 +7,7 @@
  *	fetch.c    requests, sorted and read; each address once
  *	known.c    what was read, by address
  */
-#ifndef SNAP_STOP_PLAN_INTERNAL_H
-#define SNAP_STOP_PLAN_INTERNAL_H
+#pragma once
 
 #include "stop/plan/execute.h"
 
@@ -142,5 +141,3 @@ bool snap_plan_add_piece(struct snap_plan_run *run, uint64_t address, const uint
 void snap_plan_index_pieces(struct snap_plan_run *run);
 /* Notes that a table has an address; false: it had it already. */
 bool snap_plan_see(struct snap_plan_run *run, uint64_t address);
-
-#endif

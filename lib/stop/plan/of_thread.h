@@ -5,8 +5,7 @@
  * that nothing is allocated while a thread is stopped. Knows nothing of samples, nor of which
  * threads are stopped.
  */
-#ifndef SNAP_STOP_PLAN_OF_THREAD_H
-#define SNAP_STOP_PLAN_OF_THREAD_H
+#pragma once
 
 #include "stop/plan/execute.h"
 
@@ -56,5 +55,3 @@ static inline void snap_thread_plan_set(struct snap_thread_plan *to,
  */
 void snap_thread_plan_keep(const struct snap_memory_image *image, void *room,
 			   struct snap_memory_image *ret);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Knows the fields of struct snap_capture and nothing of what they mean.
  */
-#ifndef SNAP_STORE_CAPTURE_FILE_H
-#define SNAP_STORE_CAPTURE_FILE_H
+#pragma once
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -31,5 +30,3 @@ struct stacksnap_error *snap_capture_take_over(int fd, int shared_fd,
 
 /* Whether these first bytes of a file are those of a capture. */
 bool snap_capture_is_capture(const void *bytes, size_t size);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * When reading, also checks the rules between values, so that later stages need not.
  */
-#ifndef SNAP_STORE_CAPTURE_MODEL_H
-#define SNAP_STORE_CAPTURE_MODEL_H
+#pragma once
 
 #include "model/capture.h"
 #include "store/codec.h"
@@ -24,5 +23,3 @@ void snap_code_signal(struct snap_codec *codec, struct snap_signal *signal);
 /* One embedded file. */
 void snap_code_embedded(struct snap_codec *codec, const struct snap_process *process,
 			struct snap_embedded *embedded);
-
-#endif

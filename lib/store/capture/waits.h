@@ -2,8 +2,7 @@
 /*
  * The waits of a capture file: each structure of model/wait/facts.h described once for the codec.
  */
-#ifndef SNAP_STORE_CAPTURE_WAITS_H
-#define SNAP_STORE_CAPTURE_WAITS_H
+#pragma once
 
 #include "model/capture.h"
 #include "store/codec.h"
@@ -14,5 +13,3 @@ void snap_code_wait_facts(struct snap_codec *codec, struct snap_capture *capture
 void snap_code_process_waits(struct snap_codec *codec, struct snap_process *process);
 /* Those of a thread. */
 void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread);
-
-#endif

@@ -7,8 +7,7 @@
  * needs to check for the error only where it would use a value. Texts are unescaped (base/escape.h)
  * and interned: equal text, equal pointer. Other keys are ignored. Knows nothing of snapshots.
  */
-#ifndef SNAP_STORE_JSON_PICK_H
-#define SNAP_STORE_JSON_PICK_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/buffer.h"
@@ -112,5 +111,3 @@ bool snap_json_parse_time(const char *text, size_t length, int64_t *ret);
 /* A text all of whose characters are of `set`; NULL: absent. */
 const char *snap_json_pick_of(struct snap_json_pick *pick, const struct snap_json *object,
 			      const char *key, const char *set, size_t max);
-
-#endif

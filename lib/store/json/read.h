@@ -6,8 +6,7 @@
  * Rendered as JSON again it gives the same bytes. The document does not say which processes were asked
  * for by name: none is assumed. The counts of missing things follow from the rest.
  */
-#ifndef SNAP_STORE_JSON_READ_H
-#define SNAP_STORE_JSON_READ_H
+#pragma once
 
 #include "model/snapshot.h"
 
@@ -15,5 +14,3 @@ enum { SNAP_JSON_MAX_BYTES = 1 << 30 };
 
 /* From the descriptor's position to its end. FORMAT: no such document; OS, NO_MEMORY. */
 struct stacksnap_error *snap_snapshot_read_json(int fd, struct snap_snapshot **ret) _must_check_;
-
-#endif

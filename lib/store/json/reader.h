@@ -4,8 +4,7 @@
  * groups of all processes together.c, frames frames.c, what runtimes add tasks.c, waits waits.c.
  * No other file includes it.
  */
-#ifndef SNAP_STORE_JSON_READER_H
-#define SNAP_STORE_JSON_READER_H
+#pragma once
 
 #include "base/table.h"
 #include "model/snapshot.h"
@@ -53,5 +52,3 @@ const struct snap_wait *snap_json_read_wait(struct snap_json_pick *pick,
 void snap_json_read_waits(struct snap_json_reader *reader, const struct snap_json *root);
 void snap_json_read_logical(struct snap_json_reader *reader, const struct snap_json *object,
 			    struct snap_node *node);
-
-#endif

@@ -7,8 +7,7 @@
  * texts are spans of the document. Memory grows with the depth and with the open objects' keys, and
  * both are bounded. Knows nothing of any document.
  */
-#ifndef SNAP_STORE_JSON_SCAN_H
-#define SNAP_STORE_JSON_SCAN_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/buffer.h"
@@ -79,5 +78,3 @@ static inline bool snap_json_span_is(const struct snap_json_span *span, const ch
 {
 	return span->length == length && memcmp(span->bytes, word, length) == 0;
 }
-
-#endif

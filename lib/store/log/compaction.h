@@ -3,8 +3,7 @@
  * The state of a log while it drops unreferenced elements. For forget.c, compact.c and compact_waits.c
  * alone.
  */
-#ifndef SNAP_STORE_LOG_COMPACTION_H
-#define SNAP_STORE_LOG_COMPACTION_H
+#pragma once
 
 #include "store/log/index.h"
 
@@ -50,5 +49,3 @@ void snap_log_mark_waits(const struct snap_log *log, struct snap_log_compaction 
 bool snap_log_copy_waits(const struct snap_log *log,
 			 struct snap_log_compaction *compaction) _must_check_;
 void snap_log_move_waits(struct snap_log *log, const struct snap_log_compaction *compaction);
-
-#endif

@@ -4,8 +4,7 @@
  * owns memory that is not in an arena. For the files that fill, forget, write and read logs: store/,
  * and render/snaprec*.c, which make a log of a recording again. All other files include log.h.
  */
-#ifndef SNAP_STORE_LOG_INDEX_H
-#define SNAP_STORE_LOG_INDEX_H
+#pragma once
 
 #include "base/buffer.h"
 #include "base/table.h"
@@ -233,5 +232,3 @@ bool snap_log_grow_behind_gap(void *pointer_to_array, size_t *gap, size_t *capac
 
 /* An element of `before` for each thread; new ones are GONE. False without memory. */
 bool snap_log_make_before(struct snap_log *log);
-
-#endif

@@ -5,8 +5,7 @@
  * Everything is interned: an address space, a frame, a stack is there once. Knows nothing of how
  * threads are sampled and nothing of files.
  */
-#ifndef SNAP_STORE_LOG_LOG_H
-#define SNAP_STORE_LOG_LOG_H
+#pragma once
 
 #include "model/log.h"
 
@@ -199,5 +198,3 @@ uint32_t snap_log_moved_object(const struct snap_log *log, uint32_t old);
 
 /* Bytes that the log takes, about. */
 size_t snap_log_bytes(const struct snap_log *log);
-
-#endif

@@ -7,8 +7,7 @@
  * chunk that was cut short by a kill is left out by the reader, which then reports `unfinished`. Knows
  * the fields of struct snap_log and nothing of what they mean.
  */
-#ifndef SNAP_STORE_RECORDING_FILE_H
-#define SNAP_STORE_RECORDING_FILE_H
+#pragma once
 
 #include "store/log/log.h"
 
@@ -41,5 +40,3 @@ struct stacksnap_error *snap_log_read(int fd, struct snap_log **ret) _must_check
 bool snap_log_is_recording(const void *bytes, size_t size);
 /* How many bytes that takes. */
 enum { SNAP_LOG_MAGIC_SIZE = 16 };
-
-#endif

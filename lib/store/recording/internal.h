@@ -27,8 +27,7 @@
  * it is, a number that is read replaces the old value. Rules between numbers are checked when they
  * are read; the first problem stays, and then all numbers are 0.
  */
-#ifndef SNAP_STORE_RECORDING_INTERNAL_H
-#define SNAP_STORE_RECORDING_INTERNAL_H
+#pragma once
 
 #include "base/buffer.h"
 #include "base/table.h"
@@ -207,5 +206,3 @@ void snap_log_code_explained(struct snap_log_file *file);
 void snap_log_code_ran_before(struct snap_log_file *file);
 /* Those of a tick: all since the last one. */
 void snap_log_code_wakes(struct snap_log_file *file, struct snap_log_tick *tick);
-
-#endif

@@ -4,8 +4,7 @@
  * has the log, of which the parser is a copy. Never on disk; checked on reading, as hostile bytes may
  * have taken over the parser.
  */
-#ifndef SNAP_STORE_RECORDING_NAMES_H
-#define SNAP_STORE_RECORDING_NAMES_H
+#pragma once
 
 #include "base/error.h"
 #include "model/log.h"
@@ -38,5 +37,3 @@ struct stacksnap_error *snap_log_names_write(const struct snap_log *log,
  */
 struct stacksnap_error *snap_log_names_read(struct snap_log *log, const uint8_t *bytes,
 					    uint64_t size) _must_check_;
-
-#endif

@@ -6,8 +6,7 @@
  * Knows the fields of struct snap_snapshot that are not for recordings alone, and the rules between
  * them.
  */
-#ifndef SNAP_STORE_SNAPSHOT_FILE_H
-#define SNAP_STORE_SNAPSHOT_FILE_H
+#pragma once
 
 #include "base/error.h"
 #include "model/snapshot.h"
@@ -32,5 +31,3 @@ struct stacksnap_error *snap_snapshot_write_within(const struct snap_snapshot *s
  */
 struct stacksnap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
 					   struct snap_snapshot **ret) _must_check_;
-
-#endif

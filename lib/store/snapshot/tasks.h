@@ -3,8 +3,7 @@
  * Snapshots as bytes, inside: processes and stacks are file.c, what runtimes add to them is
  * tasks.c. No other file includes it.
  */
-#ifndef SNAP_STORE_SNAPSHOT_TASKS_H
-#define SNAP_STORE_SNAPSHOT_TASKS_H
+#pragma once
 
 #include "store/pointers.h"
 
@@ -20,5 +19,3 @@ void snap_code_task_labels(struct snap_pointer_codec *to, struct snap_label **la
 void snap_code_tasks(struct snap_pointer_codec *to, struct snap_stack *stack);
 void snap_code_runtimes(struct snap_pointer_codec *to, struct snap_node *node);
 void snap_code_logical(struct snap_pointer_codec *to, struct snap_node *node);
-
-#endif

@@ -7,8 +7,7 @@
  * pointer to a wait is a number, and all waits follow after the last pointer, one after the other,
  * without recursion. No other file includes it.
  */
-#ifndef SNAP_STORE_SNAPSHOT_WAITS_H
-#define SNAP_STORE_SNAPSHOT_WAITS_H
+#pragma once
 
 #include "store/pointers.h"
 
@@ -19,5 +18,3 @@ void snap_code_waits(struct snap_pointer_codec *to, struct snap_waits *waits);
 
 /* A wait itself. */
 void snap_code_wait(struct snap_pointer_codec *to, struct snap_wait *wait);
-
-#endif

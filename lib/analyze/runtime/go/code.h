@@ -4,8 +4,7 @@
  * functions, and where their code lies. It needs no symbols, no names of sections, and no process.
  * Used to unwind machine stacks, and to name their addresses.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_GO_CODE_H
-#define SNAP_ANALYZE_RUNTIME_GO_CODE_H
+#pragma once
 
 #include "analyze/runtime/go/table.h"
 
@@ -58,5 +57,3 @@ static inline bool snap_go_code_function(const struct snap_go_code *code, uint64
 	*offset_ret = (uint32_t)(vaddr - code->start);
 	return snap_go_function_find(&code->table, *offset_ret, ret);
 }
-
-#endif

@@ -17,8 +17,7 @@
  *	plan.c        which memory that takes
  *	go.c          probe, read
  */
-#ifndef SNAP_ANALYZE_RUNTIME_GO_INTERNAL_H
-#define SNAP_ANALYZE_RUNTIME_GO_INTERNAL_H
+#pragma once
 
 #include "analyze/runtime/go/code.h"
 #include "analyze/runtime/memory.h"
@@ -305,5 +304,3 @@ void snap_go_read_goroutines(struct snap_go *go, const uint64_t *goroutines, siz
 
 void snap_go_make_plan_of_thread(const struct snap_go *go, struct snap_memory_plan *plan);
 void snap_go_make_plan(const struct snap_go *go, struct snap_memory_plan *plan);
-
-#endif

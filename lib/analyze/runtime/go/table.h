@@ -7,8 +7,7 @@
  * hostile: an offset that leads outside finds nothing, and a list that does not end is cut. Knows
  * nothing of processes. Code is identified by its offset from the start of the program's text.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_GO_TABLE_H
-#define SNAP_ANALYZE_RUNTIME_GO_TABLE_H
+#pragma once
 
 #include "analyze/elf/image.h"
 
@@ -118,5 +117,3 @@ bool snap_go_trees_fit(const struct snap_go_table *table, struct snap_bytes tree
 
 /* Looks for the kind of wrappers, the greatest there is. */
 uint8_t snap_go_wrapper_kind(const struct snap_go_table *table);
-
-#endif

@@ -4,8 +4,7 @@
  * it exports for debuggers (gHotSpotVMStructs, src/hotspot/share/runtime/vmStructs.hpp), and the
  * monitors that are found there. Knows nothing of Java's frames, classes and objects.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_JAVA_JAVA_H
-#define SNAP_ANALYZE_RUNTIME_JAVA_JAVA_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 
@@ -60,5 +59,3 @@ bool snap_java_plan(const struct snap_java *java, struct snap_memory_plan *plan)
 /* The threads that wait for a monitor. NO_MEMORY. */
 struct stacksnap_error *snap_java_monitors(const struct snap_java *java,
 					   struct snap_runtime_result *result) _must_check_;
-
-#endif

@@ -4,8 +4,7 @@
  * interpreter is. Offsets are the constants below; find.c has a table of those that differ between
  * versions.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_PHP_PHP_H
-#define SNAP_ANALYZE_RUNTIME_PHP_PHP_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 
@@ -121,5 +120,3 @@ const char *snap_php_name(const struct snap_php *php, const struct snap_php_call
  * *ret: none is there. False: no memory.
  */
 bool snap_php_text(const struct snap_php *php, uint64_t address, const char **ret) _must_check_;
-
-#endif

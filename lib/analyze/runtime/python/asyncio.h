@@ -5,8 +5,7 @@
  * can be any. Knows nothing of the machine's stacks, nor of how tasks are grouped and shown
  * (analyze/task/).
  */
-#ifndef SNAP_ANALYZE_RUNTIME_PYTHON_ASYNCIO_H
-#define SNAP_ANALYZE_RUNTIME_PYTHON_ASYNCIO_H
+#pragma once
 
 #include "analyze/runtime/python/python.h"
 
@@ -55,5 +54,3 @@ static inline int snap_python_awaited_at(const struct snap_python *python)
 {
 	return python->layout.minor >= 15 ? -16 : -8;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * CPython's data, for the files of this folder: where things lie in the memory of a version
  * (layout.c), where the interpreter is (find.c), and functions that read with both.
  */
-#ifndef SNAP_ANALYZE_RUNTIME_PYTHON_PYTHON_H
-#define SNAP_ANALYZE_RUNTIME_PYTHON_PYTHON_H
+#pragma once
 
 #include "analyze/runtime/runtime.h"
 
@@ -220,5 +219,3 @@ struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const
 /* Fills threads of the result, or `refused`; and python->chains. */
 struct stacksnap_error *snap_python_threads(struct snap_python *python,
 					    struct snap_runtime_result *result) _must_check_;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Deadlocks and the facts about their threads, for this folder only. Knows no objects. */
-#ifndef SNAP_ANALYZE_WAIT_GRAPH_DEADLOCK_H
-#define SNAP_ANALYZE_WAIT_GRAPH_DEADLOCK_H
+#pragma once
 
 #include "analyze/wait/graph/stuck.h"
 #include "analyze/wait/waiter.h"
@@ -28,5 +27,3 @@ void snap_wait_graph_deinit(struct snap_wait_graph *graph);
 /* What a report says of a thread of a deadlock; where it stands is where its own code does. */
 struct snap_wait_link snap_wait_link_of(struct snap_wait_analysis *waits,
 					const struct snap_waiter *waiter);
-
-#endif

@@ -11,8 +11,7 @@
  * A pure function of plain arrays: linear in time and memory, no recursion. Knows nothing of
  * threads.
  */
-#ifndef SNAP_ANALYZE_WAIT_GRAPH_STUCK_H
-#define SNAP_ANALYZE_WAIT_GRAPH_STUCK_H
+#pragma once
 
 #include "base/error.h"
 
@@ -53,5 +52,3 @@ struct snap_stuck {
 struct stacksnap_error *snap_stuck_find(const struct snap_stuck_graph *graph,
 					struct snap_stuck *ret) _must_check_;
 void snap_stuck_deinit(struct snap_stuck *stuck);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * All use the facts of the capture alone. A fact that it does not have is unknown.
  */
-#ifndef SNAP_ANALYZE_WAIT_KERNEL_KERNEL_H
-#define SNAP_ANALYZE_WAIT_KERNEL_KERNEL_H
+#pragma once
 
 #include "analyze/wait/waiter.h"
 
@@ -169,5 +168,3 @@ bool snap_wait_is_at_fuse(const struct snap_waiter *waiter);
 /* Asleep in D, in a call or none; or as above. */
 struct stacksnap_error *snap_wait_explain_disk(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter) _must_check_;
-
-#endif

@@ -8,8 +8,7 @@
  * functions: frames that were left out (-n), and that a stack is not whole. For the files of this
  * folder.
  */
-#ifndef SNAP_RENDER_VIEW_CALLS_FUNCTIONS_H
-#define SNAP_RENDER_VIEW_CALLS_FUNCTIONS_H
+#pragma once
 
 #include "base/table.h"
 #include "model/options.h"
@@ -57,5 +56,3 @@ int snap_call_function_compare(const struct snap_call_function *a,
 
 /* What an entry is called, raw; NULL: nothing is known. */
 const char *snap_call_name(const struct snap_options *options, const struct snap_entry *entry);
-
-#endif

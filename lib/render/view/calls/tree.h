@@ -7,8 +7,7 @@
  * function is not taken for the first one: a node stands there that tells how it ended; and so for
  * frames that were left out. Knows nothing of formats.
  */
-#ifndef SNAP_RENDER_VIEW_CALLS_TREE_H
-#define SNAP_RENDER_VIEW_CALLS_TREE_H
+#pragma once
 
 #include "model/options.h"
 #include "model/snapshot.h"
@@ -62,5 +61,3 @@ static inline const struct snap_entry *snap_call_entry(const struct snap_call_no
 {
 	return node->frame ? &node->frame->entries[node->entry] : NULL;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * same: all that a report says but pids, tids, ages, addresses, and what each was called with. What
  * is compared is key.c, what becomes of it merge.c. Knows nothing of lines; changes no snapshot.
  */
-#ifndef SNAP_RENDER_VIEW_FOLD_FOLD_H
-#define SNAP_RENDER_VIEW_FOLD_FOLD_H
+#pragma once
 
 #include "model/options.h"
 #include "model/snapshot.h"
@@ -25,5 +24,3 @@ struct snap_folds {
 bool snap_folds_init(struct snap_folds *folds, const struct snap_snapshot *snapshot,
 		     const struct snap_options *options) _must_check_;
 void snap_folds_deinit(struct snap_folds *folds);
-
-#endif

@@ -3,8 +3,7 @@
  * The parts of folding, see fold.h: which processes are alike (key.c), and one of several that are
  * (merge.c). Both know processes by themselves; children and the tree are fold.c's.
  */
-#ifndef SNAP_RENDER_VIEW_FOLD_PARTS_H
-#define SNAP_RENDER_VIEW_FOLD_PARTS_H
+#pragma once
 
 #include "model/options.h"
 #include "model/snapshot.h"
@@ -17,5 +16,3 @@ bool snap_fold_has_same_shape(const struct snap_node *a, const struct snap_node 
 /* One node of several, sorted by pid, without their children. False without memory. */
 bool snap_fold_merge(struct snap_arena *arena, const struct snap_node *const *members, size_t count,
 		     struct snap_node *ret) _must_check_;
-
-#endif

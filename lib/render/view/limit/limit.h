@@ -8,8 +8,7 @@
  *
  * Knows how often a format prints a stack and what of a frame, and nothing else of formats.
  */
-#ifndef SNAP_RENDER_VIEW_LIMIT_LIMIT_H
-#define SNAP_RENDER_VIEW_LIMIT_LIMIT_H
+#pragma once
 
 #include "model/options.h"
 #include "model/recording.h"
@@ -51,5 +50,3 @@ bool snap_limited_warn(struct snap_arena *arena, struct snap_snapshot *snapshot,
 /* The same of something else; the message must live as long as the snapshot. */
 bool snap_limited_warn_of(struct snap_arena *arena, struct snap_snapshot *snapshot,
 			  const char *message) _must_check_;
-
-#endif

@@ -4,8 +4,7 @@
  * (uses.c), and how many bytes that is (bytes.c). Both are upper bounds. For the files of this
  * folder only.
  */
-#ifndef SNAP_RENDER_VIEW_LIMIT_PARTS_H
-#define SNAP_RENDER_VIEW_LIMIT_PARTS_H
+#pragma once
 
 #include "base/buffer.h"
 #include "base/table.h"
@@ -60,5 +59,3 @@ const struct snap_frame *snap_limit_shorten_frame(struct snap_limit *limit,
 						  const struct snap_frame *from);
 /* Makes a text of the recording short, if it is long. False without memory. */
 bool snap_limit_shorten_text(struct snap_limit *limit, const char **text);
-
-#endif

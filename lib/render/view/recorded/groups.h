@@ -5,8 +5,7 @@
  * Threads are grouped as in a snapshot; the stack always counts. Knows nothing of formats, and not
  * at which ticks the samples were.
  */
-#ifndef SNAP_RENDER_VIEW_RECORDED_GROUPS_H
-#define SNAP_RENDER_VIEW_RECORDED_GROUPS_H
+#pragma once
 
 #include "model/options.h"
 #include "model/recording.h"
@@ -28,5 +27,3 @@ struct stacksnap_error *snap_recorded_groups_init(struct snap_recorded_groups *g
 						  const struct snap_recording *recording,
 						  const struct snap_options *options) _must_check_;
 void snap_recorded_groups_deinit(struct snap_recorded_groups *groups);
-
-#endif

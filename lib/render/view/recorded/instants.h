@@ -5,8 +5,7 @@
  * Threads are grouped as in a snapshot; the stack always counts. Frames and texts are the
  * recording's, so a stack's array of frames is the same at all ticks. Knows nothing of formats.
  */
-#ifndef SNAP_RENDER_VIEW_RECORDED_INSTANTS_H
-#define SNAP_RENDER_VIEW_RECORDED_INSTANTS_H
+#pragma once
 
 #include "model/options.h"
 #include "model/recording.h"
@@ -38,5 +37,3 @@ void snap_instants_deinit(struct snap_instants *instants);
  * lives until the next one, which must be of a later tick. NULL without memory.
  */
 struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t tick);
-
-#endif

@@ -4,8 +4,7 @@
  * a run, what tells their groups apart, groups without members, processes without groups, the tree
  * of processes. For the files of this folder only. Knows neither ticks nor samples.
  */
-#ifndef SNAP_RENDER_VIEW_RECORDED_PARTS_H
-#define SNAP_RENDER_VIEW_RECORDED_PARTS_H
+#pragma once
 
 #include "model/options.h"
 #include "model/recording.h"
@@ -54,5 +53,3 @@ bool snap_recorded_make_tree(struct snap_arena *arena, const struct snap_recordi
 
 /* What all of its threads wait for, and nothing else; NULL: they differ, or not all are listed. */
 const struct snap_wait *snap_recorded_common_wait(const struct snap_stack *stack);
-
-#endif
