@@ -53,7 +53,7 @@ static void print_formats(FILE *out)
 
 	fprintf(out, "Formats (-f NAME, or by the ending of -o FILE):\n");
 	for (size_t i = 0; (name = stacksnap_format_name(i, &suffix, &help)); i++)
-		fprintf(out, "  %-15s%-22s%s\n", name, suffix ? suffix : "", help ? help : "");
+		fprintf(out, "  %-14s%-20s%s\n", name, suffix ? suffix : "", help ? help : "");
 }
 
 static void print_command(const struct snap_cli_verb *verb, FILE *out)

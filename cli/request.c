@@ -359,10 +359,10 @@ const char *snap_cli_request_format(const struct snap_cli_request *request)
 	return format ? format : "text";
 }
 
-/* Of -o FILE. Numbers, patterns and what mktemp(1) makes are no endings. */
+/* Of -o FILE. Numbers, patterns and the longer ones of mktemp(1) are no endings. */
 static bool check_ending(const struct snap_cli_request *request)
 {
-	enum { LONGEST = 9 };
+	enum { LONGEST = sizeof(".capture") - 1 };
 	const char *path = request->output ? request->output : "", *ending = strrchr(path, '.');
 
 	if (!ending || ending == path || ending[-1] == '/' || strchr(ending, '/') ||

@@ -85,7 +85,7 @@ class Remedies(Case):
                 self.refused(*command, "-o", name, "1329", says=remedy, cwd=folder)
         self.assertEqual(os.listdir(folder), [])
         pid = self.victim("chain").pid
-        for name in ("x", "x.28", "x.%N%%", ".svg", "tmp.abcdefghij"):
+        for name in ("x", "x.28", "x.%N%%", ".svg", "tmp.abcdefgh"):
             self.run_tool("-o", name, pid, cwd=folder)
             self.assertIn("chain_hold", self.read(folder, name))
         self.run_tool("-f", "text", "-o", "x.svg", pid, cwd=folder)

@@ -37,7 +37,7 @@ enum {
 #define ACCEPTS ON_FD(SNAP_CALL_ACCEPT, SNAP_WAIT_SOCKET), .variant = "accept"
 #define MESSAGES(call) (call), SNAP_WAIT_MSGQUEUE, NO_ARGUMENTS, .ints = 1 << 0, .facts = ASKED
 #define MQUEUES(call, way) (call), SNAP_WAIT_MQUEUE, 0, -1, -1, 4, SNAP_LIMIT_ABSOLUTE, (way)
-#define EPOLLS(how) SNAP_CALL_EPOLL, SNAP_WAIT_EPOLL, 0, -1, -1, 3, (how)
+#define EPOLLS(how) SNAP_CALL_EPOLL, SNAP_WAIT_EPOLL, 0, -1, -1, 3, .limit = (how)
 /* Of a path; a descriptor of its directory may be in front. */
 #define PATH(call, argument, also)                      \
 	(call), SNAP_WAIT_DISK, -1, (argument), -1, -1, \
@@ -135,7 +135,7 @@ static const struct snap_wait_call_row x86_64[] = {
 	[327] = { READS },    /* preadv2 */
 	[328] = { WRITES },   /* pwritev2 */
 	[332] = { STATS(1) }, /* statx */
-	[426] = { ON_FD(SNAP_CALL_IO_URING_ENTER, SNAP_WAIT_IO_URING) },
+	[426] = { ON_FD(SNAP_CALL_IO_URING_ENTER, SNAP_WAIT_IO_URING), .facts = 0 },
 	[437] = { OPENS(1) }, /* openat2 */
 	[439] = { STATS(1) }, /* faccessat2 */
 	[441] = { EPOLLS(SNAP_LIMIT_RELATIVE) },
