@@ -142,7 +142,7 @@ static void print_history(const struct history *history, bool all)
 {
 	pid_t tid = history->events->tid;
 	size_t first = history->event_count, shown = 0;
-	char more[64] = "";
+	char more[96] = "";
 
 	/* Of tasks that are not all asked for, those that are worth a look. */
 	while (first && (all || shown < MOST_EVENTS))
