@@ -11,7 +11,7 @@
 const struct snap_format snap_formats[] = {
 	{ "text", ".txt", "a tree to read", snap_render_text, snap_render_text_recording, SNAP_TEXT,
 	  SNAP_FRAMES_IN_TEXT },
-	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json,
+	{ "json", ".json", "for programs, see stacksnap-json(5)", snap_render_json,
 	  snap_render_json_recording, SNAP_TEXT, SNAP_FRAMES_IN_GROUPS },
 	{ "json-gz", ".json.gz", "the same, compressed", snap_render_json,
 	  snap_render_json_recording, SNAP_GZIP, SNAP_FRAMES_IN_GROUPS },

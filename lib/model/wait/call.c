@@ -36,7 +36,8 @@ enum {
 #define SYNCS ON_FD(SNAP_CALL_SYNC, SNAP_WAIT_FILE), .facts = FILES
 #define ACCEPTS ON_FD(SNAP_CALL_ACCEPT, SNAP_WAIT_SOCKET), .variant = "accept"
 #define MESSAGES(call) (call), SNAP_WAIT_MSGQUEUE, NO_ARGUMENTS, .ints = 1 << 0, .facts = ASKED
-#define MQUEUES(call, way) (call), SNAP_WAIT_MQUEUE, 0, -1, -1, 4, SNAP_LIMIT_ABSOLUTE, (way)
+#define MQUEUES(call, way) \
+	(call), SNAP_WAIT_MQUEUE, 0, -1, -1, 4, SNAP_LIMIT_ABSOLUTE, .mode = (way)
 #define EPOLLS(how) SNAP_CALL_EPOLL, SNAP_WAIT_EPOLL, 0, -1, -1, 3, .limit = (how)
 /* Of a path; a descriptor of its directory may be in front. */
 #define PATH(call, argument, also)                      \
