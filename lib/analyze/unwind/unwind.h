@@ -27,6 +27,7 @@ struct snap_pcs {
 	uint64_t gap_count; /* … so many were left out by max_frames; 0: no gap */
 	/* Of a partial thread: it ended where a register is needed that only a stop can tell. */
 	bool needs_register;
+	bool is_lost; /* of a process in which the thread was to be unwound, and which gave no answer */
 	/* A pc lay where no memory was known: the mappings may be older than the stack. */
 	bool stale_mappings;
 	bool no_memory; /* it ended early, or elsewhere, for want of memory */

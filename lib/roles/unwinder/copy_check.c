@@ -100,7 +100,7 @@ bool snap_copy_check_suffices(void *context, const struct snap_capture *capture,
 	check->waited_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
 	if (snap_error_ignore(err))
 		return false;
-	if (pcs.needs_register)
+	if (pcs.needs_register || pcs.is_lost)
 		return false;
 	/* Unwinding left the copy: it went into a stack that a signal handler interrupted. */
 	return pcs.end != SNAP_UNWIND_UNREADABLE || copy->stack_unreadable || copy->stack2_size;

@@ -318,7 +318,7 @@ static void give_pc(struct snap_remote_unwinder *unwinder, const struct snap_pro
 	const struct snap_arch_ops *arch = snap_arch_ops(process->arch);
 	uint64_t registers[SNAP_MAX_DWARF_REGISTERS], pc;
 
-	*ret = (struct snap_pcs){ .end = SNAP_UNWIND_FAILED, .reason = LOST };
+	*ret = (struct snap_pcs){ .end = SNAP_UNWIND_FAILED, .reason = LOST, .is_lost = true };
 	if (thread->result != SNAP_THREAD_COPIED || !thread->registers_size) {
 		ret->end = SNAP_UNWIND_NOT_STOPPED;
 		ret->reason = "the thread was not stopped";
