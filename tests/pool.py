@@ -49,11 +49,12 @@ class Pool:
         return cost.busy < COMPUTES * cost.seconds
 
     def may_start(self, waits):
-        """The waiters have one processor together, and leave it when the last has ended."""
+        """The waiters have one processor together, and leave it when the last has ended. Of few jobs at once one is
+        left to those that compute."""
         if self.computing + self.waiting >= self.most:
             return False
         if waits:
-            return self.waiting < WAITERS and (self.waiting > 0 or self.computing < self.processors)
+            return self.waiting < max(1, min(WAITERS, self.most - 1)) and (self.waiting > 0 or self.computing < self.processors)
         return self.computing + (self.waiting > 0) < max(self.processors, 1 + (self.waiting > 0))
 
     def run(self, jobs, ended):

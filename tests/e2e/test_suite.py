@@ -14,7 +14,7 @@ import run  # noqa: E402
 
 
 class Pool(Case):
-    def run_jobs(self, costs, alone=(), processors=2):
+    def run_jobs(self, costs, alone=(), processors=2, at_once=99):
         """Most that computed, and that ran, beside each other; what ran beside those that must be alone; the order."""
         lock, running, most, beside, order = threading.Lock(), set(), [0, 0], set(), []
 
@@ -32,7 +32,7 @@ class Pool(Case):
                     running.discard(name)
             return pool.Job(name, name in alone, None, work)
         ended = []
-        pool.Pool(costs, processors, 99).run([job(name) for name in costs], lambda job, _: ended.append(job.name))
+        pool.Pool(costs, processors, at_once).run([job(name) for name in costs], lambda job, _: ended.append(job.name))
         self.assertEqual(sorted(ended), sorted(costs))
         return most, beside, order
 
@@ -43,6 +43,13 @@ class Pool(Case):
     def test_those_that_wait_share_one(self):
         most, _, _ = self.run_jobs({f"{i}": pool.Cost(1, 0.01) for i in range(30)})
         self.assertEqual(most, [0, pool.WAITERS])
+
+    def test_of_few_at_once_one_computes(self):
+        costs = {f"w{i}": pool.Cost(2, 0.01) for i in range(9)} | {f"c{i}": pool.Cost(1, 1) for i in range(9)}
+        most, _, order = self.run_jobs(costs, at_once=3)
+        self.assertEqual(most[1], 3)
+        self.assertEqual(sorted(name[0] for name in order[:3]), ["c", "w", "w"])
+        self.assertEqual(self.run_jobs(costs, at_once=1)[0][1], 1)
 
     def test_one_processor_is_enough(self):
         costs = {f"w{i}": pool.Cost(1, 0.01) for i in range(9)} | {f"c{i}": pool.Cost(1, 1) for i in range(9)}
