@@ -41,7 +41,6 @@ PATIENCE = max(1, int(os.environ.get("STACKSNAP_PATIENCE", "1")))  # of tests an
 ALLOWED_SKIPS = {
     "kernel": "the kernel, or the container around us, refuses the facility",
     "arch": "written for another processor",
-    "mirror": "no mirror of Debian can be reached",
     "reader": "a reader that Debian has not could not be fetched; `./dev readers` says why",
 }
 if os.geteuid():
