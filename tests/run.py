@@ -226,6 +226,7 @@ class Check:
                                   stderr=subprocess.STDOUT, check=False)
             output.seek(0)
             said = output.read()
+        seconds = time.monotonic() - began
         verdict = "FAILED" if done.returncode else "ok"
         rows = [[label + " " + BARE, *row] for label, *row in printed_rows(said)]
         return [*rows, [self.name[:-len(".release")], verdict, seconds, said.strip()[-60000:]]], [], seconds

@@ -64,7 +64,7 @@ class Listed(Case):
         self.assertGreater(self.page.hits(), 0, got)
 
     def test_mappings_that_cannot_be_read_are_told(self):
-        found = [site for site in self.sites("open_tasks (", "do_items (") if site.name == "openat64"]
+        found = [site for site in self.sites("open_stop_tasks (", "do_items (") if site.name == "openat64"]
         self.assertTrue(found)
         for site in found:
             def told(site=site):
