@@ -3,13 +3,13 @@
 """Runs tests: unit tests, end-to-end tests against the tool, and checks that are commands.
 
     tests/run.py --build build [--asan build-asan] [--quick | --all | --asan-all | --rest] [--filter REGEX] [--list]
-                 [--check NAME=COMMAND] [--jobs N] [--measure]
+                 [--check NAME=COMMAND] [--alone NAME=COMMAND] [--jobs N] [--measure]
 
 One line a test; the last line is `N passed, N failed, N skipped`. Ends with 1 if a test failed.
 A test has a level (harness.Case): --quick runs those of "quick", --all runs all, a filter chooses among all; without
 any of them those of "all" are left out. With a second build, which has sanitizers, unit tests and the classes that
-say `asan` run there; --all runs them in both. --asan-all and --rest are the two halves of --all: the first for a bare
-system, the second for the machine itself.
+say `asan` run there, and what meson's suite "both" names in both; --all runs all in both. --asan-all and --rest are
+two halves: the first for a bare system, the second for the machine itself.
 With CI=true in the environment a skip counts as a failure unless ALLOWED_SKIPS has its reason.
 STACKSNAP_PATIENCE=N there lets tests wait N times as long for what is late.
 
@@ -210,9 +210,10 @@ class UnitTest:
 
 class Check:
     """A command that ends with 0 when all is well. What it prints as this program does are its tests."""
-    alone, variant, passes = False, "release", None
+    variant, passes = "release", None
 
-    def __init__(self, text):
+    def __init__(self, text, alone):
+        self.alone = alone
         self.title, _, self.command = text.partition("=")
         self.name = f"check.{self.title.replace(' ', '_')}.release"
 
@@ -222,7 +223,7 @@ class Check:
     def run(self):
         began = time.monotonic()
         with tempfile.TemporaryFile("w+", errors="replace") as output:
-            done = subprocess.run(["nice", "bash", "-c", self.command], stdin=subprocess.DEVNULL, stdout=output,
+            done = subprocess.run([*([] if self.alone else ["nice"]), "bash", "-c", self.command], stdin=subprocess.DEVNULL, stdout=output,
                                   stderr=subprocess.STDOUT, check=False)
             output.seek(0)
             said = output.read()
@@ -284,15 +285,13 @@ def class_tests(arguments, options, wanted):
 
 
 def unit_tests(arguments, options, wanted):
-    """With sanitizers where there is such a build, and in the other as well if all is asked for. What meson calls heavy
-    computes for seconds."""
+    """With sanitizers where there is such a build; in the other as well those of the suite "both", or if all is asked
+    for. What meson calls heavy computes for seconds."""
     builds = {"asan": arguments["asan"], "release": arguments["build"]}
     if options.rest:
         return
     if not arguments["asan"]:
         del builds["asan"]
-    elif not options.all and not options.filter:
-        del builds["release"]
     heavy = options.all or options.filter or options.asan_all
     for variant, build in builds.items():
         listed = subprocess.run(["meson", "introspect", "--tests", build], stdout=subprocess.PIPE,
@@ -300,6 +299,8 @@ def unit_tests(arguments, options, wanted):
         # The end-to-end tests are this program itself, which meson knows, too.
         for test in json.loads(listed.stdout or "[]"):
             suites = [suite.rpartition(":")[2] for suite in test["suite"]]
+            if variant == "release" and arguments["asan"] and "both" not in suites and not (options.all or options.filter):
+                continue
             if "unit" in suites and (heavy or "heavy" not in suites) and \
                     wanted.search(f"unit.{test['name']}.{variant}"):
                 yield UnitTest(test, build, variant)
@@ -444,6 +445,7 @@ def parse_options():
     parser.add_argument("--asan-all", action="store_true", help="tests of all levels where sanitizers are in the build")
     parser.add_argument("--rest", action="store_true", help="what a run with --asan-all leaves out")
     parser.add_argument("--check", action="append", default=[], metavar="NAME=COMMAND", help="what else must succeed")
+    parser.add_argument("--alone", action="append", default=[], metavar="NAME=COMMAND", help="when nothing else runs")
     parser.add_argument("--measure", action="store_true", help="write down how long they take, in durations.txt")
     parser.add_argument("--end-to-end", action="store_true", help="without the unit tests, for meson")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -454,7 +456,7 @@ def chosen_tests(options):
     wanted = re.compile(options.filter)
     arguments = {"build": os.path.abspath(options.build),
                  "asan": os.path.abspath(options.asan) if options.asan else ""}
-    found = [Check(text) for text in options.check]
+    found = [Check(text, False) for text in options.check] + [Check(text, True) for text in options.alone]
     if not options.end_to_end:
         found += unit_tests(arguments, options, wanted)
     return found + class_tests(arguments, options, wanted)
