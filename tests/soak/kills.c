@@ -222,6 +222,8 @@ static bool is_writing(pid_t pid)
 
 static void block_once(struct attack *attack, const struct plan *plan, int number)
 {
+	/* Signals that come within a second of the first are one with it (stacksnap-record(1)). */
+	enum { APART_US = 1100000 };
 	int64_t until = soak_now() + SOAK_HANG_MS * 1000000ll;
 	struct soak_run run;
 	int ends[2], status;
@@ -244,6 +246,8 @@ static void block_once(struct attack *attack, const struct plan *plan, int numbe
 	} else if (!soak_is_over(&run)) {
 		soak_bad("full pipe: %s does not come to its output", plan->words[0]);
 	}
+	if (plan->record && number != SIGKILL)
+		soak_sleep_us(APART_US);
 	kill(run.pid, number);
 	status = soak_wait(&run);
 	if (!plan->record)
