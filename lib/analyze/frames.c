@@ -136,8 +136,8 @@ static struct stacksnap_error *name_addresses(struct snap_analysis *analysis,
 
 /*
  * A module without symbols is worth a warning and counts as missing when it should have had some:
- * executable memory that is backed by no ordinary file (memfd, shared memory) mostly holds JIT
- * code, which needs no ELF file.
+ * executable memory that is backed by no ordinary file (memfd, shared memory), or by one that is no
+ * ELF file, mostly holds JIT code.
  */
 static bool should_have_symbols(const char *path)
 {
@@ -149,7 +149,8 @@ static void warn_of_file(struct snap_analysis *analysis, const struct snap_modul
 {
 	const char *reason = snap_symbolizer_trouble(analysis->symbolizer, file);
 
-	if (!reason && file->tried && !file->image && should_have_symbols(file->path))
+	if (!reason && file->tried && !file->image && !file->is_data &&
+	    should_have_symbols(file->path))
 		reason = file->trouble;
 	if (!reason)
 		return;

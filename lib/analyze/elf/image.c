@@ -155,6 +155,14 @@ static struct stacksnap_error *load_image(struct snap_image *image)
 	return NULL;
 }
 
+bool snap_image_has_magic(int fd)
+{
+	char magic[SELFMAG];
+	ssize_t count = pread(fd, magic, sizeof(magic), 0);
+
+	return count < 0 || (count == sizeof(magic) && memcmp(magic, ELFMAG, SELFMAG) == 0);
+}
+
 struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret)
 {
 	_cleanup_(image_freep) struct snap_image *image = calloc(1, sizeof(*image));

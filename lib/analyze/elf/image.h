@@ -19,6 +19,9 @@ enum { SNAP_MAX_BUILD_ID = 64 };
 
 struct snap_image;
 
+/* Whether a file begins as ELF files do; true where that cannot be read. */
+bool snap_image_has_magic(int fd);
+
 /* Maps the file; the descriptor stays the caller's. FORMAT: no ELF of this word size. */
 struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret) _must_check_;
 /* An ELF image in memory, which must outlive the result. */

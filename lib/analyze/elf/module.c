@@ -319,6 +319,7 @@ static bool take_candidate(struct snap_module_set *set, struct snap_module_file 
 	err = snap_image_open(fd, &image);
 	if (err) {
 		*trouble_ret = snap_arena_strdup(set->arena, snap_error_message(err));
+		file->is_data = file->build_id_size == 0 && !snap_image_has_magic(fd);
 		return false;
 	}
 	*trouble_ret = why_not_mapped(file, image, copied);

@@ -57,6 +57,17 @@ static bool accept_crc(struct snap_image *image, const void *wanted, const char 
 	return crc32_z(0, bytes.data, bytes.size) == *crc;
 }
 
+/* The debug link of Mono names the file that has it. The file may be a copy, so its inode tells nothing. */
+static bool is_itself(struct snap_image *file, struct snap_image *candidate)
+{
+	struct snap_bytes link = snap_image_section(file, ".gnu_debuglink"),
+			  same = snap_image_section(candidate, ".gnu_debuglink");
+
+	return link.size && link.size == same.size &&
+	       memcmp(link.data, same.data, link.size) == 0 &&
+	       snap_image_bytes(file).size == snap_image_bytes(candidate).size;
+}
+
 /* Asks for candidates until one is accepted. Refusals are reported only if none was. */
 static struct snap_image *search_file(struct snap_symbolizer *symbolizer,
 				      struct snap_file_symbols *symbols,
@@ -85,8 +96,9 @@ static struct snap_image *search_file(struct snap_symbolizer *symbolizer,
 		}
 		if (accept(image, wanted, &why))
 			return image;
+		if (!is_itself(symbols->file->image, image))
+			snprintf(refusal, sizeof(refusal), "%s", why);
 		snap_image_close(image);
-		snprintf(refusal, sizeof(refusal), "%s", why);
 	}
 	if (refusal[0])
 		snap_symbols_trouble(symbolizer, symbols, "%s not used: %s", what, refusal);
