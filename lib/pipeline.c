@@ -15,6 +15,7 @@
  */
 #include "pipeline.h"
 
+#include "analyze/filter.h"
 #include "analyze/log/log.h"
 #include "analyze/runtime/runtimes.h"
 #include "analyze/unwind/engine.h"
@@ -296,13 +297,19 @@ static struct stacksnap_error *finish_capture(struct snap_collector *collector,
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = NULL;
 	int64_t deadline_ns = snap_collector_deadline_ns(collector);
-	struct stacksnap_error *err = snap_analysis_prepare(options, deadline_ns, &parser);
+	struct snap_options analyzed = *options;
+	struct stacksnap_error *err;
 
+	/* What is stuck is counted before filters: snap_pipeline_mark_stuck() applies them. */
+	if (options->again_ns)
+		snap_filter_clear(&analyzed);
+	err = snap_analysis_prepare(&analyzed, deadline_ns, &parser);
 	if (!err)
 		err = snap_collector_await(collector);
 	if (err)
 		return err;
-	return snap_analyze_in_sandbox(collector, snap_take_ptr(parser), options, deadline_ns, ret);
+	return snap_analyze_in_sandbox(collector, snap_take_ptr(parser), &analyzed, deadline_ns,
+				       ret);
 }
 
 struct stacksnap_error *snap_pipeline_take(const struct snap_options *options,
@@ -461,9 +468,12 @@ struct stacksnap_error *snap_pipeline_diff(const struct snap_pipeline_look *befo
 }
 
 struct stacksnap_error *snap_pipeline_mark_stuck(const struct snap_snapshot *before,
+						 const struct snap_options *options,
 						 struct snap_snapshot *after)
 {
-	return snap_diff_mark_stuck(before, after);
+	struct stacksnap_error *err = snap_diff_mark_stuck(before, after);
+
+	return err ? err : snap_filter_snapshot(after, options);
 }
 
 void snap_pipeline_diff_deinit(struct snap_pipeline_diff *diff)

@@ -79,8 +79,12 @@ struct stacksnap_error *snap_pipeline_diff(const struct snap_pipeline_look *befo
 					   const struct snap_pipeline_look *after,
 					   const struct snap_options *options,
 					   struct snap_pipeline_diff *ret) _must_check_;
-/* Threads of `after` that are stuck since `before` are marked, see snap_diff_mark_stuck(). */
+/*
+ * Threads of `after` that are stuck since `before` are marked, see snap_diff_mark_stuck(), and counted;
+ * then the options' filters apply. Both were taken without filters of threads.
+ */
 struct stacksnap_error *snap_pipeline_mark_stuck(const struct snap_snapshot *before,
+						 const struct snap_options *options,
 						 struct snap_snapshot *after) _must_check_;
 void snap_pipeline_diff_deinit(struct snap_pipeline_diff *diff);
 /* INVALID: not in that format. */

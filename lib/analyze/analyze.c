@@ -162,18 +162,41 @@ static const char *end_detail(struct snap_analysis *analysis, const struct snap_
 	return snap_stack_end_detail(analysis, stack, module->path, module->bias);
 }
 
+/* What --no-idle hides, by the groups in which it would stand. */
+static struct stacksnap_error *count_idle(struct snap_analysis *analysis,
+					  struct snap_raw_process *raw,
+					  const struct snap_member *members, const bool *idle)
+{
+	struct snap_node hidden = { .pid = raw->process->pid };
+	struct stacksnap_error *err;
+
+	if (!analysis->options->no_idle)
+		return NULL;
+	err = snap_group_threads(&analysis->strings, analysis->options, raw, members, idle,
+				 &hidden);
+	for (size_t i = 0; !err && i < hidden.stack_count; i++)
+		if (!snap_filter_count_idle(&analysis->strings, &analysis->snapshot->idle,
+					    hidden.pid, &hidden.stacks[i], hidden.stacks[i].threads,
+					    hidden.stacks[i].thread_count))
+			return snap_error_no_memory();
+	return err;
+}
+
 /* Labels and filters the threads of a process, and groups those that are shown. */
 static struct stacksnap_error *group_process(struct snap_analysis *analysis,
-					     struct snap_raw_process *raw, struct snap_node *node)
+					     struct snap_raw_process *raw,
+					     const struct snap_filter_needed *needed,
+					     struct snap_node *node)
 {
 	_cleanup_free_ struct snap_member *members =
 		malloc((raw->thread_count + 1) * sizeof(*members));
 	_cleanup_free_ struct snap_filter_stack *facts =
 		malloc((raw->stack_count + 1) * sizeof(*facts));
-	_cleanup_free_ bool *shown = malloc((raw->thread_count + 1) * sizeof(*shown));
+	_cleanup_free_ bool *shown = calloc(raw->thread_count + 1, sizeof(*shown));
+	_cleanup_free_ bool *idle = calloc(raw->thread_count + 1, sizeof(*idle));
 	struct stacksnap_error *err;
 
-	if (!members || !facts || !shown)
+	if (!members || !facts || !shown || !idle)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->stack_count; i++) {
 		snap_stack_classify_end(&raw->stacks[i]);
@@ -183,17 +206,33 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 	}
 	for (size_t i = 0; i < raw->thread_count; i++) {
 		const struct snap_raw_thread *thread = &raw->threads[i];
+		enum snap_filter_verdict verdict;
 
 		if (!snap_label_member(&analysis->strings, raw, thread->thread,
 				       &raw->stacks[thread->stack], &members[i]))
 			return snap_error_no_memory();
 		members[i].wait = thread->wait;
-		shown[i] = !thread->is_hidden &&
-			   snap_filter_shows_thread(analysis->options, &members[i],
-						    &facts[thread->stack]);
+		verdict = snap_filter_check_thread(analysis->options, needed, raw->process->pid,
+						   &members[i], &facts[thread->stack]);
+		shown[i] = !thread->is_hidden && verdict == SNAP_FILTER_SHOWS;
+		idle[i] = !thread->is_hidden && verdict == SNAP_FILTER_IDLE;
 	}
-	err = snap_group_threads(&analysis->strings, analysis->options, raw, members, shown, node);
+	err = count_idle(analysis, raw, members, idle);
+	if (!err)
+		err = snap_group_threads(&analysis->strings, analysis->options, raw, members, shown,
+					 node);
 	return err ? err : snap_tasks_group(analysis, raw, facts, node);
+}
+
+/* False without memory. */
+static bool find_needed(const struct snap_analysis *analysis, struct snap_filter_needed *needed)
+{
+	for (size_t i = 0; i < analysis->capture->process_count; i++)
+		for (size_t k = 0; k < analysis->processes[i].thread_count; k++)
+			if (!snap_filter_needed_add(needed, analysis->processes[i].threads[k].wait))
+				return false;
+	snap_filter_needed_sort(needed);
+	return true;
 }
 
 static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysis)
@@ -201,9 +240,10 @@ static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysi
 	size_t count = analysis->capture->process_count;
 	struct snap_node **nodes =
 		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_node *);
+	_cleanup_(snap_filter_needed_deinit) struct snap_filter_needed needed = { .count = 0 };
 	struct stacksnap_error *err;
 
-	if (!nodes)
+	if (!nodes || !find_needed(analysis, &needed))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++) {
 		if (snap_options_cancelled(analysis->options))
@@ -211,7 +251,7 @@ static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysi
 		err = snap_node_create(analysis, &analysis->processes[i], &nodes[i]);
 		if (err)
 			return err;
-		err = group_process(analysis, &analysis->processes[i], nodes[i]);
+		err = group_process(analysis, &analysis->processes[i], &needed, nodes[i]);
 		if (err)
 			return err;
 	}

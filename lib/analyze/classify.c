@@ -131,8 +131,22 @@ static const char *const work_waits[] = {
 	"waitid",
 	"waitpid",
 	/* the same, called by another name */
+	"io_uring_enter",
+	"io_uring_get_cqe",
+	"io_uring_submit_and_wait",
+	"io_uring_wait_cqe",
+	"io_uring_wait_cqe_timeout",
+	"io_uring_wait_cqes",
+	"new_sem_wait",
+	"new_sem_wait_slow",
+	"pthread_clockjoin_ex",
+	"pthread_clockjoin_np",
+	"pthread_join",
+	"pthread_timedjoin_np",
+	"thrd_join",
 	"std::condition_variable::wait",
 	"std::this_thread::sleep_for",
+	"std::thread::join",
 	"std::thread::park",
 	"std::thread::park_timeout",
 	"runtime.futexsleep",
@@ -154,6 +168,21 @@ static const char *const work_waits[] = {
 	"ev_run",
 	"WaitEventSetWait",
 	"QWaitCondition::wait",
+	NULL,
+};
+
+/* Functions that take a lock of the program's own: PostgreSQL, MariaDB and MySQL. */
+static const char *const lock_waits[] = {
+	"LWLockAcquire",
+	"LWLockAcquireOrWait",
+	"LWLockWaitForVar",
+	"LockBufferForCleanup",
+	"MDL_context::acquire_lock",
+	"MDL_wait::timed_wait",
+	"ProcSleep",
+	"ProcWaitForSignal",
+	"lock_wait",
+	"lock_wait_suspend_thread",
 	NULL,
 };
 
@@ -263,7 +292,7 @@ bool snap_classify_outermost_function(const char *symbol)
  * "pthread_cond_wait@@GLIBC_2.3.2", "__poll", "sleep_for<long>(…)", "ev_run.part.0" … -> the name
  * in the table.
  */
-static bool in_work_waits(const char *name)
+static bool is_listed(const char *const *list, const char *name)
 {
 	size_t length = strcspn(name, "@(<"), own = snap_function_name_length(name);
 
@@ -279,8 +308,8 @@ static bool in_work_waits(const char *name)
 	}
 	if (length > 2 && memcmp(name + length - 2, "64", 2) == 0)
 		length -= 2; /* 64-bit time under another name */
-	for (const char *const *wait = work_waits; *wait; wait++)
-		if (strncmp(*wait, name, length) == 0 && (*wait)[length] == '\0')
+	for (; *list; list++)
+		if (strncmp(*list, name, length) == 0 && (*list)[length] == '\0')
 			return length > 0;
 	return false;
 }
@@ -354,7 +383,12 @@ bool snap_classify_managed_startup(const char *language, const char *function, c
 
 bool snap_classify_waits_for_work(const char *function)
 {
-	return function && in_work_waits(function);
+	return function && is_listed(work_waits, function);
+}
+
+bool snap_classify_waits_for_lock(const char *function)
+{
+	return function && is_listed(lock_waits, function);
 }
 
 bool snap_classify_system_function(const char *symbol, const char *function, bool static_program)
@@ -363,7 +397,7 @@ bool snap_classify_system_function(const char *symbol, const char *function, boo
 		return true;
 	if (!static_program || !symbol)
 		return false;
-	return in_work_waits(symbol) || matches_name(libc_functions, symbol) ||
+	return is_listed(work_waits, symbol) || matches_name(libc_functions, symbol) ||
 	       snap_begins_with(symbol, "__libc_");
 }
 

@@ -10,8 +10,13 @@
 #include "analyze/function_name.h"
 #include "analyze/task/task.h"
 #include "analyze/tree.h"
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "model/group_label.h"
+#include "model/wait/kind.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* As it is shown, or as it stands in the source: "^parse$" means "parse.constprop.0", too. */
 static bool name_matches(const regex_t *regex, const char *name)
@@ -42,6 +47,16 @@ static bool frame_matches(const regex_t *regex, const struct snap_frame *frame)
 	return false;
 }
 
+/* Below a lock of a program's own, a wait for a latch or an event is a wait for the holder. */
+static bool waits_for_own_lock(const struct snap_frame **frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < frames[i]->entry_count; k++)
+			if (snap_classify_waits_for_lock(frames[i]->entries[k].function))
+				return true;
+	return false;
+}
+
 static bool stack_matches(const regex_t *regex, const struct snap_frame **frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -52,9 +67,10 @@ static bool stack_matches(const regex_t *regex, const struct snap_frame **frames
 
 /*
  * The innermost function that is not system code, or the system function that it called: one of
- * them is a wait for work. A stack of system code alone is idle, one without frames is not.
+ * them is a wait for work. A stack of system code alone is idle, one without frames is not. Neither
+ * is one below a lock that the program made itself.
  */
-static bool is_stack_idle(const struct snap_frame **frames, size_t count)
+static const char *idle_function(const struct snap_frame **frames, size_t count)
 {
 	const struct snap_entry *called = NULL;
 
@@ -67,14 +83,20 @@ static bool is_stack_idle(const struct snap_frame **frames, size_t count)
 			if (entry->kernel)
 				continue;
 			if (!entry->system)
-				return snap_classify_waits_for_work(entry->function) ||
-				       (called && snap_classify_waits_for_work(called->function));
+				return waits_for_own_lock(frames + i, count - i) ? NULL
+				       : snap_classify_waits_for_work(entry->function)
+					       ? entry->function
+				       : called && snap_classify_waits_for_work(called->function)
+					       ? called->function
+					       : NULL;
 			/* A library of the language stands between, and calls it on behalf. */
 			if (!entry->language || !called || called->language)
 				called = entry;
 		}
 	}
-	return called != NULL;
+	if (!called)
+		return NULL;
+	return called->function ? called->function : "";
 }
 
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
@@ -83,25 +105,122 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 	return (struct snap_filter_stack){
 		.matches =
 			!options->match_regex || stack_matches(options->match_regex, frames, count),
-		.idle = options->no_idle && is_stack_idle(frames, count),
+		.idle = options->no_idle ? idle_function(frames, count) : NULL,
 	};
 }
 
-bool snap_filter_shows_thread(const struct snap_options *options, const struct snap_member *member,
-			      const struct snap_filter_stack *stack)
+/* ---- threads that others wait for ---- */
+
+/* A wait that a thread or process must end which has something; the end of a thread is no such thing. */
+static bool is_for_owner(const struct snap_wait *wait)
 {
-	if (options->states && !(options->states & 1u << member->state))
+	return wait && wait->confidence >= SNAP_WAIT_IS_LIKELY &&
+	       (snap_wait_kind_is(wait->kind, SNAP_KIND_LOCK) ||
+		snap_wait_kind_is(wait->kind, SNAP_KIND_ENDED_BY_OWNER)) &&
+	       wait->kind != SNAP_WAIT_THREAD;
+}
+
+static bool add_owner(struct snap_filter_needed *needed, const struct snap_wait_party *party)
+{
+	if (!snap_reserve_array(needed->owners, needed->capacity, needed->count + 1))
 		return false;
+	needed->owners[needed->count++] = (struct snap_filter_owner){ party->pid, party->tid };
+	return true;
+}
+
+bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap_wait *wait)
+{
+	if (!is_for_owner(wait))
+		return true;
+	for (size_t i = 0; i < wait->holder_count; i++)
+		if (!add_owner(needed, &wait->holders[i]))
+			return false;
+	return !wait->has_owner || add_owner(needed, &wait->owner);
+}
+
+SNAP_ORDER(compare_owners, struct snap_filter_owner, a, b, snap_compare(a->pid, b->pid),
+	   snap_compare(a->tid, b->tid));
+
+void snap_filter_needed_sort(struct snap_filter_needed *needed)
+{
+	if (needed->count)
+		qsort(needed->owners, needed->count, sizeof(*needed->owners), compare_owners);
+}
+
+void snap_filter_needed_deinit(struct snap_filter_needed *needed)
+{
+	free(needed->owners);
+}
+
+static bool is_needed(const struct snap_filter_needed *needed, pid_t pid, pid_t tid)
+{
+	const struct snap_filter_owner any = { pid, 0 }, one = { pid, tid };
+
+	return needed && needed->count &&
+	       (bsearch(&any, needed->owners, needed->count, sizeof(any), compare_owners) ||
+		bsearch(&one, needed->owners, needed->count, sizeof(one), compare_owners));
+}
+
+static bool is_idle(const struct snap_filter_needed *needed, pid_t pid,
+		    const struct snap_member *member, const struct snap_filter_stack *stack)
+{
+	const struct snap_wait *wait = member->wait;
+	bool has_holder = wait && (wait->has_owner || wait->holder_count ||
+				   wait->owner_lack > SNAP_OWNER_NOT_KEPT);
+
+	/* "idle" is also the kernel's word for its own threads that wait without load. */
+	if (member->state == SNAP_STATE_IDLE)
+		return true;
+	return member->state == SNAP_STATE_SLEEPING && stack->idle &&
+	       !(has_holder && is_for_owner(wait)) && !is_needed(needed, pid, member->tid);
+}
+
+enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *options,
+						  const struct snap_filter_needed *needed,
+						  pid_t pid, const struct snap_member *member,
+						  const struct snap_filter_stack *stack)
+{
+	if ((options->states && !(options->states & 1u << member->state)) || !stack->matches)
+		return SNAP_FILTER_HIDES;
 	if (options->thread_regex &&
 	    regexec(options->thread_regex, member->name ? member->name : "", 0, NULL, 0) != 0)
-		return false;
+		return SNAP_FILTER_HIDES;
 	if (options->no_system && member->kernel)
-		return false;
-	/* "idle" is also the kernel's word for its own threads that wait without load. */
-	if (options->no_idle && (member->state == SNAP_STATE_IDLE ||
-				 (member->state == SNAP_STATE_SLEEPING && stack->idle)))
-		return false;
-	return stack->matches;
+		return SNAP_FILTER_HIDES;
+	return options->no_idle && is_idle(needed, pid, member, stack) ? SNAP_FILTER_IDLE
+								       : SNAP_FILTER_SHOWS;
+}
+
+/* Which of several stacks with as many threads is named must not depend on their order. */
+static bool is_more(const struct snap_idle *idle, pid_t pid, const struct snap_stack *stack,
+		    size_t count)
+{
+	if (count != idle->most)
+		return count > idle->most;
+	return (strcmp(stack->id, idle->id) ?: snap_compare(pid, idle->pid)) < 0;
+}
+
+bool snap_filter_count_idle(struct snap_interner *strings, struct snap_idle *idle, pid_t pid,
+			    const struct snap_stack *stack, const struct snap_member *threads,
+			    size_t count)
+{
+	char name[SNAP_MAX_COMM];
+
+	idle->threads += count;
+	idle->stacks++;
+	if (!is_more(idle, pid, stack, count))
+		return true;
+	idle->most = count;
+	idle->pid = pid;
+	memcpy(idle->id, stack->id, sizeof(idle->id));
+	idle->function = idle_function(stack->frames, stack->frame_count);
+	if (idle->function && !*idle->function)
+		idle->function = NULL;
+	idle->name = NULL;
+	if (!snap_label_fold(threads, count, name))
+		return true;
+	idle->name = snap_intern(strings, name, strlen(name));
+	return idle->name != NULL;
 }
 
 bool snap_filter_hides_type(const struct snap_options *options, const struct snap_node *node)
@@ -126,6 +245,8 @@ bool snap_filter_is_empty(const struct snap_options *options, const struct snap_
 
 struct filtering {
 	const struct snap_options *options;
+	struct snap_filter_needed needed;
+	struct snap_idle idle;
 	struct snap_interner strings;
 	struct snap_node **nodes; /* parents before their children */
 	size_t *parents;
@@ -135,6 +256,7 @@ struct filtering {
 static void filtering_deinit(struct filtering *filtering)
 {
 	snap_interner_deinit(&filtering->strings);
+	snap_filter_needed_deinit(&filtering->needed);
 	free(filtering->nodes);
 	free(filtering->parents);
 }
@@ -170,16 +292,76 @@ static bool list_nodes(struct filtering *filtering, const struct snap_snapshot *
 	return true;
 }
 
+/* Of a stack's threads, those that have not run since the first of two snapshots. */
+static void count_stuck_threads(const struct filtering *filtering, pid_t pid,
+				const struct snap_stack *stack, struct snap_snapshot *snapshot)
+{
+	struct snap_options options = *filtering->options;
+	struct snap_filter_stack facts;
+
+	snap_filter_clear(&options);
+	options.no_idle = true;
+	facts = snap_filter_check_stack(&options, stack->frames, stack->frame_count);
+	for (size_t i = 0; i < stack->thread_count; i++) {
+		if (!stack->threads[i].stuck)
+			continue;
+		snapshot->stuck++;
+		snapshot->stuck_idle +=
+			is_idle(&filtering->needed, pid, &stack->threads[i], &facts);
+	}
+}
+
+static void count_stuck(const struct filtering *filtering, struct snap_snapshot *snapshot)
+{
+	snapshot->stuck = snapshot->stuck_idle = 0;
+	for (size_t i = 0; i < filtering->count; i++) {
+		struct snap_stack_cursor cursor = { 0 };
+		const struct snap_stack *stack;
+
+		while ((stack = snap_node_next_stack(filtering->nodes[i], &cursor)))
+			count_stuck_threads(filtering, filtering->nodes[i]->pid, stack, snapshot);
+	}
+}
+
 /* False without memory. */
-static bool filter_stack(struct filtering *filtering, struct snap_stack *stack)
+static bool find_needed(struct filtering *filtering)
+{
+	for (size_t i = 0; i < filtering->count; i++) {
+		struct snap_stack_cursor cursor = { 0 };
+		const struct snap_stack *stack;
+
+		while ((stack = snap_node_next_stack(filtering->nodes[i], &cursor)))
+			for (size_t k = 0; k < stack->thread_count; k++)
+				if (!snap_filter_needed_add(&filtering->needed,
+							    stack->threads[k].wait))
+					return false;
+	}
+	snap_filter_needed_sort(&filtering->needed);
+	return true;
+}
+
+/* Moves those that stay to the front. False without memory. */
+static bool filter_stack(struct filtering *filtering, pid_t pid, struct snap_stack *stack)
 {
 	struct snap_filter_stack facts =
 		snap_filter_check_stack(filtering->options, stack->frames, stack->frame_count);
-	size_t kept = 0;
+	_cleanup_free_ struct snap_member *idle = malloc((stack->thread_count + 1) * sizeof(*idle));
+	size_t kept = 0, idle_count = 0;
 
-	for (size_t i = 0; i < stack->thread_count; i++)
-		if (snap_filter_shows_thread(filtering->options, &stack->threads[i], &facts))
+	if (!idle)
+		return false;
+	for (size_t i = 0; i < stack->thread_count; i++) {
+		enum snap_filter_verdict verdict = snap_filter_check_thread(
+			filtering->options, &filtering->needed, pid, &stack->threads[i], &facts);
+
+		if (verdict == SNAP_FILTER_IDLE)
+			idle[idle_count++] = stack->threads[i];
+		else if (verdict == SNAP_FILTER_SHOWS)
 			stack->threads[kept++] = stack->threads[i];
+	}
+	if (idle_count && !snap_filter_count_idle(&filtering->strings, &filtering->idle, pid, stack,
+						  idle, idle_count))
+		return false;
 	if (kept == stack->thread_count)
 		return true;
 	stack->count = stack->thread_count = kept;
@@ -191,7 +373,8 @@ static bool filter_node(struct filtering *filtering, struct snap_node *node)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < node->stack_count; i++) {
-		if (!node->stacks[i].runtime && !filter_stack(filtering, &node->stacks[i]))
+		if (!node->stacks[i].runtime &&
+		    !filter_stack(filtering, node->pid, &node->stacks[i]))
 			return false;
 		if (node->stacks[i].count)
 			node->stacks[kept++] = node->stacks[i];
@@ -202,6 +385,13 @@ static bool filter_node(struct filtering *filtering, struct snap_node *node)
 	return true;
 }
 
+void snap_filter_clear(struct snap_options *options)
+{
+	options->states = 0;
+	options->thread_regex = options->match_regex = NULL;
+	options->no_idle = false;
+}
+
 struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 					     const struct snap_options *options)
 {
@@ -210,8 +400,11 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 	struct stacksnap_error *err;
 
 	snap_interner_init(&filtering.strings, &snapshot->arena);
-	if (!list_nodes(&filtering, snapshot))
+	if (!list_nodes(&filtering, snapshot) || !find_needed(&filtering))
 		return snap_error_no_memory();
+	/* A document has counted them before its own filters. */
+	if (snapshot->again_ns && !snapshot->stuck)
+		count_stuck(&filtering, snapshot);
 	for (size_t i = 0; i < filtering.count; i++) {
 		if (!filter_node(&filtering, filtering.nodes[i]))
 			return snap_error_no_memory();
@@ -219,6 +412,8 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 		if (err)
 			return err;
 	}
+	if (options->no_idle)
+		snapshot->idle = filtering.idle;
 	snapshot->processes = NULL;
 	snapshot->root_count = 0;
 	snapshot->process_count = snapshot->thread_count = snapshot->stack_count = 0;

@@ -15,22 +15,58 @@
 /* What the frames of a stack say for the filters; the same for all its threads. */
 struct snap_filter_stack {
 	bool matches; /* --match */
-	bool idle;    /* its innermost function waits for work, or all is system code */
+	/* the function that waits for work, or one of system code alone, "": unknown; NULL: not idle */
+	const char *idle;
 };
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
 						 const struct snap_frame **frames, size_t count);
 
-bool snap_filter_shows_thread(const struct snap_options *options, const struct snap_member *member,
-			      const struct snap_filter_stack *stack);
+/* Threads and processes that others wait for: they are not idle, wherever they stand. */
+struct snap_filter_needed {
+	struct snap_filter_owner {
+		pid_t pid, tid; /* tid 0: any thread of the process */
+	} * owners;
+	size_t count, capacity;
+};
+
+/* Adds those that a wait is for; NULL: none. False without memory. */
+bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap_wait *wait);
+/* Behind the last one added. */
+void snap_filter_needed_sort(struct snap_filter_needed *needed);
+void snap_filter_needed_deinit(struct snap_filter_needed *needed);
+
+enum snap_filter_verdict {
+	SNAP_FILTER_SHOWS,
+	SNAP_FILTER_HIDES,
+	SNAP_FILTER_IDLE, /* hidden by --no-idle alone */
+};
+
+/* A thread of process `pid`. */
+enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *options,
+						  const struct snap_filter_needed *needed,
+						  pid_t pid, const struct snap_member *member,
+						  const struct snap_filter_stack *stack);
+
+/*
+ * Counts idle threads of a stack that are hidden; `threads` are those. False without memory. Texts
+ * are those of the stack, and the interner's.
+ */
+bool snap_filter_count_idle(struct snap_interner *strings, struct snap_idle *idle, pid_t pid,
+			    const struct snap_stack *stack, const struct snap_member *threads,
+			    size_t count);
 
 /* --no-system: the process is hidden whatever its threads and children are. */
 bool snap_filter_hides_type(const struct snap_options *options, const struct snap_node *node);
 /* A filter of threads left nothing to show of the process itself. */
 bool snap_filter_is_empty(const struct snap_options *options, const struct snap_node *node);
 
+/* Leaves all threads and tasks; processes are filtered as before. */
+void snap_filter_clear(struct snap_options *options);
+
 /*
  * The options' filters and --flat, applied to a snapshot that was read without them; what is
- * missing stays as it was. A flat one stays flat. NO_MEMORY.
+ * missing stays as it was. A flat one stays flat. Threads that are marked as stuck are counted before
+ * that. NO_MEMORY.
  */
 struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 					     const struct snap_options *options) _must_check_;

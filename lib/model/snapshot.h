@@ -215,6 +215,16 @@ struct snap_missing {
 	size_t shown;     /* processes that could be read: 0 is a reason for 2 */
 };
 
+/* Threads that --no-idle has hidden. */
+struct snap_idle {
+	size_t threads, stacks;
+	size_t most;          /* threads of the largest stack … */
+	const char *name;     /* … and their name or pattern; NULL: they have none in common */
+	const char *function; /* that waits; NULL unknown */
+	char id[17];          /* of that stack */
+	pid_t pid;
+};
+
 static inline bool snap_is_missing(const struct snap_missing *missing)
 {
 	return missing->threads || missing->processes || missing->modules;
@@ -229,10 +239,13 @@ struct snap_snapshot {
 	size_t root_count;
 	const char *tool_version; /* of the stacksnap that wrote the document; NULL: this one */
 	int64_t again_ns;   /* --again: how long ago another one was taken; 0: there was none */
+	size_t stuck;       /* threads that have not run since, before filters … */
+	size_t stuck_idle;  /* … and those of them that wait for work */
 	bool many_instants; /* --no-stop: threads were taken one by one, see their `taken` */
 	bool flat;          /* no nesting: JSON has no `children` */
 	struct snap_waits waits;
 	struct snap_missing missing;
+	struct snap_idle idle;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity;
 	/* A mapping that texts may point into (store/snapshot/file.h); munmap'ed at the end. */

@@ -143,7 +143,7 @@ class Diff(Case):
         again = self.run_tool("render", "--json", self.path("again.json"), status=(0, 1))
         self.assertEqual(again.raw, got.raw)
         text = self.run_tool("--no-stop", "--again", "100ms", "-p", victim.pid, status=(0, 1)).text
-        self.assertRegex(text, rf"(?m)^stuck      {SLEEPERS} threads blocked in the same stack, not run for ")
+        self.assertRegex(text, rf"(?m)^stuck      {SLEEPERS} threads have not run for ")
         self.assertRegex(text, rf"{SLEEPERS} × obey   sleeping in pause.*   stuck ")
         self.run_tool("--again", "1s", "--save-capture", self.path("x"), "-p", victim.pid, status=64)
         self.run_tool("--again", "0", "-p", victim.pid, status=64)

@@ -96,7 +96,8 @@ static bool judge_thread(struct snap_log_analysis *of, const struct snap_log_cha
 	if (!thread->task) {
 		line->readable = line->readable ||
 				 !snap_thread_is_missing(named->end, member.state, member.kernel);
-		*shows_ret = snap_filter_shows_thread(of->options, &member, &named->filter);
+		*shows_ret = snap_filter_check_thread(of->options, NULL, 0, &member,
+						      &named->filter) == SNAP_FILTER_SHOWS;
 		return true;
 	}
 	if (!snap_log_standing_task(of, change, &task))

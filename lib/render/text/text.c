@@ -6,6 +6,7 @@
  * Lines are line.c, processes node.c, stacks stack.c. All is gone through twice, to
  * find the column of the right parts and to write.
  */
+#include "base/text.h"
 #include "base/bsearch.h"
 #include "render/render.h"
 #include "render/summary.h"
@@ -28,6 +29,7 @@ struct text {
 	const struct snap_options *options;
 	const struct snap_together *together; /* with groups of all processes, or NULL */
 	struct snap_folds rest;               /* then: processes that have none */
+	struct snap_idle hidden;
 	struct snap_sheet lines;
 	struct snap_text_stacks stacks;
 };
@@ -461,11 +463,39 @@ static struct stacksnap_error *put_result(const struct text *text, FILE *out)
 	return NULL;
 }
 
+/* What --no-idle has left out. */
+static void put_hidden_idle(struct text *text)
+{
+	const struct snap_idle *idle = &text->hidden;
+	struct snap_sheet *lines = &text->lines;
+
+	if (!idle->threads)
+		return;
+	snap_line_blank(lines);
+	snap_line_begin(lines);
+	snap_line_printf(lines, SNAP_STYLE_DIM, "hidden as idle: %zu thread%s in %zu stack%s",
+			 idle->threads, snap_plural(idle->threads), idle->stacks,
+			 snap_plural(idle->stacks));
+	if (idle->stacks > 1 || idle->function) {
+		snap_line_printf(lines, SNAP_STYLE_DIM, "%s %zu %s",
+				 idle->stacks > 1 ? ", most:" : ":", idle->most,
+				 lines->signs->times);
+		if (idle->name)
+			snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->name);
+		if (idle->function) {
+			snap_line_add(lines, SNAP_STYLE_DIM, " in ");
+			snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->function);
+		}
+	}
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
 /* The tree is gone through twice or more: see line.h. */
 static struct stacksnap_error *put_measured(struct text *text, FILE *out)
 {
 	survey_stacks(text);
 	snap_text_stacks_put_measured(&text->stacks, put_body, text);
+	put_hidden_idle(text);
 	return put_result(text, out);
 }
 
@@ -509,6 +539,7 @@ struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
 		snap_text_top(&text.lines, options, snapshot);
 		return put_result(&text, out);
 	}
+	text.hidden = snapshot->idle;
 	snap_text_head(&text.lines, options, together.stacks ? &together.snapshot : snapshot,
 		       false);
 	snap_text_top(&text.lines, options, snapshot);

@@ -59,6 +59,7 @@ static void code_host(struct snap_pointer_codec *to, struct snap_host *host)
 static void code_head(struct snap_pointer_codec *to, struct snap_snapshot *snapshot)
 {
 	struct snap_missing *missing = &snapshot->missing;
+	struct snap_idle *idle = &snapshot->idle;
 
 	code_host(to, &snapshot->host);
 	snap_code_moment(to, &snapshot->time_ns);
@@ -66,6 +67,8 @@ static void code_head(struct snap_pointer_codec *to, struct snap_snapshot *snaps
 	snap_code_length(to, &snapshot->stop_duration_ns);
 	snap_code_length(to, &snapshot->stop_skew_ns);
 	snap_code_length(to, &snapshot->again_ns);
+	snap_code_at_most(to, &snapshot->stuck, INT64_MAX);
+	snap_code_at_most(to, &snapshot->stuck_idle, INT64_MAX);
 	snap_code_text_pointer(to, &snapshot->tool_version, SNAP_MAX_NAME);
 	snap_code_bool(&to->codec, &snapshot->many_instants);
 	snap_code_bool(&to->codec, &snapshot->flat);
@@ -73,6 +76,11 @@ static void code_head(struct snap_pointer_codec *to, struct snap_snapshot *snaps
 	snap_code_at_most(to, &missing->processes, INT64_MAX);
 	snap_code_at_most(to, &missing->modules, INT64_MAX);
 	snap_code_at_most(to, &missing->shown, INT64_MAX);
+	snap_code_at_most(to, &idle->threads, INT64_MAX);
+	snap_code_at_most(to, &idle->stacks, INT64_MAX);
+	snap_code_at_most(to, &idle->most, INT64_MAX);
+	snap_code_text_pointer(to, &idle->name, SNAP_MAX_NAME);
+	snap_code_text_pointer(to, &idle->function, SNAP_MAX_NAME);
 }
 
 static void code_warnings(struct snap_pointer_codec *to, struct snap_snapshot *snapshot)
