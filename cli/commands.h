@@ -11,6 +11,7 @@ enum snap_cli_status {
 	SNAP_CLI_WHOLE = 0,
 	SNAP_CLI_PARTIAL = 1,
 	SNAP_CLI_TROUBLE = 2,
+	SNAP_CLI_UNKNOWN = 3, /* nothing was found, and not all could be looked at */
 	SNAP_CLI_USAGE = 64,
 };
 

@@ -249,6 +249,8 @@ static int status_of(enum stacksnap_outcome outcome)
 		return SNAP_CLI_WHOLE;
 	case STACKSNAP_OUTCOME_PARTIAL:
 		return SNAP_CLI_PARTIAL;
+	case STACKSNAP_OUTCOME_UNKNOWN:
+		return SNAP_CLI_UNKNOWN;
 	case STACKSNAP_OUTCOME_NOTHING:
 		return SNAP_CLI_TROUBLE;
 	}

@@ -184,9 +184,11 @@ int stacksnap_format_is_binary(const char *name);
 /* What a snapshot amounts to: the exit status of the tool. */
 enum stacksnap_outcome {
 	STACKSNAP_OUTCOME_WHOLE = 0, /* all that was asked for is there */
-	/* something is missing; the snapshot says what. With "deadlocks" also: there is one */
+	/* something is missing; the snapshot says what. With "deadlocks": there is one */
 	STACKSNAP_OUTCOME_PARTIAL = 1,
 	STACKSNAP_OUTCOME_NOTHING = 2, /* no process could be shown */
+	/* with "deadlocks": there is none, as far as could be seen; the snapshot says what could not */
+	STACKSNAP_OUTCOME_UNKNOWN = 3,
 };
 enum stacksnap_outcome stacksnap_snapshot_outcome(const struct stacksnap_snapshot *snapshot);
 
@@ -417,6 +419,11 @@ struct stacksnap_error *stacksnap_watcher_run(struct stacksnap_watcher *watcher,
 					      int (*alert)(void *context,
 							   const struct stacksnap_alert *alert),
 					      void *context, size_t *raised_ret);
+/*
+ * What the last snapshot of a run could not know of waits, number `index`, so that a deadlock may have
+ * been missed; NULL past the last; static.
+ */
+const char *stacksnap_watcher_lack(const struct stacksnap_watcher *watcher, size_t index);
 /* From a signal handler or another thread: the run ends soon. */
 void stacksnap_watcher_stop(struct stacksnap_watcher *watcher);
 

@@ -173,12 +173,15 @@ static struct stacksnap_error *survey_tree(struct stacksnap_snapshot *snapshot,
 	return NULL;
 }
 
-static bool has_deadlock(const struct snap_snapshot *snapshot)
+/* A deadlock is one whatever else is missing, and symbols that are missing hide none. */
+static enum stacksnap_outcome search_status(const struct snap_snapshot *snapshot)
 {
 	for (size_t i = 0; i < snapshot->waits.deadlock_count; i++)
-		if (snapshot->waits.deadlocks[i].certain)
-			return true;
-	return false;
+		if (snap_deadlock_is_real(&snapshot->waits.deadlocks[i]))
+			return STACKSNAP_OUTCOME_PARTIAL;
+	return snapshot->waits.lacks || snapshot->missing.threads || snapshot->missing.processes
+		       ? STACKSNAP_OUTCOME_UNKNOWN
+		       : STACKSNAP_OUTCOME_WHOLE;
 }
 
 static enum stacksnap_outcome set_snapshot_status(const struct snap_snapshot *snapshot,
@@ -189,8 +192,8 @@ static enum stacksnap_outcome set_snapshot_status(const struct snap_snapshot *sn
 		return STACKSNAP_OUTCOME_NOTHING;
 	if (list)
 		return survey->hidden ? STACKSNAP_OUTCOME_PARTIAL : STACKSNAP_OUTCOME_WHOLE;
-	if (options->deadlocks_only && has_deadlock(snapshot))
-		return STACKSNAP_OUTCOME_PARTIAL;
+	if (options->deadlocks_only)
+		return search_status(snapshot);
 	return snap_is_missing(&snapshot->missing) ? STACKSNAP_OUTCOME_PARTIAL
 						   : STACKSNAP_OUTCOME_WHOLE;
 }
@@ -246,7 +249,7 @@ static struct stacksnap_error *take_one(const struct snap_options *options,
 	struct stacksnap_error *err = snap_pipeline_take(options, &inner, &collector);
 
 	if (!err && before)
-		err = snap_pipeline_mark_stuck(before, inner);
+		err = snap_pipeline_mark_stuck(before, options, inner);
 	if (!err)
 		err = wrap_snapshot(snap_take_ptr(inner), options, false, ret);
 	if (err)

@@ -78,6 +78,16 @@ API struct stacksnap_error *stacksnap_watcher_run(struct stacksnap_watcher *watc
 	return snap_watcher_run(watcher->inner, raised_ret);
 }
 
+API const char *stacksnap_watcher_lack(const struct stacksnap_watcher *watcher, size_t index)
+{
+	unsigned lacks = snap_watcher_lacks(watcher->inner);
+
+	for (unsigned bit = 0; lacks >> bit; bit++)
+		if ((lacks >> bit & 1) && index-- == 0)
+			return snap_wait_lack_text(bit);
+	return NULL;
+}
+
 API void stacksnap_watcher_stop(struct stacksnap_watcher *watcher)
 {
 	snap_watcher_stop(watcher->inner);

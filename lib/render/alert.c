@@ -74,8 +74,9 @@ static void add_threads(struct snap_buffer *text, const struct snap_options *opt
 }
 
 static void add_alert_wait(struct snap_buffer *text, const struct snap_options *options,
-			   const struct snap_wait *wait)
+			   const struct snap_alert *alert)
 {
+	const struct snap_wait *wait = alert->wait;
 	char *line = wait ? snap_wait_line(wait, false) : NULL;
 
 	if (!line) {
@@ -83,6 +84,8 @@ static void add_alert_wait(struct snap_buffer *text, const struct snap_options *
 		return;
 	}
 	snap_buffer_add_text(text, ", ");
+	if (alert->kind == SNAP_ALERT_DEADLOCK && alert->count > 1)
+		snap_buffer_add_text(text, "the first ");
 	add_escaped(text, options, line);
 	free(line);
 }
@@ -120,9 +123,8 @@ static void add_what(struct snap_buffer *text, const struct snap_options *option
 {
 	switch (alert->kind) {
 	case SNAP_ALERT_DEADLOCK:
-		snap_buffer_printf(text, " %" PRIu64 " thread%s wait%s for each other",
-				   alert->count, alert->count == 1 ? "" : "s",
-				   alert->count == 1 ? "s" : "");
+		snap_buffer_add_text(text, alert->count == 1 ? " waits for itself"
+							     : " wait for each other");
 		break;
 	case SNAP_ALERT_BLOCKED:
 		snap_buffer_printf(text, " holds up %" PRIu64 " threads", alert->count);
@@ -148,7 +150,7 @@ static void add_what(struct snap_buffer *text, const struct snap_options *option
 	case SNAP_ALERT_KINDS:
 		break;
 	}
-	add_alert_wait(text, options, alert->wait);
+	add_alert_wait(text, options, alert);
 	add_place(text, options, alert);
 	if (alert->since_ns >= SNAP_NS_PER_S) {
 		snap_buffer_add_text(text, ", for ");

@@ -126,7 +126,7 @@ static struct stacksnap_error *check_deadlocks(const struct snap_conditions *con
 		struct snap_sighting sighting;
 		uint64_t key = 0;
 
-		if (!deadlock_stands(conditions, index, deadlock))
+		if (deadlock->timed || !deadlock_stands(conditions, index, deadlock))
 			continue;
 		for (size_t k = 0; k < deadlock->thread_count; k++) {
 			const struct snap_wait_link *link = &deadlock->threads[k];

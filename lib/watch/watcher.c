@@ -71,6 +71,16 @@ void snap_watcher_destroy(struct snap_watcher *watcher)
 	free(watcher);
 }
 
+unsigned snap_watcher_lacks(const struct snap_watcher *watcher)
+{
+	const struct snap_watch_rules *rules = &watcher->options->watch_rules;
+
+	if (!watcher->view.snapshot ||
+	    (!rules->of[SNAP_ALERT_DEADLOCK].on && !rules->of[SNAP_ALERT_BLOCKED].on))
+		return 0;
+	return watcher->view.snapshot->waits.lacks;
+}
+
 void snap_watcher_stop(struct snap_watcher *watcher)
 {
 	atomic_store(&watcher->stopped, 1);

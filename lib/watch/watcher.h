@@ -38,5 +38,8 @@ void snap_watcher_destroy(struct snap_watcher *watcher);
 struct stacksnap_error *snap_watcher_run(struct snap_watcher *watcher,
 					 size_t *raised_ret) _must_check_;
 
+/* What its last snapshot does not know of waits (snap_wait_lack); 0 where no rule is about locks. */
+unsigned snap_watcher_lacks(const struct snap_watcher *watcher);
+
 /* Ends a run soon; from a signal handler or another thread as well. */
 void snap_watcher_stop(struct snap_watcher *watcher);

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What is said of waits, by the options that ask for more or less of it."""
+import sys
+
 from harness import Case, walk
 from waits import WaitCase, truths_of
 
@@ -41,6 +43,30 @@ class Deadlocks(WaitCase):
     def test_nothing_is_silent(self):
         victim = self.victim("threads", "futex:3:worker")
         self.assertEqual(self.run_tool("-p", victim.pid, "--deadlocks").text, "")
+
+    def test_a_circle_with_a_time_limit_is_none(self):
+        victim = self.run_program("dead", "timed")
+        truths_of(victim)
+        run = self.run_tool("-p", victim.pid, "--deadlocks", status=0)
+        self.assertRegex(run.text.splitlines()[0], r"^circle  2 threads wait in a circle until a time limit \(\d+ min\)$")
+        self.assertNotIn("DEADLOCK", run.text)
+        self.assertEqual(self.run_tool("-p", victim.pid, "--watch=deadlock", "--once", status=0).text, "")
+
+    def test_locks_with_time_limits_are_never_a_deadlock(self):
+        victim = self.run_program("dead", "churn")
+        truths_of(victim)
+        for _ in range(30):
+            run = self.run_tool("-p", victim.pid, "--deadlocks", status=(0, 3))
+            self.assertNotIn("DEADLOCK", run.text)
+
+    def test_what_is_not_known_is_a_status(self):
+        """Python's own locks keep no owner, so a report without a deadlock proves nothing."""
+        code = "import os\nprint('ready', os.getpid(), flush=True)\ninput()"
+        victim = self.program([sys.executable, "-c", code])
+        run = self.run_tool("-p", victim.pid, "--deadlocks", status=3)
+        self.assertIn("waits are not known in full: owners of Python's locks", run.text)
+        run = self.run_tool("-p", victim.pid, "--watch=deadlock", "--once", status=3)
+        self.assertIn("a deadlock may have been missed", run.err)
 
     def test_status_and_text(self):
         victim = self.run_program("dead", "two")

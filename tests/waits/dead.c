@@ -119,6 +119,61 @@ static void make_timed(const char *unused)
 	make_ring_of(2, 0, 1);
 }
 
+/* ---- circles that end by themselves ---- */
+
+enum { CHURN_THREADS = 24, CHURN_LOCKS = 6, CHURN_LIMIT_NS = 300000 };
+
+static pthread_mutex_t churned[CHURN_LOCKS];
+
+/* Locks are taken in their order, or the other way round with a time limit: no thread waits for ever. */
+static void churn_once(pthread_mutex_t *low, pthread_mutex_t *high, bool in_order)
+{
+	struct timespec until;
+
+	if (in_order) {
+		pthread_mutex_lock(low);
+		pthread_mutex_lock(high);
+		pthread_mutex_unlock(high);
+		pthread_mutex_unlock(low);
+		return;
+	}
+	pthread_mutex_lock(high);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += CHURN_LIMIT_NS;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	if (pthread_mutex_timedlock(low, &until) == 0)
+		pthread_mutex_unlock(low);
+	pthread_mutex_unlock(high);
+}
+
+static void *churn_main(void *argument)
+{
+	unsigned seed = *(unsigned *)argument;
+
+	for (;;) {
+		int low = rand_r(&seed) % (CHURN_LOCKS - 1);
+		int high = low + 1 + rand_r(&seed) % (CHURN_LOCKS - 1 - low);
+
+		churn_once(&churned[low], &churned[high], rand_r(&seed) % 4 != 0);
+	}
+	return NULL;
+}
+
+static void make_churn(const char *unused)
+{
+	static unsigned seeds[CHURN_THREADS];
+
+	(void)unused;
+	for (int i = 0; i < CHURN_LOCKS; i++)
+		make_mutex(&churned[i], &unchecked);
+	for (int i = 0; i < CHURN_THREADS; i++) {
+		seeds[i] = (unsigned)i;
+		victim_thread(churn_main, &seeds[i], 64 << 10);
+	}
+	none("churn");
+}
+
 /* A thread locks what it has locked; musl keeps no owner of this kind. */
 static NOINLINE void lock_twice(struct actor *me)
 {
@@ -727,6 +782,7 @@ int main(int argc, char **argv)
 		{ "two", make_two },
 		{ "ring", make_ring },
 		{ "timed", make_timed },
+		{ "churn", make_churn },
 		{ "self", make_self },
 		{ "pair", make_pair },
 		{ "pipe", make_pipe },

@@ -160,11 +160,13 @@ struct snap_runtime_result {
 	struct snap_runtime_monitor *monitors; /* sorted by tid, one a thread */
 	size_t monitor_count;
 	bool has_only_monitors; /* never frames or tasks: a report does not list it */
+	unsigned lacks;         /* as of struct snap_runtime */
 };
 
 struct snap_runtime {
 	const char *name;
 	enum snap_runtime_kind kind;
+	unsigned lacks; /* locks that it has and whose owners are not looked for: snap_wait_lack */
 	/*
 	 * Is it there, by the names and ELF files of its mappings? What `read` needs is added to
 	 * the plan; *found_ret stays false if it is not. Finding it too new, or broken, is no

@@ -200,6 +200,7 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 		/* It cannot be known which of several runtimes the missing part belongs to. */
 		if (cut_of_image(raw->process->memory))
 			result->cut = cut_of_image(raw->process->memory);
+		result->lacks = analysis->runtimes[i]->lacks;
 		warn_of_refusal(analysis, raw->process, result);
 		raw->runtimes[raw->runtime_count++] = result;
 	}

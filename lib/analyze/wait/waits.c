@@ -187,6 +187,17 @@ run_wait_step(struct snap_wait_analysis *waits,
 	return err;
 }
 
+/* Locks of runtimes that no part of the analysis knows. */
+static unsigned runtime_lacks(const struct snap_analysis *analysis)
+{
+	unsigned lacks = 0;
+
+	for (size_t i = 0; i < analysis->capture->process_count; i++)
+		for (size_t k = 0; k < analysis->processes[i].runtime_count; k++)
+			lacks |= analysis->processes[i].runtimes[k]->lacks;
+	return lacks;
+}
+
 struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis)
 {
 	struct snap_wait_analysis waits = { .analysis = analysis,
@@ -196,7 +207,7 @@ struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis)
 	if (!waits.facts || analysis->options->explain == SNAP_EXPLAIN_NO)
 		return NULL;
 	analysis->snapshot->waits.asked = true;
-	analysis->snapshot->waits.lacks = waits.facts->lacks;
+	analysis->snapshot->waits.lacks = waits.facts->lacks | runtime_lacks(analysis);
 	return run_wait_step(&waits, find_waits);
 }
 

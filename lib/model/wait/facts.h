@@ -178,7 +178,11 @@ enum snap_wait_lack {
 	SNAP_LACK_FILE_LOCKS = 1 << 3, /* no /proc/locks */
 	SNAP_LACK_RIGHTS = 1 << 4,     /* descriptors of other users' processes */
 	SNAP_LACK_CUT = 1 << 5,        /* there was more than the caps allow */
-	SNAP_LACK_ALL = (1 << 6) - 1,
+	/* locks of runtimes, whose owners are not looked for */
+	SNAP_LACK_GO_LOCKS = 1 << 6,
+	SNAP_LACK_JAVA_LOCKS = 1 << 7,   /* all but monitors */
+	SNAP_LACK_PYTHON_LOCKS = 1 << 8, /* threading.Lock keeps no owner */
+	SNAP_LACK_ALL = (1 << 9) - 1,
 };
 
 /* Facts that do not belong to one process. Lists are sorted as said. */

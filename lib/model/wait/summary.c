@@ -93,10 +93,11 @@ char *snap_wait_until_text(const struct snap_deadlock *deadlock)
 	struct snap_buffer text = { 0 };
 
 	if (deadlock->timed && deadlock->until_ns >= 0) {
-		snap_buffer_add_text(&text, "until its timeout in ");
+		snap_buffer_add_text(&text, "until a time limit (");
 		snap_wait_add_duration(&text, deadlock->until_ns, deadlock->until_ns);
+		snap_buffer_add_text(&text, ")");
 	} else if (deadlock->timed) {
-		snap_buffer_add_text(&text, "until its timeout");
+		snap_buffer_add_text(&text, "until a time limit");
 	}
 	return take_summary_text(&text);
 }

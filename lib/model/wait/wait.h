@@ -208,10 +208,10 @@ struct snap_wait_link {
 	const struct snap_wait *wait;
 };
 
-/* Threads each of which waits for the next, the last for the first. */
+/* Threads each of which waits for the next, the last for the first. No deadlock if it is timed. */
 struct snap_deadlock {
 	bool certain;     /* else merely possible */
-	bool timed;       /* a timeout ends it */
+	bool timed;       /* it ends by itself at a time limit */
 	int64_t until_ns; /* the first one; -1: there is none, or not known when */
 	size_t behind;    /* threads that can never go on because of it */
 	struct snap_wait_link
@@ -238,6 +238,12 @@ struct snap_contended {
 	pid_t pid;                    /* of the first waiter */
 	const struct snap_wait *wait; /* that of the first waiter: its object and owner */
 };
+
+/* Whether its threads wait for ever, beyond doubt. */
+static inline bool snap_deadlock_is_real(const struct snap_deadlock *deadlock)
+{
+	return deadlock->certain && !deadlock->timed;
+}
 
 /* All of a snapshot. Lists are in the order of the report, by count down, then by address. */
 struct snap_waits {
@@ -324,7 +330,7 @@ char *snap_wait_blocker_line(const struct snap_blocker *blocker);
 /* "waits for mutex accounts", and its owner: "held by 13564 dl2". */
 char *snap_wait_link_line(const struct snap_wait *wait);
 char *snap_wait_owner_line(const struct snap_wait *wait);
-/* "until its timeout in 3.2 s". */
+/* "until a time limit (3.2 s)"; "" where there is none. */
 char *snap_wait_until_text(const struct snap_deadlock *deadlock);
 
 /*

@@ -101,6 +101,9 @@ static const char *const missing[][2] = {
 	{ "file locks", "the kernel's list of file locks is not readable" },
 	{ "rights", "descriptors of other users' processes" },
 	{ "cut", "there was more than is looked at" },
+	{ "go locks", "owners of goroutines' locks" },
+	{ "java locks", "owners of locks of java.util.concurrent" },
+	{ "python locks", "owners of Python's locks" },
 };
 _Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a row each");
 

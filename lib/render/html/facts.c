@@ -124,7 +124,7 @@ static void put_deadlock(struct snap_html *html, const struct snap_deadlock *dea
 	struct snap_json_writer *json = html->json;
 
 	snap_json_begin_line(json, NULL, '{');
-	snap_json_true_if(json, "certain", deadlock->certain);
+	snap_json_true_if(json, "certain", snap_deadlock_is_real(deadlock));
 	if (deadlock->timed)
 		put_made(html, "until", snap_wait_until_text(deadlock));
 	snap_json_number(json, "size", (int64_t)deadlock->size);

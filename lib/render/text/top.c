@@ -18,6 +18,7 @@ enum {
 struct top {
 	struct snap_sheet *lines;
 	const struct snap_options *options;
+	const struct snap_snapshot *snapshot;
 	const struct snap_waits *waits;
 	bool begun; /* a line stands there already */
 };
@@ -42,6 +43,23 @@ static void begin_top_line(struct top *top, enum snap_style style, const char *w
 	snap_line_add(top->lines, style, word);
 }
 
+/* "java[18660] " in a report of several processes, else "". Malloc'ed, raw; NULL without memory. */
+static char *process_prefix(const struct top *top, pid_t pid)
+{
+	_cleanup_(snap_walk_deinit) struct snap_walk walk;
+	struct snap_walk_step step;
+	char *prefix = NULL;
+
+	snap_walk_init(&walk, top->snapshot);
+	while (top->snapshot->process_count > 1 && snap_walk_next(&walk, &step))
+		if (step.node->pid == pid)
+			return asprintf(&prefix, "%s[%d] ", step.node->name ? step.node->name : "",
+					(int)pid) < 0
+				       ? NULL
+				       : prefix;
+	return strdup("");
+}
+
 /* ---- deadlocks ---- */
 
 /* Columns of what the threads of a deadlock have: wide names move nothing but their own line. */
@@ -62,16 +80,19 @@ static void widen_top_column(size_t *column, size_t width)
 	*column = SNAP_MAX(*column, width);
 }
 
-static struct columns measure(struct snap_sheet *lines, const struct snap_deadlock *deadlock)
+static struct columns measure(const struct top *top, const struct snap_deadlock *deadlock)
 {
 	enum { WIDEST = 48 };
+	struct snap_sheet *lines = top->lines;
 	struct columns columns = { 0 };
 
 	for (size_t i = 0; i < deadlock->thread_count; i++) {
 		const struct snap_wait_link *link = &deadlock->threads[i];
+		_cleanup_free_ char *prefix = process_prefix(top, link->pid);
 		char *name = NULL;
 
-		if (asprintf(&name, "%d %s", link->tid, link->name ? link->name : "") < 0)
+		if (asprintf(&name, "%s%d %s", prefix ? prefix : "", link->tid,
+			     link->name ? link->name : "") < 0)
 			name = NULL;
 		widen_top_column(&columns.name, width_of(lines, name, WIDEST));
 		widen_top_column(&columns.waits,
@@ -92,13 +113,16 @@ static void continue_top_line(struct snap_sheet *lines, size_t *column, size_t w
 	snap_line_pad(lines, lines->columns + 3 > *column ? lines->columns + 3 : *column);
 }
 
-static void put_top_link(struct snap_sheet *lines, const struct snap_wait_link *link,
+static void put_top_link(const struct top *top, const struct snap_wait_link *link,
 			 const struct columns *columns)
 {
+	struct snap_sheet *lines = top->lines;
 	size_t column = 2;
 
 	snap_line_begin(lines);
-	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %d ", link->tid);
+	snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+	add_made(lines, SNAP_STYLE_PLAIN, process_prefix(top, link->pid));
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "%d ", link->tid);
 	if (link->name)
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, link->name);
 	continue_top_line(lines, &column, columns->name);
@@ -124,25 +148,29 @@ static void put_top_link(struct snap_sheet *lines, const struct snap_wait_link *
 static void put_deadlock(struct top *top, const struct snap_deadlock *deadlock)
 {
 	struct snap_sheet *lines = top->lines;
-	struct columns columns = measure(lines, deadlock);
+	struct columns columns = measure(top, deadlock);
 
-	if (deadlock->certain)
+	if (snap_deadlock_is_real(deadlock))
 		begin_top_line(top, SNAP_STYLE_RED_BOLD, "DEADLOCK");
 	else
-		begin_top_line(top, SNAP_STYLE_YELLOW, "possible deadlock");
+		begin_top_line(top, SNAP_STYLE_YELLOW,
+			       !deadlock->timed    ? "possible deadlock"
+			       : deadlock->certain ? "circle"
+						   : "possible circle");
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %zu thread%s", deadlock->size,
 			 snap_plural(deadlock->size));
+	if (deadlock->timed) {
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, " wait%s in a circle ",
+				 deadlock->size == 1 ? "s" : "");
+		add_made(lines, SNAP_STYLE_PLAIN, snap_wait_until_text(deadlock));
+	}
 	if (deadlock->behind)
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu more wait%s behind %s",
 				 deadlock->behind, deadlock->behind == 1 ? "s" : "",
 				 deadlock->size == 1 ? "it" : "them");
-	if (deadlock->timed) {
-		snap_line_add(lines, SNAP_STYLE_PLAIN, ", ");
-		add_made(lines, SNAP_STYLE_PLAIN, snap_wait_until_text(deadlock));
-	}
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 	for (size_t i = 0; i < deadlock->thread_count; i++)
-		put_top_link(lines, &deadlock->threads[i], &columns);
+		put_top_link(top, &deadlock->threads[i], &columns);
 	if (deadlock->size == deadlock->thread_count)
 		return;
 	snap_line_begin(lines);
@@ -185,6 +213,8 @@ static void put_blockers(struct top *top)
 		shown++;
 		begin_top_line(top, SNAP_STYLE_YELLOW, "blocked    ");
 		add_made(top->lines, SNAP_STYLE_PLAIN,
+			 process_prefix(top, top->waits->blockers[i].pid));
+		add_made(top->lines, SNAP_STYLE_PLAIN,
 			 snap_wait_blocker_line(&top->waits->blockers[i]));
 		snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 	}
@@ -204,6 +234,7 @@ static void put_top_contended(struct top *top)
 			begin_top_line(top, SNAP_STYLE_YELLOW, "contended  ");
 		snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "%zu %s ", contended->waiters,
 				 top->lines->signs->times);
+		add_made(top->lines, SNAP_STYLE_PLAIN, process_prefix(top, contended->pid));
 		add_made(top->lines, SNAP_STYLE_PLAIN, object);
 	}
 	if (top->waits->contended_count > shown)
@@ -213,53 +244,61 @@ static void put_top_contended(struct top *top)
 		snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 }
 
+static void put_lack(struct top *top, size_t *count, size_t number, const char *text)
+{
+	if ((*count)++)
+		snap_line_add(top->lines, SNAP_STYLE_DIM, ", ");
+	else
+		begin_top_line(top, SNAP_STYLE_DIM, "waits are not known in full: ");
+	if (number)
+		snap_line_printf(top->lines, SNAP_STYLE_DIM, "%zu ", number);
+	snap_line_add(top->lines, SNAP_STYLE_DIM, text);
+}
+
 /* What is not known, and why: if the caller asked for more. */
 static void put_lacks(struct top *top)
 {
-	const char *comma = "";
-
 	/* With deadlocks alone, a search that was cut must not look like a good sign. */
-	if (!top->waits->lacks || !(top->options->verbose || top->options->deadlocks_only ||
-				    top->options->explain == SNAP_EXPLAIN_ALL))
-		return;
-	begin_top_line(top, SNAP_STYLE_DIM, "waits are not known in full: ");
-	for (unsigned bit = 0; 1u << bit <= SNAP_LACK_ALL; bit++) {
-		if (!(top->waits->lacks >> bit & 1))
-			continue;
-		snap_line_printf(top->lines, SNAP_STYLE_DIM, "%s%s", comma,
-				 snap_wait_lack_text(bit));
-		comma = ", ";
-	}
-	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
-}
-
-/* --again: threads that have not run and are where they were. Shown below their groups, too. */
-static void put_top_stuck(struct top *top, const struct snap_snapshot *snapshot)
-{
-	_cleanup_(snap_walk_deinit) struct snap_walk walk;
-	struct snap_walk_step step;
-	char length[SNAP_WHEN_SIZE];
+	const bool searching = top->options->deadlocks_only;
+	const struct snap_missing *missing = &top->snapshot->missing;
 	size_t count = 0;
 
-	snap_walk_init(&walk, snapshot);
-	while (snap_walk_next(&walk, &step)) {
-		struct snap_stack_cursor cursor = { 0 };
-		const struct snap_stack *stack;
+	if (!searching && !top->options->verbose && top->options->explain != SNAP_EXPLAIN_ALL)
+		return;
+	for (unsigned bit = 0; 1u << bit <= SNAP_LACK_ALL; bit++)
+		if (top->waits->lacks >> bit & 1)
+			put_lack(top, &count, 0, snap_wait_lack_text(bit));
+	if (searching && missing->threads)
+		put_lack(top, &count, missing->threads, "threads that were not stopped");
+	if (searching && missing->processes)
+		put_lack(top, &count, missing->processes, "processes that could not be read");
+	if (count)
+		snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
+}
 
-		while (!step.leave && (stack = snap_node_next_stack(step.node, &cursor)))
-			count += snap_text_count_stuck(stack);
-	}
+/* --again: threads that have not run and are where they were. Those shown are marked below, too. */
+static void put_top_stuck(struct top *top)
+{
+	const struct snap_snapshot *snapshot = top->snapshot;
+	struct snap_sheet *lines = top->lines;
+	char length[SNAP_WHEN_SIZE];
+
 	snap_when_length(snapshot->again_ns, length);
 	begin_top_line(top, SNAP_STYLE_YELLOW, "stuck      ");
-	if (count)
-		snap_line_printf(top->lines, SNAP_STYLE_PLAIN,
-				 "%zu thread%s blocked in the same stack, not run for %s", count,
-				 snap_plural(count), length);
-	else
-		snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "none: all threads ran within %s",
+	if (!snapshot->stuck)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "none: all threads ran within %s",
 				 length);
-	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
-	top->lines->failed |= walk.failed;
+	else
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "%zu thread%s %s not run for %s",
+				 snapshot->stuck, snap_plural(snapshot->stuck),
+				 snapshot->stuck == 1 ? "has" : "have", length);
+	if (snapshot->stuck_idle && snapshot->stuck_idle == snapshot->stuck)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", and wait%s for work",
+				 snapshot->stuck == 1 ? "s" : "");
+	else if (snapshot->stuck_idle)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu of them wait%s for work",
+				 snapshot->stuck_idle, snapshot->stuck_idle == 1 ? "s" : "");
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
 void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
@@ -267,11 +306,12 @@ void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 {
 	struct top top = { .lines = lines,
 			   .options = options,
+			   .snapshot = snapshot,
 			   .waits = &snapshot->waits,
 			   .begun = options->deadlocks_only };
 
 	if (snapshot->again_ns && !options->deadlocks_only)
-		put_top_stuck(&top, snapshot);
+		put_top_stuck(&top);
 	if (options->explain == SNAP_EXPLAIN_NO)
 		return;
 	put_deadlocks(&top);

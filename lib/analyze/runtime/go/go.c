@@ -198,6 +198,8 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 	return why_not(&go);
 }
 
-const struct snap_runtime snap_runtime_go = {
-	.name = "go", .kind = SNAP_RUNTIME_GO, .probe = probe_go, .read = read_runtime
-};
+const struct snap_runtime snap_runtime_go = { .name = "go",
+					      .kind = SNAP_RUNTIME_GO,
+					      .lacks = SNAP_LACK_GO_LOCKS,
+					      .probe = probe_go,
+					      .read = read_runtime };

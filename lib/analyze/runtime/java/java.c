@@ -40,6 +40,8 @@ static struct stacksnap_error *read_java(const struct snap_runtime_process *proc
 	return err;
 }
 
-const struct snap_runtime snap_runtime_java = {
-	.name = "java", .kind = SNAP_RUNTIME_JAVA, .probe = probe_java, .read = read_java
-};
+const struct snap_runtime snap_runtime_java = { .name = "java",
+						.kind = SNAP_RUNTIME_JAVA,
+						.lacks = SNAP_LACK_JAVA_LOCKS,
+						.probe = probe_java,
+						.read = read_java };

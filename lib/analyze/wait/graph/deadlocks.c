@@ -289,18 +289,24 @@ static int compare_cycles(const void *left, const void *right, void *context)
 	return snap_compare(b->threads, a->threads) ?: snap_compare(a->lowest_tid, b->lowest_tid);
 }
 
+/* A thread whose time limit has passed goes on as soon as it has a processor: there is no circle. */
+static bool has_passed(const struct component *component)
+{
+	return component->timed && component->until_ns == 0;
+}
+
 static struct stacksnap_error *list_deadlocks(const struct snap_wait_graph *graph,
-					      struct snap_wait_analysis *waits)
+					      struct snap_wait_analysis *waits,
+					      struct component *components)
 {
 	struct snap_waits *ret = &waits->analysis->snapshot->waits;
-	_cleanup_free_ struct component *components = survey(graph, waits);
 	_cleanup_free_ size_t *cycles = calloc(graph->stuck.component_count + 1, sizeof(*cycles));
 	size_t count = 0;
 
-	if (!components || !cycles)
+	if (!cycles)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < graph->stuck.component_count; i++)
-		if (graph->stuck.components[i].is_cycle)
+		if (graph->stuck.components[i].is_cycle && !has_passed(&components[i]))
 			cycles[count++] = i;
 	qsort_r(cycles, count, sizeof(*cycles), compare_cycles, components);
 	ret->deadlock_total = count;
@@ -320,16 +326,22 @@ static struct stacksnap_error *list_deadlocks(const struct snap_wait_graph *grap
 struct stacksnap_error *snap_wait_find_deadlocks(struct snap_wait_analysis *waits)
 {
 	_cleanup_(snap_wait_graph_deinit) struct snap_wait_graph graph;
+	_cleanup_free_ struct component *components = NULL;
 	struct stacksnap_error *err = snap_wait_graph_init(&graph, waits);
 
-	if (!err)
-		err = list_deadlocks(&graph, waits);
-	for (size_t i = 0; !err && i < waits->waiter_count; i++) {
-		size_t component = graph.stuck.component[i];
+	if (err)
+		return err;
+	components = survey(&graph, waits);
+	if (!components)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < waits->waiter_count; i++) {
+		size_t component = graph.stuck.component[i], cycle;
 
-		if (component != SNAP_NOT_STUCK)
-			waits->waiters[i].is_deadlocked =
-				graph.stuck.components[component].cycle != SNAP_NO_CYCLE;
+		if (component == SNAP_NOT_STUCK)
+			continue;
+		cycle = graph.stuck.components[component].cycle;
+		waits->waiters[i].is_deadlocked =
+			cycle != SNAP_NO_CYCLE && !has_passed(&components[cycle]);
 	}
-	return err;
+	return list_deadlocks(&graph, waits, components);
 }

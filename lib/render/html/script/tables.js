@@ -72,7 +72,7 @@ function deadlockPart(deadlock) {
 	const rest = deadlock.size - deadlock.threads.length;
 
 	return make('section', { class: deadlock.certain ? 'deadlock' : 'deadlock possible' },
-		    make('h2', null, deadlock.certain ? 'Deadlock' : 'Possible deadlock',
+		    make('h2', null, deadlock.certain ? 'Deadlock' : deadlock.until ? 'Circle of waits' : 'Possible deadlock',
 			 ` of ${plural(deadlock.size, 'thread')}`,
 			 deadlock.behind ? `, ${grouped(deadlock.behind)} more wait behind` : '',
 			 deadlock.until ? `, ${deadlock.until}` : ''),
