@@ -138,6 +138,15 @@ static void put_pprof_task(struct writer *writer, const struct snap_track *track
 		put_task_label(writer, &task->labels[i]);
 }
 
+/* Whether a frame was found without call frame information; its name has the mark. */
+static bool has_guess(const struct snap_recorded_stack *stack)
+{
+	for (size_t i = 0; i < stack->frame_count; i++)
+		if (stack->frames[i]->trust != SNAP_TRUST_CFI)
+			return true;
+	return false;
+}
+
 static void put_pprof_labels(struct writer *writer, const struct snap_tally_row *row)
 {
 	const struct snap_recording *recording = writer->pprof.recording;
@@ -159,6 +168,8 @@ static void put_pprof_labels(struct writer *writer, const struct snap_tally_row 
 	put_text_label(writer, "wait", row->object);
 	put_text_label(writer, "holder", row->holder);
 	put_text_label(writer, "unit", node->unit);
+	if (has_guess(stack))
+		put_text_label(writer, "guessed", "true");
 	/* Those of a program have other keys than ours already. */
 	for (size_t i = 0; i < stack->label_count; i++)
 		put_text_label(writer, stack->labels[i].key, stack->labels[i].value);

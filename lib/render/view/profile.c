@@ -60,24 +60,41 @@ static const char *intern_text(struct snap_profile *profile, const char *text)
 	return text ? snap_intern(&profile->interner, text, strlen(text)) : NULL;
 }
 
-static const char *make_name(struct snap_profile *profile, const struct snap_frame *frame,
-			     const struct snap_entry *entry)
+/* A frame that was found without call frame information has a mark wherever its name stands. */
+static const char *mark_guess(struct snap_profile *profile, const struct snap_frame *frame,
+			      const struct snap_entry *entry, const char *name)
+{
+	bool is_marked = frame->trust != SNAP_TRUST_CFI &&
+			 entry == &frame->entries[frame->entry_count - 1];
+
+	if (name && is_marked)
+		name = snap_arena_printf(&profile->arena, "%s [?]", name);
+	return intern_text(profile, name);
+}
+
+/* The name as it is shown, or the address; NULL without memory. */
+static const char *name_or_address(struct snap_profile *profile, const struct snap_frame *frame,
+				   const struct snap_entry *entry)
 {
 	const char *module = frame->module;
 
 	if (entry->function && entry->function[0])
-		return intern_text(profile, snap_profile_escaped(profile, entry->function));
+		return snap_profile_escaped(profile, entry->function);
 	if (entry->symbol && entry->symbol[0])
-		return intern_text(profile, snap_profile_escaped(profile, entry->symbol));
+		return snap_profile_escaped(profile, entry->symbol);
 	if (!module)
-		return intern_text(
-			profile, snap_arena_printf(&profile->arena, "0x%" PRIx64, frame->address));
+		return snap_arena_printf(&profile->arena, "0x%" PRIx64, frame->address);
 	module = snap_profile_escaped(profile, snap_base_name(module));
 	if (!module)
 		return NULL;
-	return intern_text(profile,
-			   snap_arena_printf(&profile->arena, "%s+0x%" PRIx64, module,
-					     frame->has_offset ? frame->offset : frame->address));
+	return snap_arena_printf(&profile->arena, "%s+0x%" PRIx64, module,
+				 frame->has_offset ? frame->offset : frame->address);
+}
+
+static const char *make_name(struct snap_profile *profile, const struct snap_frame *frame,
+			     const struct snap_entry *entry)
+{
+	return mark_guess(profile, frame, entry, name_or_address(profile, frame, entry));
 }
 
 const char *snap_profile_name(struct snap_profile *profile, const struct snap_frame *frame,
@@ -106,8 +123,9 @@ const char *snap_profile_brief_name(struct snap_profile *profile, const struct s
 	if (!module || of->function || of->symbol)
 		return snap_profile_name(profile, frame, entry);
 	module = snap_profile_escaped(profile, snap_base_name(module));
-	return module ? intern_text(profile, snap_arena_printf(&profile->arena, "[%s]", module))
-		      : NULL;
+	if (module)
+		module = snap_arena_printf(&profile->arena, "[%s]", module);
+	return mark_guess(profile, frame, of, module);
 }
 
 const char *snap_profile_why_empty(enum snap_unwind_end end)
