@@ -75,6 +75,7 @@ class Watch:
 GROWS = """
 import os, sys, threading, time
 print('ready', os.getpid(), flush=True)
+sys.stdin.readline()
 for _ in range(900):
     threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
     time.sleep(0.01)
@@ -124,7 +125,7 @@ class Alerts(Case):
         """Each look finds waiters, and somebody who has the lock; but it moves all the time."""
         victim = self.victim("convoy", 50, 20000, settled=False)
         clock = self.victim("convoy", 3, 3600 * 10 ** 6)
-        watch = Watch(self, "--watch=blocked>=3 for 700ms,stuck for 4s", "--every", "0.1", "--json", "-p", victim.pid,
+        watch = Watch(self, "--watch=blocked>=3 for 3s,stuck for 8s", "--every", "0.1", "--json", "-p", victim.pid,
                       "-p", clock.pid)
         # Long enough for several alerts, as the watch itself tells.
         alert = json.loads(watch.line())
@@ -168,7 +169,9 @@ class Alerts(Case):
 
     def test_threads_that_become_ever_more(self):
         victim = self.program([sys.executable, "-c", GROWS], settled=False)
-        watch = Watch(self, "--watch=growth>=5%", "--every", "0.05", "--json", "-p", victim.pid)
+        watch = Watch(self, "--watch=growth>=5%", "--every", "0.2", "--json", "-p", victim.pid)
+        watch.begun(victim)
+        victim.tell()
         alert = watch.alert("growth")
         self.assertEqual((alert["state"], alert["pid"]), ("raised", victim.pid))
         self.assertGreaterEqual(100 * alert["count"], 105 * alert["before"])
