@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The sandbox around the process that reads files, seen from outside while the tool runs: what it may
 still do, what its end costs, and that no role ever writes to a target."""
+import contextlib
 import errno
 import os
 import re
@@ -327,7 +328,9 @@ class Sharing(Case):
                     if pid in seen or not held(pid):
                         continue
                     seen[pid] = shared_mappings(pid)
-                    os.kill(pid, signal.SIGKILL if kills and len(seen) == 1 else signal.SIGCONT)
+                    # It may end by itself meanwhile.
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL if kills and len(seen) == 1 else signal.SIGCONT)
             got = running.finish()
             self.assertIn(got.status, (0, 1), got)
             for mappings in seen.values():
