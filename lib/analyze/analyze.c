@@ -221,7 +221,11 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 	if (!err)
 		err = snap_group_threads(&analysis->strings, analysis->options, raw, members, shown,
 					 node);
-	return err ? err : snap_tasks_group(analysis, raw, facts, node);
+	if (!err)
+		err = snap_tasks_group(analysis, raw, facts, node);
+	if (!err)
+		snap_filter_rank(needed, node);
+	return err;
 }
 
 /* False without memory. */

@@ -161,18 +161,74 @@ static bool is_needed(const struct snap_filter_needed *needed, pid_t pid, pid_t 
 		bsearch(&one, needed->owners, needed->count, sizeof(one), compare_owners));
 }
 
+static bool waits_for_holder(const struct snap_wait *wait)
+{
+	return is_for_owner(wait) &&
+	       (wait->has_owner || wait->holder_count || wait->owner_lack > SNAP_OWNER_NOT_KEPT);
+}
+
+static enum snap_urgency urgency_of(const struct snap_filter_needed *needed, pid_t pid,
+				    const struct snap_member *member)
+{
+	if (member->state == SNAP_STATE_RUNNING)
+		return SNAP_URGENT_RUNNING;
+	if (member->state == SNAP_STATE_DISK)
+		return SNAP_URGENT_DISK;
+	if (is_needed(needed, pid, member->tid))
+		return SNAP_URGENT_HOLDER;
+	return waits_for_holder(member->wait) ? SNAP_URGENT_LOCK : SNAP_URGENT_REST;
+}
+
+static enum snap_urgency urgency_of_task(const struct snap_task *task)
+{
+	if (task->state == SNAP_TASK_WAITING)
+		return snap_task_waits_for_lock(task) ? SNAP_URGENT_LOCK : SNAP_URGENT_REST;
+	return task->state == SNAP_TASK_RUNNING || task->state == SNAP_TASK_RUNNABLE ||
+			       task->state == SNAP_TASK_SYSCALL
+		       ? SNAP_URGENT_RUNNING
+		       : SNAP_URGENT_REST;
+}
+
+/* That of its most urgent thread or task. */
+static enum snap_urgency urgency_of_stack(const struct snap_filter_needed *needed, pid_t pid,
+					  const struct snap_stack *stack)
+{
+	enum snap_urgency most = SNAP_URGENT_REST, urgency;
+
+	for (size_t i = 0; i < stack->thread_count; i++) {
+		urgency = urgency_of(needed, pid, &stack->threads[i]);
+		most = urgency < most ? urgency : most;
+	}
+	for (size_t i = 0; i < stack->task_count; i++) {
+		urgency = urgency_of_task(&stack->tasks[i]);
+		most = urgency < most ? urgency : most;
+	}
+	return most;
+}
+
+static void rank_stacks(const struct snap_filter_needed *needed, pid_t pid,
+			struct snap_stack *stacks, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		stacks[i].urgency = urgency_of_stack(needed, pid, &stacks[i]);
+}
+
+void snap_filter_rank(const struct snap_filter_needed *needed, struct snap_node *node)
+{
+	rank_stacks(needed, node->pid, node->stacks, node->stack_count);
+	for (size_t i = 0; i < node->logical_count; i++)
+		rank_stacks(needed, node->pid, node->logical[i].stacks,
+			    node->logical[i].stack_count);
+}
+
 static bool is_idle(const struct snap_filter_needed *needed, pid_t pid,
 		    const struct snap_member *member, const struct snap_filter_stack *stack)
 {
-	const struct snap_wait *wait = member->wait;
-	bool has_holder = wait && (wait->has_owner || wait->holder_count ||
-				   wait->owner_lack > SNAP_OWNER_NOT_KEPT);
-
 	/* "idle" is also the kernel's word for its own threads that wait without load. */
 	if (member->state == SNAP_STATE_IDLE)
 		return true;
 	return member->state == SNAP_STATE_SLEEPING && stack->idle &&
-	       !(has_holder && is_for_owner(wait)) && !is_needed(needed, pid, member->tid);
+	       !waits_for_holder(member->wait) && !is_needed(needed, pid, member->tid);
 }
 
 enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *options,
@@ -411,6 +467,7 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 		err = snap_task_filter_node(&filtering.strings, options, filtering.nodes[i]);
 		if (err)
 			return err;
+		snap_filter_rank(&filtering.needed, filtering.nodes[i]);
 	}
 	if (options->no_idle)
 		snapshot->idle = filtering.idle;

@@ -35,6 +35,9 @@ bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap
 void snap_filter_needed_sort(struct snap_filter_needed *needed);
 void snap_filter_needed_deinit(struct snap_filter_needed *needed);
 
+/* How urgent the stacks of a process are. */
+void snap_filter_rank(const struct snap_filter_needed *needed, struct snap_node *node);
+
 enum snap_filter_verdict {
 	SNAP_FILTER_SHOWS,
 	SNAP_FILTER_HIDES,

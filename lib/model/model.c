@@ -157,6 +157,12 @@ int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stac
 	       snap_compare(b->samples, a->samples) ?: snap_compare(b->count, a->count);
 }
 
+int snap_stack_compare_urgency(const struct snap_stack *a, const struct snap_stack *b)
+{
+	return snap_compare(b->crashed, a->crashed) ?:
+	       snap_compare(a->urgency, b->urgency) ?: snap_stack_compare_weight(a, b);
+}
+
 bool snap_stack_has_thread(const struct snap_stack *stack, pid_t tid)
 {
 	for (size_t i = 0; tid && i < stack->thread_count; i++)

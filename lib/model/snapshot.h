@@ -107,6 +107,16 @@ struct snap_member {
 	bool stuck; /* it was in this stack for all of the snapshot's again_ns, and did not run */
 };
 
+/* What people are shown first; of a recording all stacks have the first one. */
+enum snap_urgency {
+	SNAP_URGENT_RUNNING,
+	SNAP_URGENT_DISK,
+	SNAP_URGENT_HOLDER, /* another thread waits for a lock that one of its threads has */
+	SNAP_URGENT_LOCK,   /* it waits for such a lock */
+	SNAP_URGENT_REST,
+	SNAP_URGENCIES,
+};
+
 struct snap_stack {
 	char id[17]; /* 16 lower-case hex digits: hash of the grouping key */
 	size_t count;
@@ -128,6 +138,7 @@ struct snap_stack {
 	const struct snap_frame **frames; /* kernel frames, then user frames */
 	size_t frame_count;
 	bool crashed; /* of one of its threads, or tasks, is the signal of the process */
+	enum snap_urgency urgency;
 	/* of a recording that is shown as a whole; 0 and NULL in a snapshot */
 	uint64_t samples;
 	const uint64_t *thread_samples; /* one a thread */
@@ -144,6 +155,7 @@ bool snap_stack_has_thread(const struct snap_stack *stack, pid_t tid);
  * The order of stacks: the crashed one first, then by samples down, then by count down; then by id.
  * The second for qsort(3).
  */
+int snap_stack_compare_urgency(const struct snap_stack *a, const struct snap_stack *b);
 int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stack *b);
 int snap_stack_compare(const void *left, const void *right);
 

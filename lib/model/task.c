@@ -79,8 +79,7 @@ bool snap_label_clashes(const char *key)
 	static const char *const ours[] = {
 		"state",     "wait",    "pid",         "tid",     "thread_name", "syscall",
 		"wchan",     "cpu",     "type",        "process", "unit",        "task",
-		"task_name", "runtime", "exe_deleted", "holder",
-		"guessed",
+		"task_name", "runtime", "exe_deleted", "holder",  "guessed",
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(ours); i++)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What is said of waits, by the options that ask for more or less of it."""
+import os
+import re
 import sys
 
 from harness import Case, walk
@@ -37,6 +39,83 @@ class Explain(Case):
             self.assertEqual(len(kinds), 1)
             addresses = {t.get("wait", {}).get("address") for t in stack["threads"]}
             self.assertEqual(len(addresses), 1)
+
+
+def threads_of(doc):
+    """Each thread with its process's number and its stack."""
+    return {t["tid"]: (node["pid"], t, s) for node in walk(doc["processes"]) for s in node.get("stacks", [])
+            for t in s.get("threads", [])}
+
+
+LOCKS = ("mutex", "rwlock", "monitor", "once", "stdio", "malloc", "file_lock")
+
+
+def owners_of(doc):
+    """Threads that have a lock for which another thread waits."""
+    return {party["tid"] for _, thread, _ in threads_of(doc).values()
+            for wait in [thread.get("wait", {})] if wait.get("kind") in LOCKS
+            and wait.get("confidence") in ("certain", "likely")
+            for party in [wait.get("owner", {})] if "tid" in party}
+
+
+class Idle(WaitCase):
+    def test_locks_and_their_holders_are_not_idle(self):
+        victim = self.run_program("locks", "mutexes", "rwlocks")
+        truths_of(victim)
+        capture = os.path.join(self.scratch(), "locks.capture")
+        every = self.json("-p", victim.pid, "--save-capture", capture)
+        shown = self.json("render", capture, "--no-idle")
+        owners = owners_of(every)
+        self.assertGreater(len(owners), 2)
+        wanted = owners | {tid for tid, (_, thread, _) in threads_of(every).items()
+                           if thread.get("wait", {}).get("owner", {}).get("tid") in owners}
+        self.assertLessEqual(wanted, set(threads_of(shown)))
+        self.assertLess(len(threads_of(shown)), len(threads_of(every)))
+
+    def test_what_is_hidden_is_told(self):
+        victim = self.victim("threads", "sem:1:lonely", "futex:7:worker")
+        capture = os.path.join(self.scratch(), "threads.capture")
+        every = self.json("-p", victim.pid, "--save-capture", capture)
+        shown = self.json("render", capture, "--no-idle")
+        hidden = set(threads_of(every)) - set(threads_of(shown))
+        stacks = {threads_of(every)[tid][2]["id"] for tid in hidden}
+        text = self.run_tool("render", capture, "--no-idle").text
+        self.assertIn(f"\nhidden as idle: {len(hidden)} threads in {len(stacks)} stack", text)
+        self.assertRegex(text, r", most: 7 × worker\S* in \w*pthread_cond_wait")
+
+
+class Order(WaitCase):
+    """The first groups of a report are those that one asks about first."""
+
+    def shown(self, pid):
+        """The least rank of a thread of each group, as the text shows them."""
+        capture = os.path.join(self.scratch(), "order.capture")
+        doc = self.json("-p", pid, "--save-capture", capture)
+        owners, threads = owners_of(doc), threads_of(doc)
+
+        def rank(tid):
+            thread = threads[tid][1]
+            if thread["state"] in ("running", "disk"):
+                return ("running", "disk").index(thread["state"])
+            if tid in owners:
+                return 2
+            wait = thread.get("wait", {})
+            return 3 if wait.get("kind") in LOCKS and "tid" in wait.get("owner", {}) else 4
+
+        text = self.run_tool("render", capture, "-v", "--group-by", "process,stack,tid").text
+        tids = [int(tid) for tid in re.findall(r"(?m)^\S* ?.─ 1 × .*?\b(\d+)$", text)]
+        self.assertEqual(sorted(tids), sorted(threads), text)
+        return [rank(tid) for tid in tids]
+
+    def test_running_and_locks_come_first(self):
+        spins = self.victim("threads", "spin:1:busy", "futex:9:waiter", running=1)
+        ranks = self.shown(spins.pid)
+        self.assertEqual((ranks[0], ranks), (0, sorted(ranks)))
+        locks = self.run_program("locks", "mutexes")
+        truths_of(locks)
+        ranks = self.shown(locks.pid)
+        self.assertEqual(ranks, sorted(ranks))
+        self.assertLessEqual({2, 3}, set(ranks))
 
 
 class Deadlocks(WaitCase):

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "analyze/analyze.h"
+#include "analyze/filter.h"
 #include "analyze/runtime/runtime.h"
 #include "api/options.h"
 #include "base/buffer.h"
@@ -308,6 +309,7 @@ static inline char *json_of(const struct snap_snapshot *snapshot)
 /* It is the same when it has been through a file, and between processes. */
 static inline void check_ways(const struct snap_snapshot *snapshot)
 {
+	const struct snap_options options = { 0 };
 	size_t size = snap_snapshot_size(snapshot);
 	_cleanup_free_ uint8_t *bytes = malloc(size);
 	_cleanup_free_ char *json = json_of(snapshot), *text = text_of(snapshot), *other = NULL,
@@ -315,6 +317,8 @@ static inline void check_ways(const struct snap_snapshot *snapshot)
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *read = read_back(json);
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *handed = NULL;
 
+	/* As each document is read. */
+	fine(snap_filter_snapshot(read, &options));
 	other = text_of(read);
 	assert_string_equal(text, other);
 	fine(snap_snapshot_write(snapshot, bytes));

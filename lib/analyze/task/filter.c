@@ -27,6 +27,17 @@ static bool waits_for_work(const char *wait)
 	return false;
 }
 
+bool snap_task_waits_for_lock(const struct snap_task *task)
+{
+	static const char *const reasons[] = { "semacquire", "sync.Mutex.Lock", "sync.RWMutex.Lock",
+					       "sync.RWMutex.RLock" };
+
+	for (size_t i = 0; task->wait && i < SNAP_ARRAY_SIZE(reasons); i++)
+		if (strcmp(reasons[i], task->wait) == 0)
+			return true;
+	return false;
+}
+
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
 			const struct snap_filter_stack *stack)
 {

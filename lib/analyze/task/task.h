@@ -101,6 +101,8 @@ struct stacksnap_error *snap_task_limit_node(struct snap_interner *strings, stru
 
 /* ---- filters ---- */
 
+/* As its runtime says it, which names no owner. */
+bool snap_task_waits_for_lock(const struct snap_task *task);
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
 			const struct snap_filter_stack *stack);
 /*

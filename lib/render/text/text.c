@@ -94,22 +94,43 @@ static void put_others(struct text *text, const struct snap_node *node, size_t s
 	end_others(text, node->stacks, shown, node->stack_count);
 }
 
+static int compare_shown(const void *left, const void *right)
+{
+	const struct snap_stack *const *a = left, *const *b = right;
+
+	return snap_stack_compare_urgency(*a, *b) ?: strcmp((*a)->id, (*b)->id);
+}
+
+/* The urgent ones first, malloc'ed; NULL without memory. */
+static const struct snap_stack **order_stacks(const struct snap_stack *stacks, size_t count)
+{
+	const struct snap_stack **ordered = malloc((count + 1) * sizeof(*ordered));
+
+	for (size_t i = 0; ordered && i < count; i++)
+		ordered[i] = &stacks[i];
+	if (ordered)
+		qsort(ordered, count, sizeof(*ordered), compare_shown);
+	return ordered;
+}
+
 /* Stacks, the level of whose items has been pushed; `more`: others follow on it. */
 static void put_report_stacks(struct text *text, const struct snap_stack *stacks, size_t count,
 			      bool more)
 {
+	_cleanup_free_ const struct snap_stack **ordered = order_stacks(stacks, count);
 	struct snap_sheet *lines = &text->lines;
 
+	lines->failed |= !ordered;
 	enter_stacks(text, stacks, count);
 	for (size_t i = 0; i < count && !lines->failed; i++) {
 		if (i && !text->options->summary)
 			snap_line_blank(lines);
 		snap_line_begin_item(lines, i + 1 == count && !more);
 		if (text->options->summary) {
-			snap_text_stack_summary(&text->stacks, &stacks[i], NULL);
+			snap_text_stack_summary(&text->stacks, ordered[i], NULL);
 		} else {
-			snap_text_stack_title(&text->stacks, &stacks[i], NULL);
-			snap_text_stack_frames(&text->stacks, &stacks[i]);
+			snap_text_stack_title(&text->stacks, ordered[i], NULL);
+			snap_text_stack_frames(&text->stacks, ordered[i]);
 		}
 	}
 }
@@ -269,7 +290,7 @@ struct owned {
 	const struct snap_stack *stack;
 };
 
-SNAP_ORDER(compare_owned, struct owned, a, b, snap_stack_compare_weight(a->stack, b->stack),
+SNAP_ORDER(compare_owned, struct owned, a, b, snap_stack_compare_urgency(a->stack, b->stack),
 	   snap_compare(a->by.node->pid, b->by.node->pid), strcmp(a->stack->id, b->stack->id));
 
 static void put_block(struct text *text, const struct owned *block, const struct owned *widest)
@@ -311,6 +332,7 @@ static void put_together(struct text *text)
 {
 	const struct snap_together *together = text->together;
 	size_t count = worth_showing(text, together->stacks, together->stack_count);
+	_cleanup_free_ const struct snap_stack **ordered = order_stacks(together->stacks, count);
 	struct snap_sheet *lines = &text->lines;
 
 	if (text->options->summary && count)
@@ -319,8 +341,9 @@ static void put_together(struct text *text)
 		put_calls_together(text);
 		count = together->stack_count;
 	}
+	lines->failed |= !ordered;
 	for (size_t i = 0; !text->options->call_tree && i < count && !lines->failed; i++)
-		put_block(text, &(struct owned){ { NULL, NULL }, &together->stacks[i] },
+		put_block(text, &(struct owned){ { NULL, NULL }, ordered[i] },
 			  &(struct owned){ { NULL, NULL }, &together->stacks[0] });
 	if (count < together->stack_count) {
 		if (!text->options->summary)
@@ -343,7 +366,7 @@ static void put_flat(struct text *text)
 {
 	const struct snap_snapshot *snapshot = text->snapshot;
 	_cleanup_free_ struct owned *blocks = malloc((snapshot->stack_count + 1) * sizeof(*blocks));
-	size_t count = 0;
+	size_t count = 0, widest = 0;
 
 	for (size_t i = 0; blocks && i < snapshot->root_count; i++) {
 		const struct snap_node *node = snapshot->processes[i];
@@ -365,8 +388,11 @@ static void put_flat(struct text *text)
 	qsort(blocks, count, sizeof(*blocks), compare_owned);
 	if (text->options->summary && count)
 		snap_line_blank(&text->lines);
+	for (size_t i = 1; i < count; i++)
+		if (snap_stack_compare_weight(blocks[i].stack, blocks[widest].stack) < 0)
+			widest = i;
 	for (size_t i = 0; i < count && !text->lines.failed; i++)
-		put_block(text, &blocks[i], &blocks[0]);
+		put_block(text, &blocks[i], &blocks[widest]);
 	for (size_t i = 0; i < snapshot->root_count; i++) {
 		if (snap_node_stack_count(snapshot->processes[i]))
 			continue;
@@ -476,16 +502,18 @@ static void put_hidden_idle(struct text *text)
 	snap_line_printf(lines, SNAP_STYLE_DIM, "hidden as idle: %zu thread%s in %zu stack%s",
 			 idle->threads, snap_plural(idle->threads), idle->stacks,
 			 snap_plural(idle->stacks));
-	if (idle->stacks > 1 || idle->function) {
-		snap_line_printf(lines, SNAP_STYLE_DIM, "%s %zu %s",
-				 idle->stacks > 1 ? ", most:" : ":", idle->most,
+	if (idle->stacks > 1)
+		snap_line_printf(lines, SNAP_STYLE_DIM, ", most: %zu %s", idle->most,
 				 lines->signs->times);
-		if (idle->name)
-			snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->name);
-		if (idle->function) {
-			snap_line_add(lines, SNAP_STYLE_DIM, " in ");
-			snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->function);
-		}
+	else if (idle->name || idle->function)
+		snap_line_add(lines, SNAP_STYLE_DIM, ":");
+	if (idle->name) {
+		snap_line_add(lines, SNAP_STYLE_DIM, " ");
+		snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->name);
+	}
+	if (idle->function) {
+		snap_line_add(lines, SNAP_STYLE_DIM, " in ");
+		snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->function);
 	}
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }

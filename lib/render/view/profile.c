@@ -64,8 +64,8 @@ static const char *intern_text(struct snap_profile *profile, const char *text)
 static const char *mark_guess(struct snap_profile *profile, const struct snap_frame *frame,
 			      const struct snap_entry *entry, const char *name)
 {
-	bool is_marked = frame->trust != SNAP_TRUST_CFI &&
-			 entry == &frame->entries[frame->entry_count - 1];
+	bool is_marked =
+		frame->trust != SNAP_TRUST_CFI && entry == &frame->entries[frame->entry_count - 1];
 
 	if (name && is_marked)
 		name = snap_arena_printf(&profile->arena, "%s [?]", name);

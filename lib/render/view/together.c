@@ -321,6 +321,8 @@ static bool join(struct joining *joining, const struct part *parts, size_t count
 
 		if (!wait || !stack->wait || !snap_wait_same(wait, stack->wait))
 			stack->wait = NULL;
+		if (parts[i].stack->urgency < stack->urgency)
+			stack->urgency = parts[i].stack->urgency;
 		keep_common_part(stack, parts[i].stack);
 	}
 	members = list_places(parts, count, places);

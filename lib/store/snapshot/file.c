@@ -279,6 +279,7 @@ static void code_snapshot_stack(struct snap_pointer_codec *to, struct snap_stack
 	snap_code_at_most(to, &stack->gap_frame, MOST_FRAMES);
 	snap_code_u64(codec, &stack->gap_count);
 	snap_code_bool(codec, &stack->crashed);
+	snap_code_enumerator(codec, &stack->urgency, SNAP_URGENCIES);
 	snap_code_wait_pointer(to, &stack->wait);
 	if (stack->runtime)
 		snap_code_tasks(to, stack);
