@@ -78,7 +78,7 @@ print('ready', os.getpid(), flush=True)
 sys.stdin.readline()
 for _ in range(900):
     threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
-    time.sleep(0.01)
+    time.sleep(0.05)
 sys.stdin.read()
 os._exit(0)
 """
