@@ -4,7 +4,7 @@
 # newcomer.sh FOLDER [OPTION…]: does in it what README says first, as root, with the compilers of Debian alone:
 # `./dev demo`, then `./dev test OPTION…`. Prints what the tests print, and removes FOLDER.
 #
-# Nothing of this machine is seen in there.
+# Nothing of this machine is seen in there but the cache of its compiler, which knows objects of the same compiler.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 source=$(dirname "$(dirname "$here")")
@@ -49,8 +49,14 @@ shift
 
 # Its own file system is /, not a folder of another: in a changed root the kernel lets no program make user namespaces.
 enter() {
+	local cache
+
 	mkdir -p "$root/proc" "$root/old"
 	mount --bind "$root" "$root"
+	if cache=$(ccache -k cache_dir 2>/dev/null) && [[ -d $cache ]]; then
+		mkdir -p "$root/var/cache/ccache"
+		mount --bind "$cache" "$root/var/cache/ccache"
+	fi
 	mount --rbind /dev "$root/dev"
 	mount --rbind /sys "$root/sys"
 	cd "$root"
@@ -78,7 +84,8 @@ run() {
 copy_sources
 enter
 export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-unset CCACHE_DIR STACKSNAP_NEWCOMER
+unset STACKSNAP_NEWCOMER
+export CCACHE_DIR=/var/cache/ccache
 cd /root/stacksnap
 run ./dev demo
 exec ./dev test "$@"
