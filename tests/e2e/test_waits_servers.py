@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from harness import ROOT, need, missing, wait_until
+from harness import ROOT, need, missing, wait_until, walk
 from waits import WaitCase, waits_of
 
 NODE = """
@@ -110,6 +110,14 @@ class Servers:
                     run.kill()
                     run.wait()
 
+    def assert_waiter_is_shown(self, pid, function):
+        """A thread that waits for a lock of the program's own is not idle."""
+        def functions():
+            doc = self.json("-p", pid, "--no-idle", status=(0, 1), free=False, timeout=120)
+            return {entry.get("function", "").partition("(")[0] for node in walk(doc["processes"])
+                    for stack in node.get("stacks", []) for entry in stack["entries"]}
+        wait_until(lambda: function in functions(), f"a thread in {function}")
+
     def server(self, argv, end=signal.SIGTERM, **popen):
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, **popen)
@@ -145,6 +153,11 @@ class Servers:
         subprocess.run(["pgbench", "-i", "-q", *there, "postgres"], check=True, **quiet)
         self.watch(server.pid)
         self.watch(server.pid, [(["nice", "pgbench", *there, "-c", "8", "-T", "3600", "postgres"], user)])
+        psql = ["psql", "-X", *there, "-c"]
+        self.server([*psql, "begin", "-c", "lock table pgbench_accounts", "-c", "select pg_sleep(3600)", "postgres"],
+                    signal.SIGKILL, **user)
+        self.server([*psql, "update pgbench_accounts set abalance = 1", "postgres"], signal.SIGKILL, **user)
+        self.assert_waiter_is_shown(server.pid, "ProcSleep")
 
     def test_mariadb(self):
         program = shutil.which("mariadbd") or "/usr/sbin/mariadbd"
@@ -163,6 +176,14 @@ class Servers:
         self.watch(server.pid, [(["nice", "mariadb-slap", "--no-defaults", "--socket=" + path, "--user=root",
                                   "--auto-generate-sql", "--auto-generate-sql-load-type=mixed", "--concurrency=8",
                                   "--iterations=100000", "--number-of-queries=4000"], {})])
+        need("mariadb")
+        client = ["mariadb", "--no-defaults", "--socket=" + path, "--user=root", "-e"]
+        subprocess.run([*client, "create database held; create table held.rows (id int primary key) engine=innodb; "
+                        "insert into held.rows values (1)"], check=True, stdin=subprocess.DEVNULL)
+        change = "update held.rows set id = id + 1"
+        self.server([*client, f"begin; {change}; select sleep(3600)"], signal.SIGKILL)
+        self.server([*client, f"set innodb_lock_wait_timeout = 3600; {change}"], signal.SIGKILL)
+        self.assert_waiter_is_shown(server.pid, "lock_wait")
 
     def test_redis(self):
         need("redis-server", "redis-benchmark")
