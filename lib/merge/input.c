@@ -37,6 +37,19 @@ static void report_skipped_input(struct walk *walk, const char *what, const char
 	input->tell(input->context, snap_buffer_text(&walk->line));
 }
 
+/* A host that has nothing to say is missing in the result, too. */
+static void report_empty_input(struct walk *walk)
+{
+	struct snap_merge_input *input = walk->input;
+
+	input->skipped++;
+	if (!input->tell)
+		return;
+	snap_buffer_clear(&walk->line);
+	snap_buffer_printf(&walk->line, "%s: it is empty", walk->name);
+	input->tell(input->context, snap_buffer_text(&walk->line));
+}
+
 static const char *skip_blanks(const char *at)
 {
 	return at + strspn(at, " \t\r\n");
@@ -147,6 +160,8 @@ struct stacksnap_error *snap_merge_input(struct snap_merge_input *input, int fd,
 			walk.count++;
 			err = skip_document(&walk, err);
 		} else if (!piece) {
+			if (walk.count == 0)
+				report_empty_input(&walk);
 			return NULL;
 		} else {
 			walk.is_broken = false;

@@ -132,6 +132,8 @@ class Merge(Case):
         self.assertEqual(document["host_count"], 1)
         self.assertIn("cannot read /nonexistent: No such file or directory", got.err)
         self.assertIn("Is a directory", got.err)
+        got, document = self.merged(a, os.devnull, status=1)
+        self.assertEqual((document["host_count"], got.err), (1, "stacksnap: /dev/null: it is empty\n"))
         got, document = self.merged(b, status=2)
         self.assertEqual(document["groups"], [])
         self.assertIn("no document was left to merge", got.err)
