@@ -123,6 +123,9 @@ int snap_cli_cmd_snapshot(struct snap_cli_request *request)
 		snap_cli_message("--again: takes two snapshots, and --save-capture keeps one");
 		return SNAP_CLI_USAGE;
 	}
+	/* A stop counts as a run, so what is stuck would not be known. */
+	if (snap_cli_request_has(request, "again") && !snap_cli_request_has(request, "engine"))
+		stacksnap_error_destroy(stacksnap_options_set(request->options, "no-stop", NULL));
 	if (open_places(&run, request))
 		status = finish_run(&run, request);
 	stacksnap_snapshot_destroy(run.snapshot);

@@ -72,7 +72,7 @@ static void print_overview(FILE *out)
 		"       stacksnap COMMAND [OPTIONS] [PID... or FILE...]\n"
 		"\nPrints what every thread of a process and of its descendants is doing: stops\n"
 		"them for a few milliseconds, copies their stacks, and lets them run.\n"
-		"\nCommands, each with an example; the first two need no word:\n");
+		"\nCommands, each with an example; the first two are typed without their name:\n");
 	for (const struct snap_cli_verb *verb = snap_cli_verbs; verb->name; verb++)
 		fprintf(out, "  %-9s %-32s %s\n", verb->name, verb->examples[0].line, verb->help);
 	fprintf(out, "\nOptions that are used most:\n");
@@ -80,13 +80,15 @@ static void print_overview(FILE *out)
 		for (const struct snap_cli_option *o = snap_cli_options; o->name; o++)
 			if (strcmp(o->name, popular[i]) == 0)
 				print_option(o, out);
-	fprintf(out, "\nMore:\n"
-		     "  stacksnap help COMMAND     its options, and three examples\n"
-		     "  stacksnap help options     all options\n"
-		     "  stacksnap help formats     what -f and -o can write\n"
-		     "  man stacksnap              RISKS, PERMISSIONS, and how to read the output\n"
-		     "\nExit status: 0 all shown, 1 something is missing, 2 nothing shown or the\n"
-		     "report cannot be written, 64 wrong usage.\n");
+	fprintf(out,
+		"\nMore:\n"
+		"  stacksnap help COMMAND     its options, and three examples\n"
+		"  stacksnap help options     all options\n"
+		"  stacksnap help formats     what -f and -o can write\n"
+		"  man stacksnap              RISKS, PERMISSIONS, and how to read the output\n"
+		"\nExit status: 0 all shown, 1 something is missing, 2 nothing shown or the\n"
+		"report cannot be written, 64 wrong usage. With --deadlocks: 0 none, 1 there is\n"
+		"one, 3 one may have been missed.\n");
 }
 
 bool snap_cli_print_help(const char *topic, FILE *out)

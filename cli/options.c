@@ -247,7 +247,7 @@ const struct snap_cli_option snap_cli_options[] = {
 	  LIBRARY, WORD },
 	{ "explain", 0, NULL, "more about waits: hints, since when, for how long", VIEWS,
 	  SNAPSHOTS | SAVED, LIBRARY, NONE },
-	{ "deadlocks", 0, NULL, "only deadlocks; status 1: there is one, 3: perhaps", VIEWS,
+	{ "deadlocks", 0, NULL, "deadlocks, blockers; status 1: deadlock, 3: perhaps", VIEWS,
 	  SNAPSHOTS | SAVED, LIBRARY, NONE },
 	{ "no-explain", 0, NULL, "do not find out what threads wait for", VIEWS, SEEN, LIBRARY,
 	  NONE },

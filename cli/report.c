@@ -265,6 +265,19 @@ int snap_cli_report_snapshot_status(const struct snap_cli_request *request,
 	return status_of(stacksnap_snapshot_outcome(snapshot));
 }
 
+/* The text report has a line of its own for it. */
+static void print_lacks(const struct snap_cli_report *report,
+			const struct stacksnap_snapshot *snapshot)
+{
+	const char *lack;
+
+	if (stacksnap_snapshot_outcome(snapshot) != STACKSNAP_OUTCOME_UNKNOWN ||
+	    strcmp(report->format, "text") == 0)
+		return;
+	for (size_t i = 0; (lack = stacksnap_snapshot_lack(snapshot, i)); i++)
+		snap_cli_message("a deadlock may have been missed; not known: %s", lack);
+}
+
 int snap_cli_report_snapshot(struct snap_cli_report *report,
 			     const struct stacksnap_snapshot *snapshot)
 {
@@ -282,6 +295,7 @@ int snap_cli_report_snapshot(struct snap_cli_report *report,
 	/* Beside deadlocks there are no reasons. */
 	shown = shown && fine && on_terminal && !snap_cli_request_has(report->request, "deadlocks");
 	status = snap_cli_report_snapshot_status(report->request, snapshot, shown);
+	print_lacks(report, snapshot);
 	return fine ? status : SNAP_CLI_TROUBLE;
 }
 

@@ -190,6 +190,11 @@ enum stacksnap_outcome {
 	/* with "deadlocks": there is none, as far as could be seen; the snapshot says what could not */
 	STACKSNAP_OUTCOME_UNKNOWN = 3,
 };
+/*
+ * What it could not know of waits, number `index`, so that a deadlock may have been missed; NULL past
+ * the last; static.
+ */
+const char *stacksnap_snapshot_lack(const struct stacksnap_snapshot *snapshot, size_t index);
 enum stacksnap_outcome stacksnap_snapshot_outcome(const struct stacksnap_snapshot *snapshot);
 
 /*

@@ -229,7 +229,8 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 }
 
 /* False without memory. */
-static bool find_needed(const struct snap_analysis *analysis, struct snap_filter_needed *needed)
+static bool find_needed_threads(const struct snap_analysis *analysis,
+				struct snap_filter_needed *needed)
 {
 	for (size_t i = 0; i < analysis->capture->process_count; i++)
 		for (size_t k = 0; k < analysis->processes[i].thread_count; k++)
@@ -247,7 +248,7 @@ static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysi
 	_cleanup_(snap_filter_needed_deinit) struct snap_filter_needed needed = { .count = 0 };
 	struct stacksnap_error *err;
 
-	if (!nodes || !find_needed(analysis, &needed))
+	if (!nodes || !find_needed_threads(analysis, &needed))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++) {
 		if (snap_options_cancelled(analysis->options))

@@ -124,14 +124,30 @@ static bool add_owner(struct snap_filter_needed *needed, const struct snap_wait_
 {
 	if (!snap_reserve_array(needed->owners, needed->capacity, needed->count + 1))
 		return false;
-	needed->owners[needed->count++] = (struct snap_filter_owner){ party->pid, party->tid };
+	needed->owners[needed->count++] =
+		(struct snap_filter_owner){ party->pid, party->tid ? party->tid : party->pid };
+	return true;
+}
+
+/* At the other end of what a thread reads or writes; a listener and an epoll have none. */
+static bool add_peers(struct snap_filter_needed *needed, const struct snap_wait *wait)
+{
+	for (size_t i = 0; i < wait->peer_count; i++)
+		if (!add_owner(needed, &wait->peers[i]))
+			return false;
 	return true;
 }
 
 bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap_wait *wait)
 {
-	if (!is_for_owner(wait))
+	if (!wait || wait->confidence < SNAP_WAIT_IS_LIKELY)
 		return true;
+	if (wait->kind == SNAP_WAIT_VFORK)
+		return wait->child <= 0 ||
+		       add_owner(needed, &(struct snap_wait_party){ .pid = wait->child });
+	if (!is_for_owner(wait))
+		return !snap_wait_kind_is(wait->kind, SNAP_KIND_HAS_ENDS) ||
+		       add_peers(needed, wait);
 	for (size_t i = 0; i < wait->holder_count; i++)
 		if (!add_owner(needed, &wait->holders[i]))
 			return false;
@@ -154,11 +170,10 @@ void snap_filter_needed_deinit(struct snap_filter_needed *needed)
 
 static bool is_needed(const struct snap_filter_needed *needed, pid_t pid, pid_t tid)
 {
-	const struct snap_filter_owner any = { pid, 0 }, one = { pid, tid };
+	const struct snap_filter_owner wanted = { pid, tid };
 
 	return needed && needed->count &&
-	       (bsearch(&any, needed->owners, needed->count, sizeof(any), compare_owners) ||
-		bsearch(&one, needed->owners, needed->count, sizeof(one), compare_owners));
+	       bsearch(&wanted, needed->owners, needed->count, sizeof(wanted), compare_owners);
 }
 
 static bool waits_for_holder(const struct snap_wait *wait)

@@ -21,15 +21,15 @@ struct snap_filter_stack {
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
 						 const struct snap_frame **frames, size_t count);
 
-/* Threads and processes that others wait for: they are not idle, wherever they stand. */
+/* Threads that others wait for: they are not idle, wherever they stand. Of a process it is the first one. */
 struct snap_filter_needed {
 	struct snap_filter_owner {
-		pid_t pid, tid; /* tid 0: any thread of the process */
+		pid_t pid, tid;
 	} * owners;
 	size_t count, capacity;
 };
 
-/* Adds those that a wait is for; NULL: none. False without memory. */
+/* Adds those that a wait is for, owners of locks and other ends; NULL: none. False without memory. */
 bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap_wait *wait);
 /* Behind the last one added. */
 void snap_filter_needed_sort(struct snap_filter_needed *needed);

@@ -147,6 +147,14 @@ const char **snap_api_messages(struct snap_arena *arena, const struct snap_warni
 	return messages;
 }
 
+const char *snap_api_lack(unsigned lacks, size_t index)
+{
+	for (unsigned bit = 0; lacks >> bit; bit++)
+		if ((lacks >> bit & 1) && index-- == 0)
+			return snap_wait_lack_text(bit);
+	return NULL;
+}
+
 int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid_t *pid_ret,
 		  pid_t *tid_ret)
 {

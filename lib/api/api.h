@@ -36,6 +36,9 @@ const char *snap_api_escaped(struct snap_arena *arena, const char *text,
 const char **snap_api_messages(struct snap_arena *arena, const struct snap_warning *warnings,
 			       size_t count, const struct snap_options *options);
 
+/* The text of number `index` among bits of enum snap_wait_lack; NULL past the last; static. */
+const char *snap_api_lack(unsigned lacks, size_t index);
+
 /* What a warning says beside its message; pointers may be NULL. Always true. */
 int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid_t *pid_ret,
 		  pid_t *tid_ret);

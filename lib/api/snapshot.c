@@ -176,10 +176,15 @@ static struct stacksnap_error *survey_tree(struct stacksnap_snapshot *snapshot,
 /* A deadlock is one whatever else is missing, and symbols that are missing hide none. */
 static enum stacksnap_outcome search_status(const struct snap_snapshot *snapshot)
 {
-	for (size_t i = 0; i < snapshot->waits.deadlock_count; i++)
+	bool is_possible = false;
+
+	for (size_t i = 0; i < snapshot->waits.deadlock_count; i++) {
 		if (snap_deadlock_is_real(&snapshot->waits.deadlocks[i]))
 			return STACKSNAP_OUTCOME_PARTIAL;
-	return snapshot->waits.lacks || snapshot->missing.threads || snapshot->missing.processes
+		is_possible |= !snapshot->waits.deadlocks[i].timed;
+	}
+	return is_possible || snapshot->waits.lacks || snapshot->missing.threads ||
+			       snapshot->missing.processes
 		       ? STACKSNAP_OUTCOME_UNKNOWN
 		       : STACKSNAP_OUTCOME_WHOLE;
 }
@@ -362,6 +367,11 @@ API struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksn
 }
 
 /* ---- what a snapshot says ---- */
+
+API const char *stacksnap_snapshot_lack(const struct stacksnap_snapshot *snapshot, size_t index)
+{
+	return snap_api_lack(snapshot->inner->waits.lacks, index);
+}
 
 API struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_snapshot *snapshot,
 						      const struct stacksnap_options *options,

@@ -80,12 +80,7 @@ API struct stacksnap_error *stacksnap_watcher_run(struct stacksnap_watcher *watc
 
 API const char *stacksnap_watcher_lack(const struct stacksnap_watcher *watcher, size_t index)
 {
-	unsigned lacks = snap_watcher_lacks(watcher->inner);
-
-	for (unsigned bit = 0; lacks >> bit; bit++)
-		if ((lacks >> bit & 1) && index-- == 0)
-			return snap_wait_lack_text(bit);
-	return NULL;
+	return snap_api_lack(snap_watcher_lacks(watcher->inner), index);
 }
 
 API void stacksnap_watcher_stop(struct stacksnap_watcher *watcher)

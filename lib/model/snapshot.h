@@ -233,7 +233,7 @@ struct snap_idle {
 	size_t most;          /* threads of the largest stack … */
 	const char *name;     /* … and their name or pattern; NULL: they have none in common */
 	const char *function; /* that waits; NULL unknown */
-	char id[17];          /* of that stack */
+	char id[17];          /* of the largest stack */
 	pid_t pid;
 };
 

@@ -144,8 +144,16 @@ class Deadlocks(WaitCase):
         victim = self.program([sys.executable, "-c", code])
         run = self.run_tool("-p", victim.pid, "--deadlocks", status=3)
         self.assertIn("waits are not known in full: owners of Python's locks", run.text)
+        run = self.run_tool("-p", victim.pid, "--deadlocks", "--json", status=3)
+        self.assertIn("a deadlock may have been missed; not known: owners of Python's locks", run.err)
         run = self.run_tool("-p", victim.pid, "--watch=deadlock", "--once", status=3)
         self.assertIn("a deadlock may have been missed", run.err)
+
+    def test_locks_without_an_owner_are_not_known(self):
+        victim = self.run_program("locks", "rwlocks")
+        truths_of(victim)
+        run = self.run_tool("-p", victim.pid, "--deadlocks", status=3)
+        self.assertIn("owners of locks that keep none", run.text)
 
     def test_status_and_text(self):
         victim = self.run_program("dead", "two")

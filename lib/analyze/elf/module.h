@@ -28,7 +28,7 @@ struct snap_module_file {
 	struct snap_image *image; /* NULL until opened, or if it cannot be had: see trouble */
 	bool tried;
 	bool is_data;        /* what was found there is no ELF file, nor was it mapped as one */
-	const char *trouble;              /* why there is no image; NULL: none, or not tried */
+	const char *trouble; /* why there is no image; NULL: none, or not tried */
 	struct snap_file_request request; /* with which it is asked for */
 	void *unwind;                     /* the unwinders' rows and CFI of this file */
 	void *symbols;                    /* owned by the symbolizer */

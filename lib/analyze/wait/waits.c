@@ -5,6 +5,7 @@
 #include "analyze/label.h"
 #include "analyze/unwind/in_call.h"
 #include "base/bsearch.h"
+#include "model/wait/kind.h"
 
 static int compare_pids(const void *left, const void *right, void *processes)
 {
@@ -149,6 +150,22 @@ static struct stacksnap_error *find_objects(struct snap_wait_analysis *waits)
 	return err ? err : snap_wait_name_data(waits);
 }
 
+/* A lock that a thread waits for has an owner, even one that cannot be named: the search ends there. */
+static unsigned owner_lacks(const struct snap_wait_analysis *waits)
+{
+	for (size_t i = 0; i < waits->waiter_count; i++) {
+		const struct snap_wait *wait = waits->waiters[i].wait;
+
+		if (wait && snap_wait_kind_is(wait->kind, SNAP_KIND_LOCK) && !wait->has_owner &&
+		    !wait->holder_count &&
+		    (wait->owner_lack == SNAP_OWNER_NOT_KEPT ||
+		     wait->owner_lack == SNAP_OWNER_UNREADABLE ||
+		     wait->owner_lack == SNAP_OWNER_NOT_SEEN))
+			return SNAP_LACK_OWNERS;
+	}
+	return 0;
+}
+
 static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
 {
 	struct stacksnap_error *err = explain_listed(waits);
@@ -168,6 +185,7 @@ static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
 		err = snap_wait_find_deadlocks(waits);
 	if (!err)
 		err = snap_wait_find_blockers(waits);
+	waits->analysis->snapshot->waits.lacks |= owner_lacks(waits);
 	return err ? err : snap_wait_find_contended(waits);
 }
 

@@ -182,7 +182,8 @@ enum snap_wait_lack {
 	SNAP_LACK_GO_LOCKS = 1 << 6,
 	SNAP_LACK_JAVA_LOCKS = 1 << 7,   /* all but monitors */
 	SNAP_LACK_PYTHON_LOCKS = 1 << 8, /* threading.Lock keeps no owner */
-	SNAP_LACK_ALL = (1 << 9) - 1,
+	SNAP_LACK_OWNERS = 1 << 9,       /* a thread waits for a lock whose owner cannot be named */
+	SNAP_LACK_ALL = (1 << 10) - 1,
 };
 
 /* Facts that do not belong to one process. Lists are sorted as said. */

@@ -104,6 +104,7 @@ static const char *const missing[][2] = {
 	{ "go locks", "owners of goroutines' locks" },
 	{ "java locks", "owners of locks of java.util.concurrent" },
 	{ "python locks", "owners of Python's locks" },
+	{ "owners", "owners of locks that keep none" },
 };
 _Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a row each");
 

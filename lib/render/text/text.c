@@ -502,11 +502,11 @@ static void put_hidden_idle(struct text *text)
 	snap_line_printf(lines, SNAP_STYLE_DIM, "hidden as idle: %zu thread%s in %zu stack%s",
 			 idle->threads, snap_plural(idle->threads), idle->stacks,
 			 snap_plural(idle->stacks));
-	if (idle->stacks > 1)
+	if (idle->stacks > 1 && idle->most > 1)
 		snap_line_printf(lines, SNAP_STYLE_DIM, ", most: %zu %s", idle->most,
 				 lines->signs->times);
 	else if (idle->name || idle->function)
-		snap_line_add(lines, SNAP_STYLE_DIM, ":");
+		snap_line_add(lines, SNAP_STYLE_DIM, idle->stacks > 1 ? ", as" : ":");
 	if (idle->name) {
 		snap_line_add(lines, SNAP_STYLE_DIM, " ");
 		snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->name);

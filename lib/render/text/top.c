@@ -269,9 +269,13 @@ static void put_lacks(struct top *top)
 		if (top->waits->lacks >> bit & 1)
 			put_lack(top, &count, 0, snap_wait_lack_text(bit));
 	if (searching && missing->threads)
-		put_lack(top, &count, missing->threads, "threads that were not stopped");
+		put_lack(top, &count, missing->threads,
+			 missing->threads == 1 ? "thread that was not stopped"
+					       : "threads that were not stopped");
 	if (searching && missing->processes)
-		put_lack(top, &count, missing->processes, "processes that could not be read");
+		put_lack(top, &count, missing->processes,
+			 missing->processes == 1 ? "process that could not be read"
+						 : "processes that could not be read");
 	if (count)
 		snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 }
