@@ -126,6 +126,24 @@ class Peers(WaitCase):
         """All who have the file open under the lock hold it."""
         self.compare("peers", "shared-locks:" + self.scratch())
 
+    def test_more_sockets_than_anybody_needs(self):
+        """100,000 of the tree: the one that a thread waits with is found among them, or it is said that it was not."""
+        victim = self.run_program("peers", "many-sockets:100000")
+        truths = truths_of(victim)
+        doc = self.look(victim)
+        if not {"cut", "time"} & set(doc.get("waits_lack", [])):
+            self.judge(truths, doc)
+        truth = next(truth for truth in truths if truth["row"] == "unix.recv")
+        peers = {peer["pid"] for peer in waits_of(doc)[truth["tid"]].get("peers", ())}
+        self.assertLessEqual(peers, set(truth["peers"]))
+
+
+class ManyFileLocks(WaitCase):
+    """The kernel's one table of locks gets so long that no other test has the time to read it."""
+    asan = "all"
+    alone = True
+    tries = 1
+
     def test_more_locks_than_are_looked_at(self):
         """100,000 of a process, on 50 files; and 20,000 on one. Whoever is named has them, and it is said that some
         were left out, or that there was no time for them."""
@@ -147,17 +165,6 @@ class Peers(WaitCase):
         _, doc = self.compare("peers", "locks:" + self.scratch())
         self.assertIn("time", doc.get("waits_lack", []))
         self.compare("peers", "shared-locks:" + self.scratch())
-
-    def test_more_sockets_than_anybody_needs(self):
-        """100,000 of the tree: the one that a thread waits with is found among them, or it is said that it was not."""
-        victim = self.run_program("peers", "many-sockets:100000")
-        truths = truths_of(victim)
-        doc = self.look(victim)
-        if not {"cut", "time"} & set(doc.get("waits_lack", [])):
-            self.judge(truths, doc)
-        truth = next(truth for truth in truths if truth["row"] == "unix.recv")
-        peers = {peer["pid"] for peer in waits_of(doc)[truth["tid"]].get("peers", ())}
-        self.assertLessEqual(peers, set(truth["peers"]))
 
 
 class WithoutRights(WaitCase):

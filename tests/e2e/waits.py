@@ -25,7 +25,6 @@ import unittest
 from harness import (SOURCE, TOOL, Case, Victim, build_once, need, need_namespaces, need_root, run_tool,
                      source_target, walk)
 
-LOOKS = 5
 PROGRAMS = os.path.join(SOURCE, "tests", "waits")
 USUAL = ["-g", "-D_GNU_SOURCE", "-w", "-pthread"]
 
@@ -257,6 +256,7 @@ class Tally:
 class WaitCase(Case):
     """Tests that compare; `build` is one of BUILDS."""
     build = "pie"
+    tries = 5  # at most, until one had time for all
 
     def run_program(self, name, *modes, build=None, **options):
         need(BUILDS[build or self.build][0][0])
@@ -265,7 +265,7 @@ class WaitCase(Case):
 
     def look(self, victim, *arguments, **options):
         """On a busy machine, or one with many locks of files, a report may have had too little time for waits."""
-        for _ in range(LOOKS):
+        for _ in range(self.tries):
             doc = self.json("-p", victim.pid, *arguments, free=False, status=(0, 1, 3), **options)
             if "time" not in doc.get("waits_lack", []):
                 break
