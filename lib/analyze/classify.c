@@ -171,8 +171,11 @@ static const char *const work_waits[] = {
 	NULL,
 };
 
-/* Functions that take a lock of the program's own: PostgreSQL, MariaDB and MySQL. */
-static const char *const lock_waits[] = {
+/*
+ * Functions of PostgreSQL, MariaDB and MySQL that take a lock of the program's own, or carry out a
+ * command: what is waited for below them is no work. InnoDB's have no names without debug files.
+ */
+static const char *const busy_functions[] = {
 	"LWLockAcquire",
 	"LWLockAcquireOrWait",
 	"LWLockWaitForVar",
@@ -181,6 +184,9 @@ static const char *const lock_waits[] = {
 	"MDL_wait::timed_wait",
 	"ProcSleep",
 	"ProcWaitForSignal",
+	"dispatch_command",
+	"exec_execute_message",
+	"exec_simple_query",
 	"lock_wait",
 	"lock_wait_suspend_thread",
 	NULL,
@@ -386,9 +392,9 @@ bool snap_classify_waits_for_work(const char *function)
 	return function && is_listed(work_waits, function);
 }
 
-bool snap_classify_waits_for_lock(const char *function)
+bool snap_classify_is_busy(const char *function)
 {
-	return function && is_listed(lock_waits, function);
+	return function && is_listed(busy_functions, function);
 }
 
 bool snap_classify_system_function(const char *symbol, const char *function, bool static_program)

@@ -34,8 +34,8 @@ bool snap_classify_startup_function(const char *symbol, const char *function);
 bool snap_classify_outermost_function(const char *symbol);
 /* A function that waits for work rather than for an answer: the idle rule. */
 bool snap_classify_waits_for_work(const char *function);
-/* A function that takes a lock which a program made itself. */
-bool snap_classify_waits_for_lock(const char *function);
+/* A function below which a program waits for a lock of its own or an answer, and never for work. */
+bool snap_classify_is_busy(const char *function);
 
 enum snap_process_type snap_classify_process(const struct snap_process *process,
 					     size_t shown_threads);

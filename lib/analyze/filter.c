@@ -12,6 +12,7 @@
 #include "analyze/tree.h"
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "base/text.h"
 #include "model/group_label.h"
 #include "model/wait/kind.h"
 
@@ -47,12 +48,12 @@ static bool frame_matches(const regex_t *regex, const struct snap_frame *frame)
 	return false;
 }
 
-/* Below a lock of a program's own, a wait for a latch or an event is a wait for the holder. */
-static bool waits_for_own_lock(const struct snap_frame **frames, size_t count)
+/* Below a lock or a command of a database, a wait for an event is no wait for work. */
+static bool is_below_busy(const struct snap_frame **frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		for (size_t k = 0; k < frames[i]->entry_count; k++)
-			if (snap_classify_waits_for_lock(frames[i]->entries[k].function))
+			if (snap_classify_is_busy(frames[i]->entries[k].function))
 				return true;
 	return false;
 }
@@ -68,7 +69,7 @@ static bool stack_matches(const regex_t *regex, const struct snap_frame **frames
 /*
  * The innermost function that is not system code, or the system function that it called: one of
  * them is a wait for work. A stack of system code alone is idle, one without frames is not. Neither
- * is one below a lock that the program made itself.
+ * is one below a lock or a command of a database.
  */
 static const char *idle_function(const struct snap_frame **frames, size_t count)
 {
@@ -83,7 +84,7 @@ static const char *idle_function(const struct snap_frame **frames, size_t count)
 			if (entry->kernel)
 				continue;
 			if (!entry->system)
-				return waits_for_own_lock(frames + i, count - i) ? NULL
+				return is_below_busy(frames + i, count - i) ? NULL
 				       : snap_classify_waits_for_work(entry->function)
 					       ? entry->function
 				       : called && snap_classify_waits_for_work(called->function)
@@ -106,6 +107,7 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 		.matches =
 			!options->match_regex || stack_matches(options->match_regex, frames, count),
 		.idle = options->no_idle ? idle_function(frames, count) : NULL,
+		.busy = options->no_idle && is_below_busy(frames, count),
 	};
 }
 
@@ -239,10 +241,14 @@ void snap_filter_rank(const struct snap_filter_needed *needed, struct snap_node 
 static bool is_idle(const struct snap_filter_needed *needed, pid_t pid,
 		    const struct snap_member *member, const struct snap_filter_stack *stack)
 {
+	bool by_call;
+
 	/* "idle" is also the kernel's word for its own threads that wait without load. */
 	if (member->state == SNAP_STATE_IDLE)
 		return true;
-	return member->state == SNAP_STATE_SLEEPING && stack->idle &&
+	/* Whatever liburing's own functions are called. */
+	by_call = !stack->busy && snap_same_text(member->syscall, "io_uring_enter");
+	return member->state == SNAP_STATE_SLEEPING && (stack->idle || by_call) &&
 	       !waits_for_holder(member->wait) && !is_needed(needed, pid, member->tid);
 }
 

@@ -17,6 +17,7 @@ struct snap_filter_stack {
 	bool matches; /* --match */
 	/* the function that waits for work, or one of system code alone, "": unknown; NULL: not idle */
 	const char *idle;
+	bool busy; /* below a lock or a command of a database: never idle */
 };
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
 						 const struct snap_frame **frames, size_t count);

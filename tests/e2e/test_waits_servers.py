@@ -183,7 +183,7 @@ class Servers:
         change = "update held.rows set id = id + 1"
         self.server([*client, f"begin; {change}; select sleep(3600)"], signal.SIGKILL)
         self.server([*client, f"set innodb_lock_wait_timeout = 3600; {change}"], signal.SIGKILL)
-        self.assert_waiter_is_shown(server.pid, "lock_wait")
+        self.assert_waiter_is_shown(server.pid, "mysql_update")
 
     def test_redis(self):
         need("redis-server", "redis-benchmark")
