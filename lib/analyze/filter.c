@@ -122,12 +122,14 @@ static bool is_for_owner(const struct snap_wait *wait)
 	       wait->kind != SNAP_WAIT_THREAD;
 }
 
-static bool add_owner(struct snap_filter_needed *needed, const struct snap_wait_party *party)
+static bool add_owner(struct snap_filter_needed *needed, const struct snap_wait_party *party,
+		      bool has_lock)
 {
 	if (!snap_reserve_array(needed->owners, needed->capacity, needed->count + 1))
 		return false;
 	needed->owners[needed->count++] =
-		(struct snap_filter_owner){ party->pid, party->tid ? party->tid : party->pid };
+		(struct snap_filter_owner){ party->pid, party->tid ? party->tid : party->pid,
+					    has_lock };
 	return true;
 }
 
@@ -135,7 +137,7 @@ static bool add_owner(struct snap_filter_needed *needed, const struct snap_wait_
 static bool add_peers(struct snap_filter_needed *needed, const struct snap_wait *wait)
 {
 	for (size_t i = 0; i < wait->peer_count; i++)
-		if (!add_owner(needed, &wait->peers[i]))
+		if (!add_owner(needed, &wait->peers[i], false))
 			return false;
 	return true;
 }
@@ -146,18 +148,18 @@ bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap
 		return true;
 	if (wait->kind == SNAP_WAIT_VFORK)
 		return wait->child <= 0 ||
-		       add_owner(needed, &(struct snap_wait_party){ .pid = wait->child });
+		       add_owner(needed, &(struct snap_wait_party){ .pid = wait->child }, false);
 	if (!is_for_owner(wait))
 		return !snap_wait_kind_is(wait->kind, SNAP_KIND_HAS_ENDS) ||
 		       add_peers(needed, wait);
 	for (size_t i = 0; i < wait->holder_count; i++)
-		if (!add_owner(needed, &wait->holders[i]))
+		if (!add_owner(needed, &wait->holders[i], true))
 			return false;
-	return !wait->has_owner || add_owner(needed, &wait->owner);
+	return !wait->has_owner || add_owner(needed, &wait->owner, true);
 }
 
 SNAP_ORDER(compare_owners, struct snap_filter_owner, a, b, snap_compare(a->pid, b->pid),
-	   snap_compare(a->tid, b->tid));
+	   snap_compare(a->tid, b->tid), snap_compare(a->has_lock, b->has_lock));
 
 void snap_filter_needed_sort(struct snap_filter_needed *needed)
 {
@@ -170,9 +172,9 @@ void snap_filter_needed_deinit(struct snap_filter_needed *needed)
 	free(needed->owners);
 }
 
-static bool is_needed(const struct snap_filter_needed *needed, pid_t pid, pid_t tid)
+static bool is_owner(const struct snap_filter_needed *needed, pid_t pid, pid_t tid, bool has_lock)
 {
-	const struct snap_filter_owner wanted = { pid, tid };
+	const struct snap_filter_owner wanted = { pid, tid, has_lock };
 
 	return needed && needed->count &&
 	       bsearch(&wanted, needed->owners, needed->count, sizeof(wanted), compare_owners);
@@ -191,7 +193,7 @@ static enum snap_urgency urgency_of(const struct snap_filter_needed *needed, pid
 		return SNAP_URGENT_RUNNING;
 	if (member->state == SNAP_STATE_DISK)
 		return SNAP_URGENT_DISK;
-	if (is_needed(needed, pid, member->tid))
+	if (is_owner(needed, pid, member->tid, true))
 		return SNAP_URGENT_HOLDER;
 	return waits_for_holder(member->wait) ? SNAP_URGENT_LOCK : SNAP_URGENT_REST;
 }
@@ -249,7 +251,8 @@ static bool is_idle(const struct snap_filter_needed *needed, pid_t pid,
 	/* Whatever liburing's own functions are called. */
 	by_call = !stack->busy && snap_same_text(member->syscall, "io_uring_enter");
 	return member->state == SNAP_STATE_SLEEPING && (stack->idle || by_call) &&
-	       !waits_for_holder(member->wait) && !is_needed(needed, pid, member->tid);
+	       !waits_for_holder(member->wait) && !is_owner(needed, pid, member->tid, true) &&
+	       !is_owner(needed, pid, member->tid, false);
 }
 
 enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *options,

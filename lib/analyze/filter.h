@@ -26,6 +26,7 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 struct snap_filter_needed {
 	struct snap_filter_owner {
 		pid_t pid, tid;
+		bool has_lock; /* else it is at the other end of what a thread reads or writes */
 	} * owners;
 	size_t count, capacity;
 };

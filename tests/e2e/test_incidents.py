@@ -30,7 +30,7 @@ class Incidents(Case):
 
     def test_as_text(self):
         self.assertRegex(self.look("deadlock"), r"\nDEADLOCK +2 threads, 3 more wait behind them\n")
-        self.assertRegex(self.look("pool"), r"\nblocked +17 threads wait for \d+ worker-\d+ \(in recv on a unix socket")
+        self.assertRegex(self.look("pool"), r"\nblocked +pool\[\d+\] 17 threads wait for \d+ worker-\d+ \(in recv on a unix socket")
 
     def test_slow_peer(self):
         doc = json.loads(self.look("slow_peer", "--json"))
