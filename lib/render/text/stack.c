@@ -157,15 +157,6 @@ void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_read
 	reads->all += stack->thread_count;
 }
 
-size_t snap_text_count_stuck(const struct snap_stack *stack)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < stack->thread_count; i++)
-		count += stack->threads[i].stuck;
-	return count;
-}
-
 /* "  (3 read while blocked, 1 stopped alone)"; nothing where all were stopped together. */
 static void add_how_read(struct snap_sheet *lines, const struct snap_stack *stack)
 {
@@ -204,8 +195,10 @@ static void add_crashed(struct snap_sheet *lines, const struct snap_stack *stack
 /* "   stuck", "   3 of 62 stuck" */
 static void add_stuck(struct snap_sheet *lines, const struct snap_stack *stack)
 {
-	size_t count = snap_text_count_stuck(stack);
+	size_t count = 0;
 
+	for (size_t i = 0; i < stack->thread_count; i++)
+		count += stack->threads[i].stuck;
 	if (count && count < stack->thread_count)
 		snap_line_printf(lines, SNAP_STYLE_YELLOW, "   %zu of %zu stuck", count,
 				 stack->thread_count);

@@ -68,9 +68,6 @@ struct snap_text_reads {
 /* Adds those of a stack; threads that could not be read at all count as neither. */
 void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_reads *reads);
 
-/* How many of its threads are marked as stuck. */
-size_t snap_text_count_stuck(const struct snap_stack *stack);
-
 enum { SNAP_MOST_RANGES = 8 };
 
 /*
