@@ -68,8 +68,7 @@ static bool stack_matches(const regex_t *regex, const struct snap_frame **frames
 
 /*
  * The innermost function that is not system code, or the system function that it called: one of
- * them is a wait for work. A stack of system code alone is idle, one without frames is not. Neither
- * is one below a lock or a command of a database.
+ * them is a wait for work. A stack of system code alone is idle, one without frames is not.
  */
 static const char *idle_function(const struct snap_frame **frames, size_t count)
 {
@@ -84,8 +83,7 @@ static const char *idle_function(const struct snap_frame **frames, size_t count)
 			if (entry->kernel)
 				continue;
 			if (!entry->system)
-				return is_below_busy(frames + i, count - i) ? NULL
-				       : snap_classify_waits_for_work(entry->function)
+				return snap_classify_waits_for_work(entry->function)
 					       ? entry->function
 				       : called && snap_classify_waits_for_work(called->function)
 					       ? called->function
@@ -103,11 +101,13 @@ static const char *idle_function(const struct snap_frame **frames, size_t count)
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
 						 const struct snap_frame **frames, size_t count)
 {
+	bool busy = options->no_idle && is_below_busy(frames, count);
+
 	return (struct snap_filter_stack){
 		.matches =
 			!options->match_regex || stack_matches(options->match_regex, frames, count),
-		.idle = options->no_idle ? idle_function(frames, count) : NULL,
-		.busy = options->no_idle && is_below_busy(frames, count),
+		.idle = options->no_idle && !busy ? idle_function(frames, count) : NULL,
+		.busy = busy,
 	};
 }
 

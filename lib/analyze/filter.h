@@ -23,11 +23,13 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 						 const struct snap_frame **frames, size_t count);
 
 /* Threads that others wait for: they are not idle, wherever they stand. Of a process it is the first one. */
+struct snap_filter_owner {
+	pid_t pid, tid;
+	bool has_lock; /* else it is at the other end of what a thread reads or writes */
+};
+
 struct snap_filter_needed {
-	struct snap_filter_owner {
-		pid_t pid, tid;
-		bool has_lock; /* else it is at the other end of what a thread reads or writes */
-	} * owners;
+	struct snap_filter_owner *owners;
 	size_t count, capacity;
 };
 
