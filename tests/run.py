@@ -223,7 +223,8 @@ class Check:
     def run(self):
         began = time.monotonic()
         with tempfile.TemporaryFile("w+", errors="replace") as output:
-            done = subprocess.run([*([] if self.alone else ["nice"]), "bash", "-c", self.command], stdin=subprocess.DEVNULL, stdout=output,
+            nice = [] if self.alone else ["nice"]
+            done = subprocess.run([*nice, "bash", "-c", self.command], stdin=subprocess.DEVNULL, stdout=output,
                                   stderr=subprocess.STDOUT, check=False)
             output.seek(0)
             said = output.read()
