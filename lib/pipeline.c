@@ -473,7 +473,7 @@ struct stacksnap_error *snap_pipeline_mark_stuck(const struct snap_snapshot *bef
 {
 	struct stacksnap_error *err = snap_diff_mark_stuck(before, after);
 
-	return err ? err : snap_filter_snapshot(after, options);
+	return err ? err : snap_filter_snapshot(after, options, false);
 }
 
 void snap_pipeline_diff_deinit(struct snap_pipeline_diff *diff)

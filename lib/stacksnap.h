@@ -108,6 +108,14 @@ int stacksnap_options_next_trace(const struct stacksnap_options *options,
 				 unsigned long long *cursor, pid_t *tid_ret, unsigned *kind_ret,
 				 char *text, size_t size);
 
+/*
+ * From now on a process that is named by "pid" is the one that `seen`, a snapshot of the same targets
+ * as stacksnap_list() makes it, has under that number. If it has ended, the result says so, also where
+ * another process has its number. Takes the place of an earlier call. NO_MEMORY.
+ */
+struct stacksnap_error *stacksnap_options_pin(struct stacksnap_options *options,
+					      const struct stacksnap_snapshot *seen);
+
 /* Called with one line of text while a download runs, NULL at its end; NULL: no calls (default). */
 void stacksnap_options_set_progress(struct stacksnap_options *options,
 				    void (*progress)(void *context, const char *text),
@@ -379,11 +387,16 @@ struct stacksnap_group {
 	unsigned long long samples;
 	size_t count;       /* threads or tasks that were seen there */
 	size_t frame_count; /* functions of the stack, inlined ones, too */
+	/* The thread that mostly had what all wait for, "held by 1302 flusher (in flush)"; NULL: not known */
+	const char *holder;
+	int has_lock;       /* others wait for a lock that one of its threads has there */
+	int waits_for_lock; /* such a lock */
 };
 
 /*
  * The groups of a recording, which must outlive them, as its JSON has them: those with the most
- * samples first. Of the options count those that group. NO_MEMORY.
+ * samples first. Of the options count those that group, and "full-names": without it long names
+ * are shortened, as in text. NO_MEMORY.
  */
 struct stacksnap_error *stacksnap_groups_create(const struct stacksnap_recording *recording,
 						const struct stacksnap_options *options,

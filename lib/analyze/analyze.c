@@ -117,6 +117,7 @@ static bool copy_head(struct snap_analysis *analysis)
 
 void snap_stack_classify_end(struct snap_raw_stack *stack)
 {
+	enum snap_trust guessed = SNAP_TRUST_CFI;
 	const struct snap_frame *last;
 
 	if (stack->end != SNAP_UNWIND_NO_CFI || stack->frame_count <= stack->kernel_count)
@@ -124,10 +125,13 @@ void snap_stack_classify_end(struct snap_raw_stack *stack)
 	last = stack->frames[stack->frame_count - 1];
 	if (!snap_classify_outermost_function(last->entries[last->entry_count - 1].symbol))
 		return;
-	stack->end = SNAP_UNWIND_COMPLETE;
-	for (size_t i = stack->kernel_count; i < stack->frame_count; i++)
-		if (stack->frames[i]->trust == SNAP_TRUST_SCAN)
-			stack->end = SNAP_UNWIND_SCANNED;
+	for (size_t i = stack->kernel_count; i < stack->frame_count; i++) {
+		enum snap_trust trust = stack->frames[i]->trust;
+
+		if (trust > guessed && trust != SNAP_TRUST_UNCONFIRMED)
+			guessed = trust;
+	}
+	stack->end = snap_unwind_whole_by(guessed);
 	stack->reason = NULL;
 }
 
@@ -169,11 +173,14 @@ static struct stacksnap_error *count_idle(struct snap_analysis *analysis,
 {
 	struct snap_node hidden = { .pid = raw->process->pid };
 	struct stacksnap_error *err;
+	struct snap_options usual;
 
 	if (!analysis->options->no_idle)
 		return NULL;
-	err = snap_group_threads(&analysis->strings, analysis->options, raw, members, idle,
-				 &hidden);
+	/* As those of a document, whose groups are the usual ones. */
+	usual = *analysis->options;
+	usual.group_by = SNAP_GROUP_USUAL;
+	err = snap_group_threads(&analysis->strings, &usual, raw, members, idle, &hidden);
 	for (size_t i = 0; !err && i < hidden.stack_count; i++)
 		if (!snap_filter_count_idle(&analysis->strings, &analysis->snapshot->idle,
 					    hidden.pid, &hidden.stacks[i], hidden.stacks[i].threads,
@@ -199,8 +206,8 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 	if (!members || !facts || !shown || !idle)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->stack_count; i++) {
+		/* A frame that was guessed counts where -n hides it, too. */
 		snap_stack_classify_end(&raw->stacks[i]);
-		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
 		facts[i] = snap_filter_check_stack(analysis->options, raw->stacks[i].frames,
 						   raw->stacks[i].frame_count);
 	}
@@ -218,6 +225,10 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 		idle[i] = !thread->is_hidden && verdict == SNAP_FILTER_IDLE;
 	}
 	err = count_idle(analysis, raw, members, idle);
+	for (size_t i = 0; i < raw->stack_count; i++) {
+		snap_raw_stack_limit(analysis->options, &raw->stacks[i]);
+		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
+	}
 	if (!err)
 		err = snap_group_threads(&analysis->strings, analysis->options, raw, members, shown,
 					 node);

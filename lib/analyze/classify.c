@@ -60,26 +60,29 @@ static const char *const startup_functions[] = {
 	"std::thread::_Invoker*",
 	"std::__invoke*",
 	"void std::__invoke_impl*",
-	/* Rust */
-	"std::rt::lang_start*",
-	"std::sys::backtrace::__rust_begin_short_backtrace*",
-	"std::sys_common::backtrace::__rust_begin_short_backtrace*",
-	"std::panicking::try*",
-	"std::panicking::catch_unwind*",
-	"std::panic::catch_unwind*",
-	"core::ops::function::FnOnce::call_once*",
-	"core::ops::function::impls::*",
-	"<alloc::boxed::Box<* as core::ops::function::FnOnce<*",
-	"std::thread::Builder::spawn_*",
-	"<core::panic::unwind_safe::AssertUnwindSafe<*",
-	"std::sys::*::thread::Thread::new*",
-	"std::thread::lifecycle::*",
 	/* Go */
 	"runtime.goexit*",
 	"runtime.main",
 	"runtime.mstart*",
 	"runtime.rt0_go*",
 	"runtime.mcall",
+	/* coroutines */
+	"__start_context",
+	"makecontext",
+	"make_fcontext",
+	"jump_fcontext",
+	"ontop_fcontext",
+	"trampoline_fcontext",
+	"coroutine_trampoline",
+	"_ZN5boost7context6detail*",
+	"_ZN5boost10coroutines6detail*",
+	"_ZN5boost11coroutines26detail*",
+	/* threads of gcc's C++ library; Rust's allocator, panics and threads */
+	"__gthread_*",
+	"__rust_*",
+	"__rustc::*",
+	"rust_begin_unwind",
+	"rust_panic*",
 	NULL,
 };
 
@@ -172,10 +175,10 @@ static const char *const work_waits[] = {
 };
 
 /*
- * Functions of PostgreSQL, MariaDB and MySQL that take a lock of the program's own, or carry out a
- * command: what is waited for below them is no work. InnoDB's have no names without debug files.
+ * Functions of PostgreSQL, MariaDB and MySQL that wait for a lock of their own. InnoDB's have no names
+ * without debug files.
  */
-static const char *const busy_functions[] = {
+static const char *const database_locks[] = {
 	"LWLockAcquire",
 	"LWLockAcquireOrWait",
 	"LWLockWaitForVar",
@@ -184,11 +187,20 @@ static const char *const busy_functions[] = {
 	"MDL_wait::timed_wait",
 	"ProcSleep",
 	"ProcWaitForSignal",
+	"lock_wait",
+	"lock_wait_suspend_thread",
+	NULL,
+};
+
+/*
+ * Functions that carry out a command of theirs: what is waited for below them is no work. In HotSpot's,
+ * a collection of garbage waits for threads that have not stopped.
+ */
+static const char *const busy_functions[] = {
+	"SafepointSynchronize::begin",
 	"dispatch_command",
 	"exec_execute_message",
 	"exec_simple_query",
-	"lock_wait",
-	"lock_wait_suspend_thread",
 	NULL,
 };
 
@@ -344,6 +356,33 @@ static bool is_in_go_library(const char *function)
 	return false;
 }
 
+/* "std::io::Read", "&mut core::str::Chars"; `builtin`: also a type of the language, "fn()". */
+static bool begins_in_rust_library(const char *name, bool builtin)
+{
+	name += strspn(name, "<&");
+	name += snap_begins_with(name, "mut ") ? 4 : 0;
+	name += snap_begins_with(name, "dyn ") ? 4 : 0;
+	return snap_begins_with(name, "std::") || snap_begins_with(name, "core::") ||
+	       snap_begins_with(name, "alloc::") ||
+	       (builtin && !memchr(name, ':', strcspn(name, " <>()[]")));
+}
+
+bool snap_classify_rust_library(const char *symbol, const char *function)
+{
+	const size_t hash = strlen("17h0123456789abcdefE");
+	size_t length = symbol && function ? snap_function_name_length(symbol) : 0;
+	const char *trait = length ? strstr(function, " as ") : NULL;
+
+	/* C++ has a std, too. */
+	if (length <= hash ||
+	    (!snap_begins_with(symbol, "_R") &&
+	     (!snap_begins_with(symbol, "_ZN") || memcmp(symbol + length - hash, "17h", 3) != 0)))
+		return false;
+	/* "<type as trait>::function": a program may give types of the library its own traits. */
+	return begins_in_rust_library(function, *function == '<') &&
+	       (*function != '<' || !trait || begins_in_rust_library(trait + 4, false));
+}
+
 /* "/usr/lib/python3.11/threading.py", but none of the packages that were installed below it. */
 static bool is_in_python_library(const char *file)
 {
@@ -392,14 +431,31 @@ bool snap_classify_waits_for_work(const char *function)
 	return function && is_listed(work_waits, function);
 }
 
-bool snap_classify_is_busy(const char *function)
+static bool calls_listed(const char *const *list, const struct snap_frame **frames, size_t count)
 {
-	return function && is_listed(busy_functions, function);
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < frames[i]->entry_count; k++)
+			if (frames[i]->entries[k].function &&
+			    is_listed(list, frames[i]->entries[k].function))
+				return true;
+	return false;
+}
+
+bool snap_classify_takes_database_lock(const struct snap_frame **frames, size_t count)
+{
+	return calls_listed(database_locks, frames, count);
+}
+
+bool snap_classify_is_busy(const struct snap_frame **frames, size_t count)
+{
+	return calls_listed(busy_functions, frames, count) ||
+	       snap_classify_takes_database_lock(frames, count);
 }
 
 bool snap_classify_system_function(const char *symbol, const char *function, bool static_program)
 {
-	if (snap_classify_startup_function(symbol, function))
+	if (snap_classify_startup_function(symbol, function) ||
+	    snap_classify_rust_library(symbol, function))
 		return true;
 	if (!static_program || !symbol)
 		return false;

@@ -21,6 +21,8 @@ bool snap_classify_system_module(const char *path);
  * in any module; `static_program`: also the waits of the C library, which is then in the program.
  */
 bool snap_classify_system_function(const char *symbol, const char *function, bool static_program);
+/* A function of Rust's std, core or alloc, wherever the compiler has put it. */
+bool snap_classify_rust_library(const char *symbol, const char *function);
 /*
  * A managed function that is the language's own: what Go's runtime does for a program, what Python
  * does to import a module.
@@ -34,8 +36,10 @@ bool snap_classify_startup_function(const char *symbol, const char *function);
 bool snap_classify_outermost_function(const char *symbol);
 /* A function that waits for work rather than for an answer: the idle rule. */
 bool snap_classify_waits_for_work(const char *function);
-/* A function below which a program waits for a lock of its own or an answer, and never for work. */
-bool snap_classify_is_busy(const char *function);
+/* Whether a stack waits for a lock of a database's own, whose owner is not known. */
+bool snap_classify_takes_database_lock(const struct snap_frame **frames, size_t count);
+/* The same, or it carries out a command: what it waits for is an answer, and never work. */
+bool snap_classify_is_busy(const struct snap_frame **frames, size_t count);
 
 enum snap_process_type snap_classify_process(const struct snap_process *process,
 					     size_t shown_threads);

@@ -8,6 +8,7 @@
 
 #include "analyze/classify.h"
 #include "analyze/function_name.h"
+#include "analyze/group.h"
 #include "analyze/task/task.h"
 #include "analyze/tree.h"
 #include "base/bsearch.h"
@@ -48,22 +49,21 @@ static bool frame_matches(const regex_t *regex, const struct snap_frame *frame)
 	return false;
 }
 
-/* Below a lock or a command of a database, a wait for an event is no wait for work. */
-static bool is_below_busy(const struct snap_frame **frames, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; k < frames[i]->entry_count; k++)
-			if (snap_classify_is_busy(frames[i]->entries[k].function))
-				return true;
-	return false;
-}
-
 static bool stack_matches(const regex_t *regex, const struct snap_frame **frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if ((i == 0 || frames[i] != frames[i - 1]) && frame_matches(regex, frames[i]))
 			return true;
 	return false;
+}
+
+/* A function of the language's library, which calls a wait on behalf of the program. */
+static bool stands_between(const struct snap_entry *entry, const struct snap_entry *called)
+{
+	if (entry->language)
+		return !called->language;
+	return snap_classify_rust_library(entry->symbol, entry->function) &&
+	       !snap_classify_waits_for_work(entry->function);
 }
 
 /*
@@ -88,8 +88,7 @@ static const char *idle_function(const struct snap_frame **frames, size_t count)
 				       : called && snap_classify_waits_for_work(called->function)
 					       ? called->function
 					       : NULL;
-			/* A library of the language stands between, and calls it on behalf. */
-			if (!entry->language || !called || called->language)
+			if (!called || !stands_between(entry, called))
 				called = entry;
 		}
 	}
@@ -98,16 +97,27 @@ static const char *idle_function(const struct snap_frame **frames, size_t count)
 	return called->function ? called->function : "";
 }
 
+/* The innermost function of a managed language is the program's own, not one of its library. */
+static bool is_own_managed(const struct snap_frame **frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < frames[i]->entry_count; k++)
+			if (frames[i]->entries[k].language)
+				return !frames[i]->entries[k].system;
+	return false;
+}
+
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
 						 const struct snap_frame **frames, size_t count)
 {
-	bool busy = options->no_idle && is_below_busy(frames, count);
+	bool busy = options->no_idle && snap_classify_is_busy(frames, count);
 
 	return (struct snap_filter_stack){
 		.matches =
 			!options->match_regex || stack_matches(options->match_regex, frames, count),
 		.idle = options->no_idle && !busy ? idle_function(frames, count) : NULL,
 		.busy = busy,
+		.own_managed = options->no_idle && is_own_managed(frames, count),
 	};
 }
 
@@ -250,6 +260,9 @@ static bool is_idle(const struct snap_filter_needed *needed, pid_t pid,
 		return true;
 	/* Whatever liburing's own functions are called. */
 	by_call = !stack->busy && snap_same_text(member->syscall, "io_uring_enter");
+	/* Python's library takes locks to wait for work; a program takes them as they are. */
+	if (stack->own_managed && member->wait && snap_same_text(member->wait->variant, "python"))
+		return false;
 	return member->state == SNAP_STATE_SLEEPING && (stack->idle || by_call) &&
 	       !waits_for_holder(member->wait) && !is_owner(needed, pid, member->tid, true) &&
 	       !is_owner(needed, pid, member->tid, false);
@@ -473,7 +486,7 @@ void snap_filter_clear(struct snap_options *options)
 }
 
 struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
-					     const struct snap_options *options)
+					     const struct snap_options *options, bool regroup)
 {
 	_cleanup_(filtering_deinit) struct filtering filtering = { .options = options };
 	bool flat = snapshot->flat;
@@ -488,6 +501,10 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 	for (size_t i = 0; i < filtering.count; i++) {
 		if (!filter_node(&filtering, filtering.nodes[i]))
 			return snap_error_no_memory();
+		err = regroup ? snap_group_again(&filtering.strings, options, filtering.nodes[i])
+			      : NULL;
+		if (err)
+			return err;
 		err = snap_task_filter_node(&filtering.strings, options, filtering.nodes[i]);
 		if (err)
 			return err;

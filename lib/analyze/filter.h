@@ -17,7 +17,8 @@ struct snap_filter_stack {
 	bool matches; /* --match */
 	/* the function that waits for work, or one of system code alone, "": unknown; NULL: not idle */
 	const char *idle;
-	bool busy; /* below a lock or a command of a database: never idle */
+	bool busy;        /* below a lock or a command of a database: never idle */
+	bool own_managed; /* a function of the program's own in a managed language calls the wait */
 };
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
 						 const struct snap_frame **frames, size_t count);
@@ -73,7 +74,8 @@ void snap_filter_clear(struct snap_options *options);
 /*
  * The options' filters and --flat, applied to a snapshot that was read without them; what is
  * missing stays as it was. A flat one stays flat. Threads that are marked as stuck are counted before
- * that. NO_MEMORY.
+ * that. With `regroup` the threads that are left are grouped as the options say. NO_MEMORY.
  */
 struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
-					     const struct snap_options *options) _must_check_;
+					     const struct snap_options *options,
+					     bool regroup) _must_check_;

@@ -6,6 +6,7 @@
  */
 #include "analyze/analysis.h"
 #include "analyze/classify.h"
+#include "analyze/unwind/arch.h"
 #include "base/bsearch.h"
 #include "base/text.h"
 
@@ -221,21 +222,44 @@ static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
 	return NULL;
 }
 
-/* A frame without a name is still one entry, which says at least whether it is system code. */
+/* The code to which a signal handler returns: its frame was made by the kernel. */
+static bool is_signal_frame(const struct snap_raw_process *raw,
+			    const struct snap_frame_record *record)
+{
+	const struct snap_arch_ops *arch = snap_arch_ops(raw->process->arch);
+	uint8_t code[SNAP_SIGNAL_RETURN_BYTES];
+
+	return record->module && !record->is_managed && arch && arch->is_signal_return &&
+	       snap_pc_is_exact((struct snap_pc){ record->bits }) &&
+	       snap_modules_read(raw->modules, record->lookup, code, sizeof(code)) &&
+	       arch->is_signal_return(code);
+}
+
+/*
+ * A frame without a name is still one entry, which says at least whether it is system code. That
+ * of a signal has gdb's words for its name.
+ */
 static bool fill_blanks(struct snap_analysis *analysis, struct snap_raw_process *raw)
 {
 	struct snap_entry *blanks =
-		snap_arena_new_array(snap_analysis_arena(analysis), 2, struct snap_entry);
+		snap_arena_new_array(snap_analysis_arena(analysis), 3, struct snap_entry);
+	const struct snap_options *options = analysis->options;
 
 	if (!blanks)
 		return false;
-	blanks[1].system = true;
+	blanks[1].system = blanks[2].system = true;
+	blanks[2].function = "<signal handler called>";
 	for (size_t i = 0; i < raw->record_count; i++) {
 		struct snap_frame *frame = &raw->records[i]->frame;
+		bool signal = options->symbols && is_signal_frame(raw, raw->records[i]);
 
-		if (frame->entry_count && frame->entries)
+		if (frame->entry_count && frame->entries) {
+			if (signal && !options->raw_names)
+				frame->entries[0].function = blanks[2].function;
+			frame->entries[0].system |= signal;
 			continue;
-		frame->entries = &blanks[snap_classify_system_module(frame->module)];
+		}
+		frame->entries = &blanks[signal ? 2 : snap_classify_system_module(frame->module)];
 		frame->entry_count = 1;
 	}
 	return true;

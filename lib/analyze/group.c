@@ -9,6 +9,7 @@
 #include "analyze/classify.h"
 #include "analyze/label.h"
 #include "base/bsearch.h"
+#include "model/wait/wait.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -236,6 +237,17 @@ void snap_group_show(const struct snap_options *options, const struct snap_raw_p
 	ret->description = snap_group_describe(ret->frames, ret->frame_count);
 }
 
+/* The wait of a group; NULL: its threads do not wait for the same thing, or one for nothing. */
+static const struct snap_wait *common_group_wait(const struct snap_stack *stack)
+{
+	const struct snap_wait *first = stack->thread_count ? stack->threads[0].wait : NULL;
+
+	for (size_t i = 1; first && i < stack->thread_count; i++)
+		if (!stack->threads[i].wait || !snap_wait_same(first, stack->threads[i].wait))
+			return NULL;
+	return first;
+}
+
 static bool make_group_stack(const struct grouping *grouping, const struct snap_group_item *items,
 			     size_t count, struct snap_stack *stack)
 {
@@ -246,6 +258,7 @@ static bool make_group_stack(const struct grouping *grouping, const struct snap_
 		return false;
 	for (size_t i = 0; i < count; i++)
 		stack->threads[i] = grouping->members[items[i].number];
+	stack->wait = common_group_wait(stack);
 	stack->crashed = snap_stack_has_thread(stack, grouping->raw->process->signal.tid);
 	if (stack->unwind == SNAP_UNWIND_NOT_STOPPED && !stack->unwind_detail)
 		stack->unwind_detail = not_stopped_detail(grouping, stack);
@@ -304,4 +317,121 @@ struct stacksnap_error *snap_group_threads(struct snap_interner *strings,
 			};
 	qsort(items, count, sizeof(*items), snap_group_compare_items);
 	return make_group_stacks(&grouping, items, count, node) ? NULL : snap_error_no_memory();
+}
+
+/* ---- of a document ---- */
+
+/* The frames of a document are no records, which keys are kept in: these are. */
+static const struct snap_frame **copy_to_records(struct snap_arena *arena,
+						 const struct snap_stack *stack)
+{
+	const struct snap_frame **frames =
+		snap_arena_new_array(arena, stack->frame_count, const struct snap_frame *);
+	struct snap_frame_record *records =
+		snap_arena_new_array(arena, stack->frame_count, struct snap_frame_record);
+
+	if (!frames || !records)
+		return NULL;
+	for (size_t i = 0; i < stack->frame_count; i++) {
+		records[i].frame = *stack->frames[i];
+		frames[i] = &records[i].frame;
+	}
+	return frames;
+}
+
+/* A thread of a document, and which of its stacks. */
+struct read_thread {
+	struct snap_member member;
+	size_t stack;
+};
+
+SNAP_ORDER(compare_read_threads, struct read_thread, a, b,
+	   snap_compare(a->member.tid, b->member.tid));
+
+/* The stacks of a node and their threads as an analysis has them, threads by tid. */
+struct read_node {
+	struct snap_raw_process raw;
+	struct snap_process process;
+	struct read_thread *read;
+	struct snap_member *members;
+	bool *shown;
+};
+
+static void read_node_deinit(struct read_node *of)
+{
+	free(of->raw.stacks);
+	free(of->raw.threads);
+	free(of->read);
+	free(of->members);
+	free(of->shown);
+}
+
+static bool read_node_init(struct read_node *of, struct snap_arena *arena,
+			   const struct snap_node *node)
+{
+	struct snap_raw_process *raw = &of->raw;
+
+	*of = (struct read_node){ .process.signal = node->signal };
+	raw->process = &of->process;
+	raw->stack_count = node->stack_count;
+	for (size_t i = 0; i < node->stack_count; i++)
+		raw->thread_count += node->stacks[i].thread_count;
+	raw->stacks = calloc(raw->stack_count + 1, sizeof(*raw->stacks));
+	raw->threads = calloc(raw->thread_count + 1, sizeof(*raw->threads));
+	of->read = calloc(raw->thread_count + 1, sizeof(*of->read));
+	of->members = calloc(raw->thread_count + 1, sizeof(*of->members));
+	of->shown = calloc(raw->thread_count + 1, sizeof(*of->shown));
+	if (!raw->stacks || !raw->threads || !of->read || !of->members || !of->shown)
+		return false;
+	for (size_t i = 0, count = 0; i < raw->stack_count; i++) {
+		const struct snap_stack *stack = &node->stacks[i];
+
+		raw->stacks[i] = (struct snap_raw_stack){
+			.frames = copy_to_records(arena, stack),
+			.frame_count = stack->frame_count,
+			.end = stack->unwind,
+			.detail = stack->unwind_detail,
+			.gap_frame = stack->gap_frame,
+			.gap_count = stack->gap_count,
+		};
+		if (!raw->stacks[i].frames)
+			return false;
+		for (size_t k = 0; k < stack->thread_count; k++)
+			of->read[count++] = (struct read_thread){ stack->threads[k], i };
+	}
+	qsort(of->read, raw->thread_count, sizeof(*of->read), compare_read_threads);
+	for (size_t i = 0; i < raw->thread_count; i++) {
+		of->members[i] = of->read[i].member;
+		raw->threads[i].stack = of->read[i].stack;
+		of->shown[i] = true;
+	}
+	return true;
+}
+
+struct stacksnap_error *snap_group_again(struct snap_interner *strings,
+					 const struct snap_options *options, struct snap_node *node)
+{
+	_cleanup_(read_node_deinit) struct read_node of;
+	struct snap_node grouped = { .pid = node->pid };
+	struct stacksnap_error *err;
+	struct snap_stack *all;
+
+	if (!read_node_init(&of, strings->arena, node))
+		return snap_error_no_memory();
+	err = snap_group_threads(strings, options, &of.raw, of.members, of.shown, &grouped);
+	if (err)
+		return err;
+	all = snap_arena_new_array(strings->arena, grouped.stack_count + node->stack_count,
+				   struct snap_stack);
+	if (!all)
+		return snap_error_no_memory();
+	if (grouped.stack_count)
+		memcpy(all, grouped.stacks, grouped.stack_count * sizeof(*all));
+	for (size_t i = 0; i < node->stack_count; i++)
+		if (node->stacks[i].runtime)
+			all[grouped.stack_count++] = node->stacks[i];
+	qsort(all, grouped.stack_count, sizeof(*all), snap_stack_compare);
+	node->stacks = all;
+	node->stack_count = grouped.stack_count;
+	return NULL;
 }

@@ -55,3 +55,11 @@ struct stacksnap_error *snap_group_threads(struct snap_interner *strings,
 					   struct snap_raw_process *raw,
 					   const struct snap_member *members, const bool *shown,
 					   struct snap_node *node) _must_check_;
+
+/*
+ * Groups the threads of a node that was read from a document as the options say. A thread has the
+ * stack of the group that it was in; groups of tasks stay. NO_MEMORY.
+ */
+struct stacksnap_error *snap_group_again(struct snap_interner *strings,
+					 const struct snap_options *options,
+					 struct snap_node *node) _must_check_;

@@ -12,6 +12,7 @@
 #include "analyze/task/task.h"
 #include "base/buffer.h"
 #include "base/table.h"
+#include "model/stack_cut.h"
 
 #include <string.h>
 
@@ -187,7 +188,7 @@ static bool unwind_thread(struct stack_builder *builder, struct snap_raw_thread 
 	struct snap_unwinder *unwinder = builder->analysis->unwinder;
 
 	if (!raw->managed) {
-		snap_unwind(unwinder, raw->thread, pcs);
+		snap_unwind_for_filters(unwinder, raw->thread, pcs);
 		return !pcs->no_memory;
 	}
 	snap_unwind_whole(unwinder, raw->thread, pcs);
@@ -216,6 +217,8 @@ static bool collect_thread(struct stack_builder *builder, struct snap_raw_thread
 		stack.gap_count = pcs.gap_count;
 		stack.gap_frame = pcs.gap_count ? count + pcs.gap_after : 0;
 	}
+	if (count && snap_classify_kernel_thread(thread))
+		stack.end = SNAP_UNWIND_COMPLETE;
 	for (size_t i = 0; i < pcs.count; i++) {
 		/* Neighbours in a recursion are mostly the same. */
 		struct snap_frame_record *record;
@@ -272,6 +275,28 @@ static struct stacksnap_error *enter_process(struct snap_analysis *analysis,
 	if (err)
 		return err;
 	return snap_unwinder_enter(analysis->unwinder, process, raw->modules);
+}
+
+void snap_raw_stack_limit(const struct snap_options *options, struct snap_raw_stack *stack)
+{
+	struct snap_stack_cut cut;
+
+	if (!options->max_frames || stack->frame_count <= options->max_frames)
+		return;
+	if (options->max_frames == 1) {
+		stack->frame_count = 1;
+		stack->gap_count = 0;
+		stack->gap_frame = 0;
+		stack->end = SNAP_UNWIND_LIMIT;
+		stack->end_pc = 0;
+		stack->reason = "the frame limit was reached";
+		return;
+	}
+	cut = snap_stack_cut_to(options->max_frames, stack->frame_count, stack->gap_frame,
+				stack->gap_count);
+	stack->frame_count =
+		snap_stack_cut_copy(&cut, stack->frames, stack->frame_count, stack->frames,
+				    &stack->gap_frame, &stack->gap_count);
 }
 
 struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,

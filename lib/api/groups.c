@@ -10,14 +10,20 @@
 #include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/text.h"
+#include "model/wait/kind.h"
 #include "render/view/own.h"
 #include "render/view/profile.h"
 #include "render/view/recorded/groups.h"
 #include "render/view/walk.h"
+#include "render/wait/holders.h"
 #include "render/wait/object.h"
+#include "render/wait/table.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+/* Objects and their holders that are looked for: more fit no screen. */
+static const struct snap_waited_most most_waited = { .owed = 64, .holders = 4 };
 
 /* A group, and where its frames are. */
 struct row {
@@ -28,6 +34,7 @@ struct row {
 struct stacksnap_groups {
 	struct snap_recorded_groups inner;
 	struct snap_profile profile;
+	struct snap_waited waited; /* with holders, for the most important objects */
 	struct row *rows;
 	size_t count, capacity;
 };
@@ -36,6 +43,7 @@ API void stacksnap_groups_destroy(struct stacksnap_groups *groups)
 {
 	if (!groups)
 		return;
+	snap_waited_deinit(&groups->waited);
 	snap_profile_deinit(&groups->profile);
 	snap_recorded_groups_deinit(&groups->inner);
 	free(groups->rows);
@@ -56,18 +64,66 @@ static bool fails_to_escape(struct stacksnap_groups *groups, const char *text, c
 	return !*ret;
 }
 
+/* Takes over a malloc'ed text, NULL: there was no memory. */
+static bool keep_text(struct stacksnap_groups *groups, char *text, const char **ret)
+{
+	/* Escaping may give back what it was given. */
+	const char *kept = text ? snap_arena_strdup(&groups->profile.arena, text) : NULL;
+
+	free(text);
+	return kept && !fails_to_escape(groups, kept, ret);
+}
+
 static bool name_wait(struct stacksnap_groups *groups, const struct snap_stack *stack,
 		      const char **ret)
 {
-	_cleanup_free_ char *text = NULL;
-	const char *kept;
-
 	if (!stack->wait)
 		return !fails_to_escape(groups, snap_stack_label(stack, "wait"), ret);
-	text = snap_waited_text(stack->wait);
-	/* Escaping may give back what it was given. */
-	kept = text ? snap_arena_strdup(&groups->profile.arena, text) : NULL;
-	return kept && !fails_to_escape(groups, kept, ret);
+	return keep_text(groups, snap_waited_text(stack->wait), ret);
+}
+
+/* What one of the threads waits for, whose holder is known; NULL: none does. */
+static const struct snap_waited_row *find_held(const struct stacksnap_groups *groups,
+					       const struct snap_stack *stack)
+{
+	const struct snap_waited_part *owed = &groups->waited.owed;
+
+	for (size_t i = 0; i < stack->thread_count; i++)
+		for (size_t k = 0; stack->threads[i].wait && k < owed->row_count; k++)
+			if (owed->rows[k].wait == stack->threads[i].wait &&
+			    owed->rows[k].holder_count)
+				return &owed->rows[k];
+	return NULL;
+}
+
+/* Whether one of its threads had, there, a lock that others waited for; not the one that it waits for. */
+static bool has_lock(const struct stacksnap_groups *groups, pid_t pid,
+		     const struct snap_stack *stack, const struct snap_waited_row *awaited)
+{
+	const char *function = snap_holder_function(stack->frames, stack->frame_count);
+
+	for (size_t i = 0; function && i < groups->waited.owed.row_count; i++) {
+		const struct snap_waited_row *row = &groups->waited.owed.rows[i];
+
+		for (size_t k = 0; row != awaited && k < row->holder_count; k++)
+			if (row->holders[k].pid == pid && row->holders[k].function &&
+			    strcmp(row->holders[k].function, function) == 0 &&
+			    snap_wait_kind_is(row->wait->kind, SNAP_KIND_LOCK) &&
+			    snap_stack_has_thread(stack, row->holders[k].tid))
+				return true;
+	}
+	return false;
+}
+
+static bool name_holder(struct stacksnap_groups *groups, pid_t pid, const struct snap_stack *stack,
+			struct stacksnap_group *shown)
+{
+	const struct snap_waited_row *held = find_held(groups, stack);
+
+	shown->has_lock = has_lock(groups, pid, stack, held);
+	shown->waits_for_lock = held && snap_wait_kind_is(held->wait->kind, SNAP_KIND_LOCK);
+	return !held || !stack->wait ||
+	       keep_text(groups, snap_waited_holder_text(held, &held->holders[0]), &shown->holder);
 }
 
 /* Its function and, where that is another, the innermost one. */
@@ -108,7 +164,8 @@ static bool fill_row(struct stacksnap_groups *groups, const struct snap_node *no
 	       !fails_to_escape(groups, snap_stack_label(stack, "thread_name"), &shown->threads) &&
 	       !fails_to_escape(groups, snap_stack_label(stack, "state"), &shown->state) &&
 	       !fails_to_escape(groups, snap_stack_label(stack, "syscall"), &shown->syscall) &&
-	       name_wait(groups, stack, &shown->wait) && name_functions(groups, stack, shown);
+	       name_wait(groups, stack, &shown->wait) &&
+	       name_holder(groups, node->pid, stack, shown) && name_functions(groups, stack, shown);
 }
 
 static bool add_node(struct stacksnap_groups *groups, const struct snap_node *node)
@@ -154,8 +211,11 @@ API struct stacksnap_error *stacksnap_groups_create(const struct stacksnap_recor
 	if (!groups)
 		return snap_error_no_memory();
 	err = snap_profile_init(&groups->profile, inner);
+	snap_profile_shorten_names(&groups->profile, &options->values);
 	if (!err)
 		err = snap_recorded_groups_init(&groups->inner, inner, &options->values);
+	if (!err)
+		err = snap_waited_init(&groups->waited, inner, &options->values, most_waited);
 	if (!err && !add_nodes(groups))
 		err = snap_error_no_memory();
 	if (err)

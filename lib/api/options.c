@@ -41,11 +41,11 @@ void snap_options_init(struct snap_options *options)
 		.max_memory = 256u << 20,
 		.max_stopped = 30000,
 		.task_millihertz = 1000,
-		.max_frames = 512,
+		.max_frames = SNAP_USUAL_FRAMES,
 		.symbols = true,
 		.inlines = true,
 		.lines = true,
-		.group_by = SNAP_GROUP_STACK | SNAP_GROUP_STATE,
+		.group_by = SNAP_GROUP_USUAL,
 		.watch_rules = snap_watch_default_rules(),
 		.every_ns = 1000000000,
 		.await_tree = true,
@@ -61,6 +61,7 @@ void snap_options_deinit(struct snap_options *options)
 	snap_regex_destroy(options->thread_regex);
 	snap_regex_destroy(options->match_regex);
 	free(options->targets);
+	free((void *)(uintptr_t)options->seen);
 	free(options->debug_dirs);
 	free(options->group_labels);
 	snap_arena_deinit(&options->arena);
@@ -194,7 +195,8 @@ static const struct snap_setting settings[] = {
 	{ "color", "WHEN", snap_set_either, FIELD(color), 0, colors },
 	{ "charset", "NAME", snap_set_either, FIELD(utf8), 0, charsets },
 	{ "full-names", NULL, snap_set_flag, FIELD(full_names), true, NULL },
-	{ "width", "COLUMNS", snap_set_width, 0, 0, NULL },
+	{ "width", "COLUMNS", snap_set_number, FIELD(width), 10000, NULL },
+	{ "group-lines", "LINES", snap_set_number, FIELD(group_lines), 100000, NULL },
 	{ "verbose", NULL, snap_set_verbose, 0, 0, NULL },
 	{ "hz", "RATE", snap_set_hz, 0, 0, NULL },
 	{ "task-hz", "RATE", snap_set_task_hz, 0, 0, NULL },

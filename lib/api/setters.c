@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-	MAX_WIDTH = 10000,
 	MIN_HZ = 1,
 	LEAST_STOPPED = 1000, /* millionths */
 	MAX_HZ = 10000,
@@ -27,14 +26,6 @@ static struct stacksnap_error *add_target(struct snap_options *options, struct s
 		return snap_error_no_memory();
 	options->targets[options->target_count++] = target;
 	return NULL;
-}
-
-static bool has_pid(const struct snap_options *options, pid_t pid)
-{
-	for (size_t i = 0; i < options->target_count; i++)
-		if (options->targets[i].kind == SNAP_TARGET_PID && options->targets[i].pid == pid)
-			return true;
-	return false;
 }
 
 struct stacksnap_error *snap_set_pid(struct snap_options *options,
@@ -54,7 +45,7 @@ struct stacksnap_error *snap_set_pid(struct snap_options *options,
 						 "a comma-separated list)",
 						 (int)length, item);
 		target.pid = (pid_t)pid;
-		if (has_pid(options, target.pid))
+		if (snap_options_has_pid(options, target.pid))
 			continue;
 		err = add_target(options, target);
 		if (err)
@@ -364,15 +355,24 @@ struct stacksnap_error *snap_set_max_memory(struct snap_options *options,
 				 value);
 }
 
-/* Milliseconds into the int64_t nanoseconds at setting->offset; at most setting->value. */
+/* Milliseconds, or with a unit, into the int64_t nanoseconds at setting->offset; at most setting->value. */
 struct stacksnap_error *snap_set_milliseconds(struct snap_options *options,
 					      const struct snap_setting *setting, const char *value)
 {
+	bool has_unit = value[strspn(value, "0123456789.")] != '\0';
+	int64_t ns = 0;
 	uint64_t number;
 
-	if (!snap_parse_number(value, strlen(value), 1, setting->value, &number))
-		return snap_parse_number_error(value, "number of milliseconds", 1, setting->value);
-	*(int64_t *)((char *)options + setting->offset) = number * SNAP_NS_PER_MS;
+	if (has_unit && !snap_parse_duration(value, strlen(value), &ns))
+		ns = 0;
+	if (!has_unit && snap_parse_number(value, strlen(value), 1, setting->value, &number))
+		ns = (int64_t)number * SNAP_NS_PER_MS;
+	if (ns < SNAP_NS_PER_MS || ns / SNAP_NS_PER_MS > setting->value)
+		return snap_error_format(SNAP_ERROR_INVALID,
+					 "'%s' is not a number of milliseconds from 1 to %u "
+					 "(expected such as 500, 500ms or 5s)",
+					 value, setting->value);
+	*(int64_t *)((char *)options + setting->offset) = ns;
 	if (setting->offset == offsetof(struct snap_options, timeout_ns))
 		options->timeout_given = true;
 	if (!options->timeout_given)
@@ -402,15 +402,15 @@ struct stacksnap_error *snap_set_either(struct snap_options *options,
 	return err;
 }
 
-struct stacksnap_error *snap_set_width(struct snap_options *options,
-				       const struct snap_setting *setting _unused_,
-				       const char *value)
+/* Into the unsigned at setting->offset; at most setting->value. */
+struct stacksnap_error *snap_set_number(struct snap_options *options,
+					const struct snap_setting *setting, const char *value)
 {
 	uint64_t number;
 
-	if (!snap_parse_number(value, strlen(value), 0, MAX_WIDTH, &number))
-		return snap_parse_number_error(value, "number of columns", 0, MAX_WIDTH);
-	options->width = (unsigned)number;
+	if (!snap_parse_number(value, strlen(value), 0, setting->value, &number))
+		return snap_parse_number_error(value, "number", 0, setting->value);
+	*(unsigned *)((char *)options + setting->offset) = (unsigned)number;
 	return NULL;
 }
 

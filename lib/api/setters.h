@@ -40,7 +40,7 @@ snap_setter snap_set_flag, snap_set_value, snap_set_choice, snap_set_either, sna
 	snap_set_regex, snap_set_milliseconds, snap_set_duration, snap_set_moment;
 /* Groups, trees, what is shown. */
 snap_setter snap_set_group_by, snap_set_per_thread, snap_set_call_tree, snap_set_task_tree,
-	snap_set_runtimes, snap_set_verbose, snap_set_width, snap_set_debug_dir, snap_set_exe;
+	snap_set_runtimes, snap_set_verbose, snap_set_number, snap_set_debug_dir, snap_set_exe;
 /* Limits. */
 snap_setter snap_set_max_frames, snap_set_max_stack, snap_set_runtime_memory, snap_set_max_memory,
 	snap_set_max_stopped;

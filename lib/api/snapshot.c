@@ -56,14 +56,6 @@ static void destroy_snapshot(struct stacksnap_snapshot **snapshot)
 	stacksnap_snapshot_destroy(*snapshot);
 }
 
-static bool is_pid_named(const struct snap_options *options, pid_t pid)
-{
-	for (size_t i = 0; i < options->target_count; i++)
-		if (options->targets[i].kind == SNAP_TARGET_PID && options->targets[i].pid == pid)
-			return true;
-	return false;
-}
-
 static struct stacksnap_error *note_trouble(struct stacksnap_snapshot *snapshot,
 					    const struct snap_options *options,
 					    const struct snap_node *node)
@@ -135,7 +127,7 @@ static struct stacksnap_error *visit(struct stacksnap_snapshot *snapshot,
 	survey->shown += shown || (list && silent);
 	survey->hidden += !shown;
 	if ((!list || !shown) && snap_trouble_applies(snap_troubles[node->trouble].warning,
-						      is_pid_named(options, node->pid)))
+						      snap_options_has_pid(options, node->pid)))
 		return note_trouble(snapshot, options, node);
 	return NULL;
 }
@@ -263,6 +255,24 @@ static struct stacksnap_error *take_one(const struct snap_options *options,
 	return NULL;
 }
 
+API struct stacksnap_error *stacksnap_options_pin(struct stacksnap_options *options,
+						  const struct stacksnap_snapshot *seen)
+{
+	struct snap_process *list = calloc(seen->node_count + 1, sizeof(*list));
+
+	if (!list)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < seen->node_count; i++) {
+		list[i].pid = seen->nodes[i]->pid;
+		list[i].start_ticks = seen->nodes[i]->start_ticks;
+		list[i].trouble = seen->nodes[i]->trouble;
+	}
+	free((void *)(uintptr_t)options->values.seen);
+	options->values.seen = list;
+	options->values.seen_count = seen->node_count;
+	return NULL;
+}
+
 /* Until a moment (CLOCK_MONOTONIC); the flag is looked at again and again. */
 static struct stacksnap_error *wait_until(const struct snap_options *options, int64_t until_ns)
 {
@@ -286,11 +296,18 @@ static struct stacksnap_error *take_again(const struct snap_options *options,
 {
 	_cleanup_(destroy_snapshot) struct stacksnap_snapshot *first = NULL;
 	int64_t until_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->again_ns;
+	struct stacksnap_options same = { .values = *options };
 	struct stacksnap_error *err = take_one(options, NULL, &first);
 
 	if (!err)
 		err = wait_until(options, until_ns);
-	return err ? err : take_one(options, first->inner, ret);
+	same.values.seen = NULL;
+	if (!err)
+		err = stacksnap_options_pin(&same, first);
+	if (!err)
+		err = take_one(&same.values, first->inner, ret);
+	free((void *)(uintptr_t)same.values.seen);
+	return err;
 }
 
 API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,

@@ -323,6 +323,7 @@ static struct stacksnap_error *probe_processes(void *context, struct snap_stop *
 			continue;
 		process->maps = traced->maps;
 		process->map_count = traced->map_count;
+		process->credentials = traced->credentials;
 		process->pieces = traced->pieces;
 		process->piece_count = traced->piece_count;
 		err = tree->hook->probe(tree->hook->context, tree->options, tree->capture,

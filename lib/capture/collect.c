@@ -231,6 +231,7 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 	}
 	process->maps = traced->maps;
 	process->map_count = traced->map_count;
+	process->credentials = traced->credentials;
 	process->maps_cut = traced->maps_cut;
 	process->pieces = traced->pieces;
 	process->piece_count = traced->piece_count;
@@ -250,6 +251,13 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 	if (traced->alone_ns > capture->stop_duration_ns)
 		capture->stop_duration_ns = traced->alone_ns;
 	collect_threads(process, traced);
+	/* The kernel's stack is all that there is of such a process. */
+	if (process->trouble == SNAP_TROUBLE_KERNEL_THREAD && process->thread_count &&
+	    process->threads[0].kernel_stack) {
+		process->trouble = SNAP_TROUBLE_NONE;
+		process->trouble_message = NULL;
+		return;
+	}
 	explain_trouble(options, capture, process, stop, traced);
 	warn_of_threads(options, capture, process, traced);
 }
@@ -302,6 +310,7 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 	process->parent = parent;
 	process->is_target = process->is_namespace_init = false;
 	process->memory = process->words = NULL;
+	process->usage = (struct snap_usage){ 0 };
 	process->descriptors = NULL;
 	process->descriptor_count = 0;
 	process->start_ticks = child->start_ticks;
@@ -341,7 +350,15 @@ struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
 		}
 		process = &capture->processes[traced->index];
 		collect_process(options, capture, process, stop, traced);
-		traced->execed |= is_in_exec(capture, traced->index);
+		if (!is_in_exec(capture, traced->index))
+			continue;
+		/* What is shown unless the next try stops it. */
+		traced->execed = true;
+		process->vanished = false;
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
+					 "process %d was not stopped: it was executing another "
+					 "program",
+					 (int)process->pid);
 	}
 	if (stopped && stop->end_ns - stop->begin_ns > capture->stop_duration_ns)
 		capture->stop_duration_ns = stop->end_ns - stop->begin_ns;

@@ -84,6 +84,7 @@ static struct stacksnap_error *take_maps(struct snap_nostop *nostop,
 	if (facts->map_count && snap_space_keep(&reader, &from, &space) < 0)
 		space = (struct snap_space){ .cut = true };
 	nostop->taken[index] = facts->maps;
+	mine->credentials = traced->credentials = facts->credentials;
 	mine->maps = traced->maps = space.maps;
 	mine->map_count = traced->map_count = space.map_count;
 	mine->maps_cut = traced->maps_cut = space.cut;

@@ -9,12 +9,14 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/spawn.h"
 #include "store/json/pick.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,13 +24,14 @@ enum {
 	MOST_FILES = 4096,    /* of an engine */
 	MOST_BYTES = 4 << 20, /* of a file */
 	MOST_NAME = 4096,     /* bytes of a name, or of an annotation */
+	HUNT_MS = 2000,       /* for all files */
+	END_MS = 20,          /* for a process that is killed */
 };
 
 struct search {
 	const char *name;
 	struct snap_container_ids *ids;
 	unsigned files_left;
-	struct stacksnap_error *error; /* NO_MEMORY */
 };
 
 typedef void folder_reader(struct search *search, int folder, const char *name);
@@ -43,16 +46,13 @@ static void found(struct search *search, const char *id)
 {
 	struct snap_container_ids *ids = search->ids;
 
-	if (!is_id(id))
+	if (!is_id(id) || ids->count == SNAP_ARRAY_SIZE(ids->list))
 		return;
 	for (size_t i = 0; i < ids->count; i++)
 		if (strcmp(ids->list[i].text, id) == 0)
 			return;
-	if (!snap_reserve_array(ids->list, ids->capacity, ids->count + 1)) {
-		search->error = snap_error_no_memory();
-		return;
-	}
-	memcpy(ids->list[ids->count++].text, id, sizeof(ids->list->text));
+	memcpy(ids->list[ids->count].text, id, sizeof(ids->list->text));
+	__atomic_store_n(&ids->count, ids->count + 1, __ATOMIC_RELEASE);
 }
 
 /* -1: there is none, or another user may have written it. */
@@ -79,7 +79,7 @@ static void read_folders(struct search *search, int parent, const char *path, fo
 		snap_close(&fd);
 		return;
 	}
-	while (!search->error && search->files_left && (entry = readdir(stream))) {
+	while (search->files_left && (entry = readdir(stream))) {
 		_cleanup_fd_ int folder = -1;
 
 		if (entry->d_name[0] == '.')
@@ -143,7 +143,7 @@ static void read_storage(struct search *search, struct snap_json_pick *pick,
 	struct snap_json_list rows = snap_json_pick_rows(pick, root);
 	const struct snap_json *row;
 
-	while (!search->error && (row = snap_json_list_object(&rows))) {
+	while ((row = snap_json_list_object(&rows))) {
 		struct snap_json_list names = snap_json_pick_list(pick, row, "names");
 		const char *id = snap_json_pick_text(pick, row, "id", MOST_NAME), *name;
 
@@ -190,7 +190,7 @@ static void read_file(struct search *search, int folder, const char *path, enum 
 {
 	_cleanup_fd_ int fd = -1;
 
-	if (search->error || !search->files_left)
+	if (!search->files_left)
 		return;
 	search->files_left--;
 	fd = open_trusted(folder, path);
@@ -222,8 +222,8 @@ static void enter_driver(struct search *search, int folder, const char *name)
 		read_file(search, folder, "containers.json", STORAGE, name);
 }
 
-struct stacksnap_error *snap_containers_find_in(const struct snap_container_places *places,
-						const char *name, struct snap_container_ids *ids)
+void snap_containers_find_in(const struct snap_container_places *places, const char *name,
+			     struct snap_container_ids *ids)
 {
 	struct search search = { .name = name, .ids = ids, .files_left = MOST_FILES };
 
@@ -236,7 +236,6 @@ struct stacksnap_error *snap_containers_find_in(const struct snap_container_plac
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(places->storage); i++)
 		if (places->storage[i])
 			read_folders(&search, AT_FDCWD, places->storage[i], enter_driver);
-	return search.error;
 }
 
 struct snap_container_places snap_container_places(char *room, size_t size)
@@ -258,10 +257,35 @@ struct snap_container_places snap_container_places(char *room, size_t size)
 	return places;
 }
 
-struct stacksnap_error *snap_containers_find(const char *name, struct snap_container_ids *ids)
+/* ---- in a process of its own ---- */
+
+struct hunt {
+	const char *name;
+	struct snap_container_ids *ids; /* shared */
+};
+
+static void run_hunt(void *context)
 {
+	const struct hunt *hunt = context;
 	char room[4096];
 	const struct snap_container_places places = snap_container_places(room, sizeof(room));
 
-	return snap_containers_find_in(&places, name, ids);
+	snap_spawn_close_all_but(-1);
+	snap_containers_find_in(&places, hunt->name, hunt->ids);
+}
+
+struct snap_container_ids *snap_containers_find(const char *name)
+{
+	struct snap_container_ids *ids = mmap(NULL, sizeof(*ids), PROT_READ | PROT_WRITE,
+					      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct hunt hunt = { name, ids };
+	_cleanup_fd_ int pidfd = -1;
+	pid_t pid;
+
+	if (ids == MAP_FAILED)
+		return NULL;
+	ids->is_late = snap_error_ignore(snap_spawn(SNAP_SPAWN_ALLOCATES, SNAP_CONTAINERS_PROCESS,
+						    run_hunt, &hunt, &pid, &pidfd)) ||
+		       snap_spawn_end(pidfd, HUNT_MS, END_MS) != 0;
+	return ids;
 }

@@ -26,11 +26,12 @@ struct snap_container_places snap_container_places(char *room, size_t size);
 /*
  * Adds the ids of all containers that are called `name`: by docker, podman, CRI-O or nerdctl; or by
  * Kubernetes, as the name of the container, or POD/CONTAINER. A file that cannot be read or is
- * malformed gives no name. At most 4096 files of 4 MiB are read for each engine. Errors: NO_MEMORY.
+ * malformed gives no name. At most 4096 files of 4 MiB are read for each engine.
  */
-struct stacksnap_error *snap_containers_find_in(const struct snap_container_places *places,
-						const char *name,
-						struct snap_container_ids *ids) _must_check_;
-/* The same in snap_container_places(). */
-struct stacksnap_error *snap_containers_find(const char *name,
-					     struct snap_container_ids *ids) _must_check_;
+void snap_containers_find_in(const struct snap_container_places *places, const char *name,
+			     struct snap_container_ids *ids);
+/*
+ * The same in snap_container_places(), in a process that is given up after two seconds: a file system
+ * may not answer, such as that of a home on a network. Then ids->is_late. NULL: no memory.
+ */
+struct snap_container_ids *snap_containers_find(const char *name);

@@ -382,7 +382,7 @@ static struct stacksnap_error *fill_words(const struct filling *filling)
 	image = snap_arena_new(arena, struct snap_memory_image);
 	if (!filling->capture->waits || !image)
 		return snap_error_no_memory();
-	filling->capture->waits->lacks = SNAP_LACK_ALL;
+	filling->capture->waits->lacks = SNAP_LACK_CORE;
 	words.left = WORD_BYTES + process->thread_count * (uint64_t)WORD_BYTES_A_THREAD;
 	for (size_t i = 0; i < process->thread_count; i++)
 		if (!add_core_thread(&words, &process->threads[i]))

@@ -2,6 +2,7 @@
 /* See diff.h. */
 #include "diff/diff.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/text.h"
 #include "diff/parts.h"
@@ -127,6 +128,9 @@ static bool add_stuck(struct snap_differ *differ)
 	return diff->stuck;
 }
 
+SNAP_ORDER(compare_pids_of_nodes, const struct snap_node *, a, b,
+	   snap_compare((*a)->pid, (*b)->pid));
+
 struct stacksnap_error *snap_diff_mark_stuck(const struct snap_snapshot *before,
 					     struct snap_snapshot *after)
 {
@@ -140,6 +144,15 @@ struct stacksnap_error *snap_diff_mark_stuck(const struct snap_snapshot *before,
 	/* They are the snapshot's, which is the caller's to change. */
 	for (size_t i = 0; i < count; i++)
 		((struct snap_member *)(uintptr_t)stuck[i].thread)->stuck = true;
+	qsort(old_nodes.nodes, old_nodes.count, sizeof(*old_nodes.nodes), compare_pids_of_nodes);
+	for (size_t i = 0; i < new_nodes.count; i++) {
+		struct snap_node *node = (struct snap_node *)(uintptr_t)new_nodes.nodes[i];
+		size_t at = snap_first_not(old_nodes.count, k, old_nodes.nodes[k]->pid < node->pid);
+
+		if (at < old_nodes.count && old_nodes.nodes[at]->pid == node->pid &&
+		    old_nodes.nodes[at]->start_ticks == node->start_ticks)
+			node->usage_before = old_nodes.nodes[at]->usage;
+	}
 	if (__builtin_sub_overflow(after->time_ns, before->time_ns, &after->again_ns) ||
 	    after->again_ns <= 0)
 		after->again_ns = 1; /* the clock was set */

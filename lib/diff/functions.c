@@ -20,6 +20,7 @@ enum place { ANYWHERE, INNERMOST, PLACES };
 
 struct row {
 	const char *name, *module;
+	bool guessed;
 	uint64_t counts[2][ACTIVITIES][PLACES]; /* samples, by look */
 	size_t seen;                            /* the number of the stack that was counted last */
 };
@@ -67,6 +68,7 @@ static bool add_function_entry(struct table *table, int look, const struct snap_
 	row = find_function_row(table, name, frame->module);
 	if (!row)
 		return false;
+	row->guessed |= frame->trust != SNAP_TRUST_CFI;
 	for (int activity = 0; activity < ACTIVITIES; activity++) {
 		if (row->seen != table->stacks)
 			row->counts[look][activity][ANYWHERE] += samples[activity];
@@ -140,6 +142,7 @@ static struct snap_diff_function function_of(const struct table *table, const st
 	return (struct snap_diff_function){
 		.name = row->name,
 		.module = row->module,
+		.guessed = row->guessed,
 		.running = activity == RUNNING,
 		.before = share_of_function(table, row, 0, activity, ANYWHERE),
 		.after = share_of_function(table, row, 1, activity, ANYWHERE),

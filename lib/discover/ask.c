@@ -16,7 +16,6 @@
 #include "base/shared_memory.h"
 #include "base/workers.h"
 #include "discover/internal.h"
-#include "proc/credentials.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,8 +44,7 @@ struct record {
 	int32_t status; /* the size of the arguments, or a negative errno, also that of the stat */
 	int32_t exe_size; /* the same of its program's path */
 	bool wants_files; /* input */
-	bool is_linked;   /* exe, exe_size and is_free are set; more may follow */
-	bool is_free;     /* in the caller's user namespace */
+	bool is_linked;   /* exe and exe_size are set; more may follow */
 	char *args, *exe;
 	struct snap_stat stat;
 };
@@ -170,7 +168,6 @@ static void ask_living(const struct snap_asker *asker, struct record *record, in
 	_cleanup_fd_ int survivor_fd = -1;
 	char state;
 
-	record->is_free = !snap_credentials_are_confined(fd);
 	read_program(asker, record, fd);
 	/* A leader that has exited has no program any more; a thread that it left behind has. */
 	if (snap_procfs_is_gone(record->exe_size))
@@ -395,13 +392,11 @@ struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t inde
 	size_t at = asker->shared->first + index;
 	const struct record *record = &asker->shared->records[at];
 
-	bool is_linked = __atomic_load_n(&record->is_linked, __ATOMIC_ACQUIRE);
 	struct snap_answer answer = { .kind = record->stage ? SNAP_ANSWER_LATE
 							    : SNAP_ANSWER_NOT_ASKED,
-				      .stage = (enum snap_ask_stage)record->stage,
-				      .is_confined = !is_linked || !record->is_free };
+				      .stage = (enum snap_ask_stage)record->stage };
 
-	if (is_linked) {
+	if (__atomic_load_n(&record->is_linked, __ATOMIC_ACQUIRE)) {
 		answer.exe = record->exe;
 		answer.exe_size = record->exe_size;
 	}

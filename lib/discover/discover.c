@@ -120,16 +120,6 @@ struct stacksnap_error *snap_discovery_host(struct snap_capture *capture,
 
 /* ---- a run ---- */
 
-static bool needs_scan(const struct snap_options *options)
-{
-	if (options->children)
-		return true;
-	for (size_t i = 0; i < options->target_count; i++)
-		if (options->targets[i].kind != SNAP_TARGET_PID)
-			return true;
-	return false;
-}
-
 /* Remembers pids that snap_discover_again() need not read. */
 static struct stacksnap_error *remember_pids(struct snap_discovery *run)
 {
@@ -174,7 +164,8 @@ struct stacksnap_error *snap_discovery_run(struct snap_discovery *run)
 
 	if (err)
 		return err;
-	err = needs_scan(run->options) ? snap_seen_scan(&run->table) : NULL;
+	if (run->options->children || snap_options_look_for_targets(run->options))
+		err = snap_seen_scan(&run->table);
 	if (err)
 		return err;
 	err = snap_discovery_match(run);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
 	LIVE_EACH = 4,
@@ -36,6 +37,10 @@ static int take_stat(struct snap_discovery *run, struct snap_process *process,
 	process->state = stat->state;
 	process->flags = stat->flags;
 	process->caught = stat->caught;
+	if (__builtin_mul_overflow(stat->run_ticks, tick_ns, &process->usage.cpu_ns) ||
+	    __builtin_mul_overflow(stat->rss_pages, sysconf(_SC_PAGESIZE),
+				   &process->usage.rss_bytes))
+		process->usage = (struct snap_usage){ 0 };
 	if (length && strcmp(process->name ? process->name : "", stat->name) != 0)
 		process->name = snap_arena_strndup(&run->capture->arena, stat->name, length);
 	if (!__builtin_mul_overflow(stat->start_ticks, tick_ns, &since_boot) &&
@@ -109,7 +114,9 @@ bool snap_process_explain_state(struct snap_capture *capture, struct snap_proces
 			pid, (int)stat->ppid);
 	else if (stat->flags & SNAP_PF_KTHREAD)
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_KERNEL_THREAD,
-					 "%d is a kernel thread and has no user stacks", pid);
+					 "%d is a kernel thread and has no user stacks: --kernel "
+					 "shows that of the kernel, for root",
+					 pid);
 	else
 		return false;
 	return true;
@@ -133,7 +140,6 @@ static bool is_process_there(int process_fd)
 struct reported {
 	enum snap_answer_kind kind;
 	enum snap_ask_stage stage;
-	bool is_confined;
 };
 
 struct reading {
@@ -228,7 +234,7 @@ static struct stacksnap_error *read_process_facts(struct snap_discovery *run,
 	/* A thread that the leader left behind still has what the leader has lost. */
 	if (snap_stat_has_left(&stat))
 		reading->files_fd = snap_procfs_open_survivor(run->procfs, reading->fd, &state);
-	snap_discovery_read_owner(run, process, reading->fd, reading->reported.is_confined);
+	snap_discovery_read_owner(run, process, reading->fd);
 	if (!snap_discovery_read_groups(run, process,
 					reading->files_fd < 0 ? reading->fd : reading->files_fd))
 		return snap_error_no_memory();
@@ -341,11 +347,11 @@ static struct stacksnap_error *take_answers(struct snap_discovery *run, const si
 		struct snap_process *process = &capture->processes[turns[i]];
 		struct snap_answer answer;
 
-		*reported = (struct reported){ .kind = SNAP_ANSWER_GIVEN, .is_confined = true };
+		*reported = (struct reported){ .kind = SNAP_ANSWER_GIVEN };
 		if (!is_to_be_asked(run, process))
 			continue;
 		answer = snap_asker_answer(run->asker, asked++);
-		*reported = (struct reported){ answer.kind, answer.stage, answer.is_confined };
+		*reported = (struct reported){ answer.kind, answer.stage };
 		if (!snap_discovery_keep_program(run, process, &answer))
 			return snap_error_no_memory();
 		not_asked += answer.kind == SNAP_ANSWER_NOT_ASKED &&

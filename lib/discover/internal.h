@@ -31,6 +31,7 @@ struct snap_seen {
 	bool silent; /* its stat is blocked: only name, state and parent are known */
 	bool own;    /* stacksnap itself or a child of its own: never shown, nor descended into */
 	bool matched, named;      /* by any target option; by one that names it */
+	bool is_other;            /* absent: its pid is another process's by now */
 	enum snap_trouble absent; /* named, but missing; NONE: it exists */
 	enum snap_under under;
 	size_t index; /* in the capture's processes, SIZE_MAX: not in the tree */
@@ -109,7 +110,6 @@ struct snap_answer {
 	 */
 	const char *exe;  /* until the next list begins */
 	ssize_t exe_size; /* or a negative errno */
-	bool is_confined; /* is in another user namespace, as far as known */
 	/* GIVEN */
 	bool exe_called_so;    /* its program's file has a name that ends in " (deleted)" */
 	const char *args;      /* until the next list begins */
@@ -175,6 +175,8 @@ struct snap_discovery {
 	/* The time for asking all processes, and again for reading them; 0: no limit. */
 	int64_t facts_ns;
 	struct snap_cgroup cgroup;
+	bool engines_are_late; /* files of container engines were not read in time */
+	char clocks[128];      /* the offsets of our own time namespace; "": not read yet */
 };
 
 /* `self`: pid of the program that uses discovery, which is left out; 0 for a recorded tree. */
@@ -231,8 +233,7 @@ bool snap_discovery_read_groups(struct snap_discovery *run, struct snap_process 
 /* Texts of the answer are copied. */
 bool snap_discovery_keep_program(struct snap_discovery *run, struct snap_process *process,
 				 const struct snap_answer *answer);
-void snap_discovery_read_owner(struct snap_discovery *run, struct snap_process *process, int fd,
-			       bool is_confined);
+void snap_discovery_read_owner(struct snap_discovery *run, struct snap_process *process, int fd);
 /* Call this after the same for its parent. It may ask: then answers to an earlier list are gone. */
 struct stacksnap_error *snap_discovery_read_ancestors(struct snap_discovery *run,
 						      struct snap_process *process) _must_check_;

@@ -6,11 +6,13 @@
  */
 #include "base/buffer.h"
 #include "discover/internal.h"
-#include "proc/credentials.h"
 
 #include <errno.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { PASSWD_SIZE = 16384, MAX_ANCESTORS = 64 };
 
@@ -28,6 +30,30 @@ static void note_missing(struct snap_discovery *run, const struct snap_process *
 			  strerror((int)-status));
 }
 
+/*
+ * Whether all folders of a path are of root or the caller: one that was given to another user
+ * (Delegate= in systemd.resource-control(5)) belongs to that user. The kernel answers from its memory.
+ */
+static bool is_containers_place_safe(const char *place)
+{
+	char path[SNAP_MAX_PATH + 64];
+	bool is_unified = place[1] == '/';
+	size_t root;
+	struct stat folder;
+
+	for (int i = 0; i <= is_unified; i++) {
+		snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s",
+			 is_unified && !i ? "/unified" : "", place + is_unified);
+		root = strlen(path) - strlen(strchr(place + 1, '/') ?: "");
+		for (; stat(path, &folder) == 0; *strrchr(path, '/') = '\0')
+			if (folder.st_uid != 0 && folder.st_uid != geteuid())
+				return false;
+			else if (strlen(path) <= root)
+				return true;
+	}
+	return !strstr(place, "/user@");
+}
+
 int snap_discovery_cgroup(struct snap_discovery *run, int process_fd)
 {
 	_cleanup_fd_ int fd = snap_procfs_open_file(process_fd, "cgroup");
@@ -42,6 +68,9 @@ int snap_discovery_cgroup(struct snap_discovery *run, int process_fd)
 	snap_lines_init(&lines, fd, buffer, sizeof(buffer));
 	while ((more = snap_lines_next(&lines, &line, &length)) > 0)
 		snap_cgroup_line(&run->cgroup, line, length);
+	if (run->cgroup.container[0] && run->procfs->live &&
+	    !is_containers_place_safe(run->cgroup.place))
+		snap_cgroup_name_owner(&run->cgroup);
 	return more;
 }
 
@@ -51,6 +80,18 @@ static bool keep_label_text(struct snap_discovery *run, const char **ret, const 
 {
 	*ret = length ? snap_arena_strndup(&run->capture->arena, text, length) : NULL;
 	return *ret || !length;
+}
+
+/* By the time namespace of its children, which is another one between unshare(2) and execve(2). */
+static bool has_other_clocks(struct snap_discovery *run, int fd)
+{
+	char text[sizeof(run->clocks)];
+
+	if (!run->clocks[0] && snap_procfs_read(run->procfs->root_fd, "self/timens_offsets",
+						run->clocks, sizeof(run->clocks)) <= 0)
+		return false;
+	return snap_procfs_read(fd, "timens_offsets", text, sizeof(text)) > 0 &&
+	       strcmp(text, run->clocks) != 0;
 }
 
 bool snap_discovery_read_groups(struct snap_discovery *run, struct snap_process *process, int fd)
@@ -64,6 +105,7 @@ bool snap_discovery_read_groups(struct snap_discovery *run, struct snap_process 
 	if (status != 0)
 		return true;
 	unit = snap_cgroup_unit(run->cgroup.path, &length);
+	process->has_other_clocks = has_other_clocks(run, fd);
 	return keep_label_text(run, &process->unit, unit, length) &&
 	       keep_label_text(run, &process->cgroup, run->cgroup.path, strlen(run->cgroup.path)) &&
 	       keep_label_text(run, &process->container, run->cgroup.container,
@@ -115,8 +157,7 @@ static const char *user_name(struct snap_discovery *run, const struct snap_proce
 	return name;
 }
 
-void snap_discovery_read_owner(struct snap_discovery *run, struct snap_process *process, int fd,
-			       bool is_confined)
+void snap_discovery_read_owner(struct snap_discovery *run, struct snap_process *process, int fd)
 {
 	struct snap_status status;
 	int result = snap_procfs_status(fd, &status);
@@ -127,7 +168,6 @@ void snap_discovery_read_owner(struct snap_discovery *run, struct snap_process *
 		return;
 	process->uid = status.uid;
 	process->user = user_name(run, process, status.uid);
-	snap_credentials_take(&status, is_confined, &process->credentials);
 	process->ns_pid = status.ns_pid;
 	process->is_namespace_init = status.ns_pid == 1;
 	process->in_host_namespace = status.ns_depth == 1;

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
-enum { MOST_ASKED = 1 << 12 /* in one list */ };
+enum { MOST_ASKED = 1 << 12 /* in one list */, MOST_LEFT = 2 };
 
 static void mark_matched(struct snap_seen *seen, bool named)
 {
@@ -18,19 +18,37 @@ static void mark_matched(struct snap_seen *seen, bool named)
 }
 
 /* Signal 0 is not sent: the call checks whether the process exists, as procfs may hide it. */
-static struct stacksnap_error *add_absent(struct snap_discovery *run, pid_t pid)
+static struct stacksnap_error *add_absent(struct snap_discovery *run, pid_t pid, bool is_other)
 {
-	bool hidden = run->procfs->live && (kill(pid, 0) == 0 || errno == EPERM);
+	bool hidden = !is_other && run->procfs->live && (kill(pid, 0) == 0 || errno == EPERM);
+	struct snap_seen *known = snap_seen_find(&run->table, pid);
 	const struct snap_seen seen = {
 		.stat.pid = pid,
 		.blank = true,
 		.matched = true,
 		.named = true,
+		.is_other = is_other,
 		.absent = hidden ? SNAP_TROUBLE_PERMISSION_DENIED : SNAP_TROUBLE_NO_SUCH_PROCESS,
 		.index = SIZE_MAX,
 	};
 
+	if (known)
+		*known = seen;
 	return snap_seen_know(&run->table, &seen);
+}
+
+/* Whether it is what an earlier look saw. One that does not respond cannot say, and is not read. */
+static bool is_same_process(const struct snap_options *options, const struct snap_seen *seen)
+{
+	for (size_t i = 0; i < options->seen_count; i++) {
+		const struct snap_process *process = &options->seen[i];
+
+		if (process->pid == seen->stat.pid)
+			return process->trouble != SNAP_TROUBLE_NO_SUCH_PROCESS &&
+			       (!process->start_ticks || seen->silent ||
+				process->start_ticks == seen->stat.start_ticks);
+	}
+	return !options->seen;
 }
 
 /*
@@ -48,12 +66,8 @@ static struct stacksnap_error *find_pid(struct snap_discovery *run, pid_t pid,
 		return NULL;
 	if (snap_procfs_task_status(run->procfs->root_fd, pid, &status) != 0)
 		return NULL;
-	if (status.tgid > 0 && status.tgid != pid) {
+	if (status.tgid > 0)
 		leader = status.tgid;
-		snap_capture_warn(run->capture, "tid_given", leader, pid,
-				  "%d is a thread of %d, which is shown instead", (int)pid,
-				  (int)leader);
-	}
 	return snap_seen_add(&run->table, leader, ret);
 }
 
@@ -65,8 +79,12 @@ static struct stacksnap_error *match_pid(struct snap_discovery *run, pid_t pid)
 	err = find_pid(run, pid, &seen);
 	if (err)
 		return err;
-	if (!seen)
-		return add_absent(run, pid);
+	if (!seen || !is_same_process(run->options, seen))
+		return add_absent(run, pid, seen);
+	if (seen->stat.pid != pid)
+		snap_capture_warn(run->capture, "tid_given", seen->stat.pid, pid,
+				  "%d is a thread of %d, which is shown instead", (int)pid,
+				  (int)seen->stat.pid);
 	if (seen->own)
 		snap_capture_warn(run->capture, "own_process", pid, 0,
 				  "%d is stacksnap itself and is left out", (int)pid);
@@ -89,12 +107,12 @@ static bool program_matches(const struct snap_answer *answer, const regex_t *reg
 	return regexec(regex, base ? base + 1 : path, 0, NULL, 0) == 0;
 }
 
-/* `ids`: the containers with that name in the files of engines. */
+/* `ids`: the containers with that name in the files of engines; NULL: unknown. */
 static bool container_matches(const char *container, const struct snap_target *target,
 			      const struct snap_container_ids *ids)
 {
-	for (size_t i = 0; i < ids->count; i++)
-		if (strcmp(container, ids->list[i].text) == 0)
+	for (size_t i = 0; ids && i < ids->count; i++)
+		if (snap_cgroup_container_is(container, ids->list[i].text))
 			return true;
 	return snap_cgroup_container_is(container, target->text);
 }
@@ -128,23 +146,12 @@ static bool target_matches(struct snap_discovery *run, const struct snap_seen *s
 }
 
 /* The end of the sentence after "no process ", for a target that matches nothing. */
-static const char *missing_words(enum snap_target_kind kind)
-{
-	switch (kind) {
-	case SNAP_TARGET_PID:
-	case SNAP_TARGET_ALL:
-		break;
-	case SNAP_TARGET_NAME:
-		return "has a name or program that matches";
-	case SNAP_TARGET_UNIT:
-		return "runs in the unit";
-	case SNAP_TARGET_CGROUP:
-		return "runs in the cgroup";
-	case SNAP_TARGET_CONTAINER:
-		return "runs in a container with the id or name";
-	}
-	return "runs as";
-}
+static const char *const missing_words[] = {
+	[SNAP_TARGET_NAME] = "has a name or program that matches",
+	[SNAP_TARGET_UNIT] = "runs in the unit",
+	[SNAP_TARGET_CGROUP] = "runs in the cgroup",
+	[SNAP_TARGET_CONTAINER] = "runs in a container with the id or name",
+};
 
 /* Kernel threads have no stack of a program: only a pid means one. */
 static bool may_be_meant(const struct snap_seen *seen)
@@ -218,20 +225,36 @@ static bool match_by_name(struct snap_discovery *run, const regex_t *regex)
 	return match_by_program(run, asked, count, regex) || found;
 }
 
+/* Two of earlier runs still wait for the same files (roles/file_opener/silent.h). */
+static bool is_hunt_hopeless(const struct snap_discovery *run)
+{
+	unsigned left = 0;
+
+	for (size_t i = 0; i < run->table.count; i++)
+		left += run->table.entries[i].own &&
+			strcmp(run->table.entries[i].stat.name, SNAP_CONTAINERS_PROCESS) == 0;
+	return run->engines_are_late || left >= MOST_LEFT;
+}
+
 static struct stacksnap_error *match_by_text(struct snap_discovery *run,
 					     const struct snap_target *target, bool *found_ret)
 {
-	_cleanup_(snap_container_ids_deinit) struct snap_container_ids ids = { 0 };
+	_cleanup_(snap_container_ids_destroyp) struct snap_container_ids *ids = NULL;
+	bool is_named = target->kind == SNAP_TARGET_CONTAINER && run->options->find_containers;
 	struct stacksnap_error *err;
 
 	*found_ret = false;
-	if (target->kind == SNAP_TARGET_CONTAINER && run->options->find_containers) {
-		err = run->options->find_containers(target->text, &ids);
-		if (err)
-			return err;
+	if (is_named && !is_hunt_hopeless(run))
+		ids = run->options->find_containers(target->text);
+	if (is_named && (!ids || ids->is_late)) {
+		run->engines_are_late = true;
+		snap_capture_warn(run->capture, "processes_late", 0, 0,
+				  "cannot read the files of container engines in time: '%s' may be "
+				  "the name of a container",
+				  target->text);
 	}
 	if (target->kind != SNAP_TARGET_NAME) {
-		*found_ret = match_by_cgroup(run, target, &ids);
+		*found_ret = match_by_cgroup(run, target, ids);
 		return NULL;
 	}
 	err = snap_discovery_need_asker(run);
@@ -269,8 +292,11 @@ static struct stacksnap_error *match_target(struct snap_discovery *run,
 	}
 	err = match_by_text(run, target, &found);
 	if (!err && !found)
-		snap_capture_warn(run->capture, "target_not_found", 0, 0, "no process %s '%s'",
-				  missing_words(target->kind), target->text);
+		snap_capture_warn(run->capture, "target_not_found", 0, 0, "no process %s '%s'%s",
+				  missing_words[target->kind], target->text,
+				  target->kind == SNAP_TARGET_CONTAINER && run->engines_are_late
+					  ? "; files of container engines could not be read in time"
+					  : "");
 	return err;
 }
 

@@ -28,18 +28,22 @@ struct stacksnap_error *snap_discovery_append(struct snap_discovery *run, pid_t 
 }
 
 static void say_absent(struct snap_discovery *run, struct snap_process *process,
-		       enum snap_trouble absent)
+		       const struct snap_seen *seen)
 {
 	int pid = (int)process->pid;
 
-	if (absent == SNAP_TROUBLE_PERMISSION_DENIED)
+	if (seen->is_other)
+		snap_process_set_trouble(run->capture, process, seen->absent,
+					 "process %d has ended; another one has its number now",
+					 pid);
+	else if (seen->absent == SNAP_TROUBLE_PERMISSION_DENIED)
 		snap_process_set_trouble(
-			run->capture, process, absent,
+			run->capture, process, seen->absent,
 			"process %d is hidden (procfs is mounted with hidepid; run as "
 			"root or with the group that the mount option gid names)",
 			pid);
-	else if (absent != SNAP_TROUBLE_NONE)
-		snap_process_set_trouble(run->capture, process, absent,
+	else if (seen->absent != SNAP_TROUBLE_NONE)
+		snap_process_set_trouble(run->capture, process, seen->absent,
 					 "cannot find %d: no such process", pid);
 }
 
@@ -61,7 +65,7 @@ static struct stacksnap_error *add_seen(struct snap_discovery *run, struct snap_
 	process->flags = seen->stat.flags;
 	process->program = seen->stat.program;
 	process->is_target = seen->named;
-	say_absent(run, process, seen->absent);
+	say_absent(run, process, seen);
 	if (seen->silent)
 		snap_process_set_trouble(run->capture, process, SNAP_TROUBLE_NOT_RESPONDING,
 					 "process %d does not respond: reading its state took "

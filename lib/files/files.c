@@ -12,9 +12,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 struct stacksnap_error *snap_files_create(const struct snap_options *options,
 					  const struct snap_capture *capture,
@@ -48,7 +50,6 @@ void snap_files_destroy(struct snap_files *files)
 {
 	if (!files)
 		return;
-	snap_download_destroy(files->download);
 	snap_close(&files->host_root);
 	snap_rights_deinit(&files->rights);
 	free(files);
@@ -176,6 +177,28 @@ struct stacksnap_error *snap_files_open_name(const struct snap_files *files,
 	return snap_file_candidate_open(place, follow, ret);
 }
 
+/*
+ * Whether it is on procfs, sysfs or the like, where an open or a read may change something. These
+ * have no blocks; a few file systems with programs may have none either.
+ */
+static bool is_of_the_kernel(int path_fd)
+{
+	struct statfs info;
+
+	return fstatfs(path_fd, &info) == 0 && info.f_blocks == 0 && info.f_type != TMPFS_MAGIC &&
+	       info.f_type != RAMFS_MAGIC && info.f_type != OVERLAYFS_SUPER_MAGIC &&
+	       info.f_type != FUSE_SUPER_MAGIC;
+}
+
+/* A file system in user space may never answer, so its device was asked for before. */
+static struct stacksnap_error *open_contents(int path_fd, int *ret)
+{
+	if (is_of_the_kernel(path_fd))
+		return snap_error_format(SNAP_ERROR_PERMISSION,
+					 "it is on a file system without programs");
+	return snap_reopen_regular(path_fd, ret);
+}
+
 struct stacksnap_error *snap_files_open_contents(const struct snap_files *files, int path_fd,
 						 int *ret)
 {
@@ -185,7 +208,7 @@ struct stacksnap_error *snap_files_open_contents(const struct snap_files *files,
 	if (watch->begin_device && snap_look(path_fd, "", &info) &&
 	    !watch->begin_device(watch->context, info.st_dev))
 		return silent();
-	return snap_reopen_regular(path_fd, ret);
+	return open_contents(path_fd, ret);
 }
 
 /* ---- what may be opened ---- */
@@ -229,7 +252,7 @@ static struct stacksnap_error *open_place(const struct snap_files *files,
 		return snap_error_format(SNAP_ERROR_PERMISSION, "%s %s",
 					 place->path[0] ? place->path : "the program", why);
 	err = is_targets(place) ? snap_files_open_contents(files, path_fd, fd_ret)
-				: snap_reopen_regular(path_fd, fd_ret);
+				: open_contents(path_fd, fd_ret);
 	return snap_error_wrap(err, "%s", place->path[0] ? place->path : "the program");
 }
 
@@ -256,6 +279,17 @@ static bool take_rights(struct snap_files *files, const struct snap_file_candida
 }
 
 /*
+ * Another program of the process, which it may execute at any moment, can have something else at the same
+ * addresses, which its user may not read. So this is asked when the file is open.
+ */
+static bool is_entry_stale(const struct snap_files *files, const struct snap_file_candidate *place,
+			   const struct snap_process *process)
+{
+	return place->kind == SNAP_CANDIDATE_ENTRY && files->watch.is_unchanged &&
+	       !files->watch.is_unchanged(process, place->fd);
+}
+
+/*
  * A file of a file system. NOT_FOUND: there is nothing at this place; `count` grows by one if there
  * is something.
  */
@@ -271,6 +305,8 @@ static struct stacksnap_error *try_file(struct snap_files *files,
 
 	if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
 		return err;
+	if (!err && is_entry_stale(files, place, request->process))
+		return snap_error_not_found();
 	if ((*count)++ != request->attempt) {
 		snap_error_destroy(err);
 		return snap_error_not_found();
@@ -285,16 +321,14 @@ static struct stacksnap_error *try_place(struct snap_files *files,
 {
 	struct stacksnap_error *err;
 
-	if (place->kind != SNAP_CANDIDATE_BYTES && place->kind != SNAP_CANDIDATE_DOWNLOAD) {
+	if (place->kind != SNAP_CANDIDATE_BYTES) {
 		err = try_file(files, request, place, count, fd_ret);
 		snap_rights_return(&files->rights);
 		return err;
 	}
 	if ((*count)++ != request->attempt)
 		return snap_error_not_found();
-	if (place->kind == SNAP_CANDIDATE_BYTES)
-		return snap_files_memory(place->embedded->data, place->embedded->size, fd_ret);
-	return snap_download_find(&files->download, files->options, request, fd_ret);
+	return snap_files_memory(place->embedded->data, place->embedded->size, fd_ret);
 }
 
 /* A user without the right to read the perf map leaves us without it, too. */

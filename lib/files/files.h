@@ -3,11 +3,11 @@
  * Files: answers analysis' requests for files (model/files.h) from this host.
  *
  * Modules through the process's own root, exe or map_files; separate debug files by build id and
- * debuglink in --debug-dir, the process's root and this host; perf maps under their trust rules;
- * downloads by debuginfod when asked for. Opens only regular files, O_PATH first, and what a target
- * named only as the target's user could: it is for threads that may change their rights for that.
- * An open may sleep for as long as a file system likes. Knows nothing of ELF or DWARF: the caller
- * checks what is inside.
+ * debuglink in --debug-dir, the process's root and this host; perf maps under their trust rules.
+ * Opens only regular files, O_PATH first, none of procfs and the like, and what a target named only
+ * as the target's user could: it is for threads that may change their rights for that. An open may
+ * sleep for as long as a file system likes. Knows nothing of ELF or DWARF: the caller checks what
+ * is inside.
  */
 #pragma once
 
@@ -24,12 +24,14 @@ struct stacksnap_error *snap_files_create(const struct snap_options *options,
 void snap_files_destroy(struct snap_files *files);
 
 /*
- * Is asked before something of a target is touched that may not come back, and may forbid it: then
- * there is no such file, and an error says why.
+ * The first two are asked before something of a target is touched that may not come back, and may
+ * forbid it: then there is no such file, and an error says why.
  */
 struct snap_files_watch {
 	bool (*begin_process)(void *context, pid_t pid);   /* a path in its root */
 	bool (*begin_device)(void *context, dev_t device); /* a file of this device */
+	/* Whether a process still has its credentials and program, by its directory; NULL: it has. */
+	bool (*is_unchanged)(const struct snap_process *process, int process_fd);
 	void *context;
 };
 /* Keeps a copy. */

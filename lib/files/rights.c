@@ -80,13 +80,11 @@ struct snap_credentials snap_rights_of(const struct snap_process *process)
 {
 	struct snap_credentials who = process->credentials;
 
-	if (who.known)
-		return who;
-	return (struct snap_credentials){ .known = true,
-					  .is_confined = true,
-					  .uid = process->uid == (uid_t)-1 ? OVERFLOW_ID
-									   : process->uid,
-					  .gid = OVERFLOW_ID };
+	if (!who.known)
+		who = (struct snap_credentials){ .is_confined = true,
+						 .uid = OVERFLOW_ID,
+						 .gid = OVERFLOW_ID };
+	return who;
 }
 
 /* Those by which owners and modes do not count. */

@@ -29,7 +29,7 @@ struct stacksnap_error *snap_rights_init(struct snap_rights *rights) _must_check
 /* The thread has its own rights again before. */
 void snap_rights_deinit(struct snap_rights *rights);
 
-/* Of a process whose credentials are not known: its user, in no group. */
+/* Of a process whose credentials are not known: those of no user, in no group. */
 struct snap_credentials snap_rights_of(const struct snap_process *process);
 
 /*

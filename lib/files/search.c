@@ -270,7 +270,6 @@ bool snap_file_candidate_get(const struct snap_files *files,
 			     struct snap_file_candidate *ret)
 {
 	struct list list = { .files = files, .request = request, .wanted = index, .place = ret };
-	bool download = false;
 
 	if (index >= SNAP_MAX_CANDIDATES)
 		return false;
@@ -283,7 +282,6 @@ bool snap_file_candidate_get(const struct snap_files *files,
 		break;
 	case SNAP_FILE_DEBUG:
 		add_build_id(&list);
-		download = true;
 		break;
 	case SNAP_FILE_DEBUG_LINK:
 	case SNAP_FILE_DWO:
@@ -292,13 +290,10 @@ bool snap_file_candidate_get(const struct snap_files *files,
 		break;
 	case SNAP_FILE_ALT:
 		add_alt(&list);
-		download = true;
 		break;
 	case SNAP_FILE_PERF_MAP:
 		break;
 	}
-	if (download && files->options->debuginfod)
-		next(&list, SNAP_CANDIDATE_DOWNLOAD);
 	return list.found;
 }
 
@@ -395,7 +390,6 @@ struct stacksnap_error *snap_file_candidate_open(const struct snap_file_candidat
 		fd = fcntl(place->fd, F_DUPFD_CLOEXEC, 0);
 		break;
 	case SNAP_CANDIDATE_BYTES:
-	case SNAP_CANDIDATE_DOWNLOAD:
 		errno = ENOENT;
 		break;
 	}

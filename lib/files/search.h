@@ -14,13 +14,12 @@
 #include <limits.h>
 
 enum snap_file_candidate_kind {
-	SNAP_CANDIDATE_HOST,     /* a path on this host */
-	SNAP_CANDIDATE_ROOT,     /* a path below root_fd: symbolic links stay inside */
-	SNAP_CANDIDATE_NEAR,     /* the same, in a directory that belongs to the target */
-	SNAP_CANDIDATE_ENTRY,    /* an entry of the process's procfs directory */
-	SNAP_CANDIDATE_FD,       /* the file behind the descriptor `fd` */
-	SNAP_CANDIDATE_BYTES,    /* an embedded copy */
-	SNAP_CANDIDATE_DOWNLOAD, /* by debuginfod */
+	SNAP_CANDIDATE_HOST,  /* a path on this host */
+	SNAP_CANDIDATE_ROOT,  /* a path below root_fd: symbolic links stay inside */
+	SNAP_CANDIDATE_NEAR,  /* the same, in a directory that belongs to the target */
+	SNAP_CANDIDATE_ENTRY, /* an entry of the process's procfs directory */
+	SNAP_CANDIDATE_FD,    /* the file behind the descriptor `fd` */
+	SNAP_CANDIDATE_BYTES, /* an embedded copy */
 };
 
 struct snap_file_candidate {
@@ -38,7 +37,6 @@ enum {
 struct snap_files {
 	const struct snap_options *options;
 	const struct snap_capture *capture;
-	struct snap_download *download; /* NULL until the first download */
 	struct snap_rights rights;
 	struct snap_files_watch watch; /* all NULL: no calls */
 	int host_root;                 /* O_PATH on "/", -1 unknown */
@@ -51,8 +49,8 @@ bool snap_file_candidate_get(const struct snap_files *files,
 			     struct snap_file_candidate *ret);
 
 /*
- * Opens the candidate as a mere name (O_PATH), with the rights that this thread has; not for BYTES
- * and DOWNLOAD. NOT_FOUND: nothing there.
+ * Opens the candidate as a mere name (O_PATH), with the rights that this thread has; not for BYTES.
+ * NOT_FOUND: nothing there.
  */
 struct stacksnap_error *snap_file_candidate_open(const struct snap_file_candidate *candidate,
 						 bool follow, int *ret) _must_check_;
@@ -98,11 +96,3 @@ struct stacksnap_error *snap_perf_map_open(const struct snap_files *files,
 
 /* A descriptor that holds a copy of the bytes. */
 struct stacksnap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret) _must_check_;
-
-/* download.c: debuginfod. */
-struct snap_download;
-struct stacksnap_error *snap_download_find(struct snap_download **download,
-					   const struct snap_options *options,
-					   const struct snap_file_request *request,
-					   int *fd_ret) _must_check_;
-void snap_download_destroy(struct snap_download *download);

@@ -14,6 +14,9 @@ enum { BLOCK = 1 << 18 };
 
 static const char mark[] = "\n{\"schema\"";
 
+/* Without a document that can be read; what follows is not read. */
+static const uint64_t MOST_SKIPPED = SNAP_JSON_MAX_BYTES + (256u << 20);
+
 void snap_merge_stream_deinit(struct snap_merge_stream *stream)
 {
 	free(stream->data);
@@ -79,18 +82,35 @@ static void hold(struct snap_merge_stream *stream, size_t at)
 	stream->holds = true;
 }
 
+/* What is kept of a piece without an end: nothing that is no JSON needs memory. */
+static size_t most_of_piece(const struct snap_merge_stream *stream)
+{
+	size_t at = stream->begin;
+
+	while (at < stream->end && memchr(" \t\r\n", stream->data[at], 4))
+		at++;
+	return at < stream->end && stream->data[at] == '{' ? SNAP_JSON_MAX_BYTES : BLOCK;
+}
+
 struct stacksnap_error *snap_merge_stream_next(struct snap_merge_stream *stream, char **ret,
 					       size_t *size_ret)
 {
 	struct stacksnap_error *err;
-	bool too_large = false;
+	uint64_t skipped = 0;
 	size_t at;
 
 	let_go(stream);
 	while (!find_mark(stream, &at) && !stream->ended) {
-		if (stream->end - stream->begin > SNAP_JSON_MAX_BYTES) {
-			too_large = true;
+		size_t most = skipped ? BLOCK : most_of_piece(stream);
+
+		if (stream->end - stream->begin > most) {
+			skipped += stream->searched - stream->begin;
 			stream->begin = stream->searched;
+		}
+		if (skipped > MOST_SKIPPED) {
+			stream->begin = stream->searched = stream->end;
+			stream->ended = true;
+			continue;
 		}
 		err = read_block(stream);
 		if (err)
@@ -103,7 +123,8 @@ struct stacksnap_error *snap_merge_stream_next(struct snap_merge_stream *stream,
 	else
 		hold(stream, at);
 	stream->begin = stream->searched = at;
-	if (too_large)
-		return snap_error_format(SNAP_ERROR_FORMAT, "it is larger than 1 GiB");
-	return NULL;
+	if (!skipped)
+		return NULL;
+	return snap_error_format(SNAP_ERROR_FORMAT, "it is no JSON, or larger than 1 GiB%s",
+				 skipped > MOST_SKIPPED ? "; all that follows is left out" : "");
 }

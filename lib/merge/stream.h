@@ -27,7 +27,7 @@ void snap_merge_stream_deinit(struct snap_merge_stream *stream);
 
 /*
  * The next piece, with a NUL behind it, until the next call; *ret NULL at the end. FORMAT: it is
- * larger than any document, and passed over; CANCELLED, OS, NO_MEMORY.
+ * larger than any document, or none, and passed over; CANCELLED, OS, NO_MEMORY.
  */
 struct stacksnap_error *snap_merge_stream_next(struct snap_merge_stream *stream, char **ret,
 					       size_t *size_ret) _must_check_;

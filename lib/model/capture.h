@@ -167,9 +167,10 @@ struct snap_ancestor {
 	uint64_t start_ticks;
 };
 
-/* The credentials with which a process reads files. */
+/* The credentials with which a process reads files, of the moment of its mappings. */
 struct snap_credentials {
 	bool known;
+	uint64_t program; /* that it ran then: see struct snap_stat; 0: none, or unknown */
 	/* Not root's: in a user namespace of its own it has no rights over files of others. */
 	bool is_confined;
 	uid_t uid;
@@ -185,6 +186,12 @@ struct snap_signal {
 	pid_t tid;  /* of the thread that got it; 0 unknown */
 	bool has_address;
 	uint64_t address; /* si_addr: what could not be read, written or executed */
+};
+
+/* What a live process uses, as its stat had it when it was found. */
+struct snap_usage {
+	int64_t rss_bytes; /* of memory; 0: neither is known */
+	int64_t cpu_ns;    /* processor time since its start */
 };
 
 struct snap_process {
@@ -232,6 +239,8 @@ struct snap_process {
 	uint64_t net_namespace; /* inode; 0 unknown */
 	uint64_t ipc_namespace; /* the same, of those with threads in calls of System V */
 	bool frozen;            /* its control group is (cgroup.events) */
+	bool has_other_clocks; /* it is in another time namespace: its monotonic clock is not the host's */
+	struct snap_usage usage;
 	struct snap_signal signal;
 	struct snap_thread *threads;
 	size_t thread_count;

@@ -455,6 +455,7 @@ const char *snap_unwind_word(enum snap_unwind_end end)
 		[SNAP_UNWIND_NO_CFI] = "no_cfi",     [SNAP_UNWIND_UNREADABLE] = "unreadable",
 		[SNAP_UNWIND_CYCLE] = "cycle",       [SNAP_UNWIND_NOT_STOPPED] = "not_stopped",
 		[SNAP_UNWIND_FAILED] = "failed",     [SNAP_UNWIND_SCANNED] = "scanned",
+		[SNAP_UNWIND_GUESSED] = "guessed",
 	};
 
 	return words[end];
@@ -472,6 +473,7 @@ const char *snap_trust_word(enum snap_trust trust)
 		[SNAP_TRUST_CFI] = "cfi",
 		[SNAP_TRUST_FRAME_POINTER] = "frame_pointer",
 		[SNAP_TRUST_SCAN] = "scan",
+		[SNAP_TRUST_UNCONFIRMED] = "unconfirmed",
 	};
 
 	return words[trust];

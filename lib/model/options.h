@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 
 enum snap_target_kind {
@@ -55,6 +56,8 @@ enum snap_runtime_kind {
 	SNAP_RUNTIME_ALL = (1 << 4) - 1,
 };
 
+enum { SNAP_USUAL_FRAMES = 512 }; /* of a stack: deeper ones are runaway recursions */
+
 /* Labels that --group-by can name; a set of bits. */
 enum snap_group_by {
 	SNAP_GROUP_STACK = 1 << 0,
@@ -67,6 +70,8 @@ enum snap_group_by {
 	SNAP_GROUP_TID = 1 << 7, /* --per-thread */
 	SNAP_GROUP_WAIT = 1 << 8,
 	SNAP_GROUP_PROCESS = 1 << 9, /* never in options: see `together` */
+
+	SNAP_GROUP_USUAL = SNAP_GROUP_STACK | SNAP_GROUP_STATE, /* unless options say more */
 };
 
 /* How much is said about waits. */
@@ -125,31 +130,41 @@ struct snap_moment {
 	int64_t ns;
 };
 
-/* Ids of containers, 64 hexadecimal digits each; zeroed: none. The owner of the list frees it. */
-enum { SNAP_CONTAINER_ID_LENGTH = 64 };
+/* Ids of containers, 64 hexadecimal digits each. */
+enum { SNAP_CONTAINER_ID_LENGTH = 64, SNAP_MAX_CONTAINERS = 4096 };
 
 struct snap_container_id {
 	char text[SNAP_CONTAINER_ID_LENGTH + 1];
 };
 
+/* A mapping of its own. */
 struct snap_container_ids {
-	struct snap_container_id *list;
-	size_t count, capacity;
+	bool is_late; /* not all files could be read in time */
+	size_t count;
+	struct snap_container_id list[SNAP_MAX_CONTAINERS];
 };
 
-static inline void snap_container_ids_deinit(struct snap_container_ids *ids)
+static inline void snap_container_ids_destroy(struct snap_container_ids *ids)
 {
-	free(ids->list);
+	if (ids)
+		munmap(ids, sizeof(*ids));
 }
+
+SNAP_POINTER_GUARD(struct snap_container_ids, snap_container_ids_destroy);
+
+/* The name of the process that reads the files: see containers/containers.h. */
+#define SNAP_CONTAINERS_PROCESS "snap-containers"
 
 struct snap_options {
 	struct snap_arena arena;
 	struct snap_target *targets;
 	size_t target_count, target_capacity;
+	/* Of an earlier look, by pid and start time alone; a pid means no others. NULL: there was none. */
+	const struct snap_process *seen;
+	size_t seen_count;
 	bool children; /* descendants too; default true */
-	/* Adds the ids of containers with that name; NO_MEMORY. NULL: names are not known. */
-	struct stacksnap_error *(*find_containers)(const char *name,
-						   struct snap_container_ids *ids);
+	/* The ids of containers with that name; NULL: no memory. NULL: names are not known. */
+	struct snap_container_ids *(*find_containers)(const char *name);
 	/* capture */
 	uint64_t max_stack;        /* bytes a thread, default 1 MiB */
 	uint64_t max_snapshot;     /* bytes of all stacks, 128 MiB */
@@ -192,7 +207,7 @@ struct snap_options {
 	int64_t interval_ns; /* jsonl: between documents; 0: each tick */
 	/* analysis */
 	enum snap_engine engine;
-	size_t max_frames;   /* machine frames, default 512, 0 = all */
+	size_t max_frames;   /* machine frames, default SNAP_USUAL_FRAMES, 0 = all */
 	bool frames_given;   /* then the report may be of any size */
 	bool symbols;        /* false: -q */
 	bool inlines, lines; /* default true */
@@ -224,7 +239,8 @@ struct snap_options {
 	bool call_tree; /* the stacks of a process are one tree … */
 	bool reverse;   /* … from the innermost functions */
 	bool summary, show_module, show_build_id, full_names, color, utf8;
-	unsigned width; /* columns; 0: not a terminal, nothing is elided */
+	unsigned width;       /* columns; 0: not a terminal, nothing is elided */
+	unsigned group_lines; /* after as many lines groups are only counted; 0: never */
 	unsigned verbose;
 	bool no_files; /* no file of the target is read: stacks are a guess */
 	bool pcs_only; /* nor its stacks: each is only the pc of its thread */
@@ -245,6 +261,23 @@ struct snap_options {
 static inline bool snap_options_cancelled(const struct snap_options *options)
 {
 	return options->cancel && *options->cancel;
+}
+
+static inline bool snap_options_has_pid(const struct snap_options *options, pid_t pid)
+{
+	for (size_t i = 0; i < options->target_count; i++)
+		if (options->targets[i].kind == SNAP_TARGET_PID && options->targets[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Whether a target is named by anything but a pid: then any process may be one. */
+static inline bool snap_options_look_for_targets(const struct snap_options *options)
+{
+	for (size_t i = 0; i < options->target_count; i++)
+		if (options->targets[i].kind != SNAP_TARGET_PID)
+			return true;
+	return false;
 }
 
 static inline bool snap_options_have_enough(const struct snap_options *options)

@@ -52,13 +52,23 @@ enum snap_unwind_end {
 	SNAP_UNWIND_NOT_STOPPED, /* the thread could not be stopped */
 	SNAP_UNWIND_FAILED,
 	SNAP_UNWIND_SCANNED, /* the outermost frame was reached, some by scanning the stack */
+	SNAP_UNWIND_GUESSED, /* … or by frame pointers alone */
 	SNAP_UNWIND_COUNT,
 };
 
 /* Whether the outermost frame was reached. */
 static inline bool snap_unwind_is_whole(enum snap_unwind_end end)
 {
-	return end == SNAP_UNWIND_COMPLETE || end == SNAP_UNWIND_SCANNED;
+	return end == SNAP_UNWIND_COMPLETE || end == SNAP_UNWIND_SCANNED ||
+	       end == SNAP_UNWIND_GUESSED;
+}
+
+/* How a stack ends that is whole, and of which some frames were guessed. */
+static inline enum snap_unwind_end snap_unwind_whole_by(enum snap_trust guessed)
+{
+	return guessed == SNAP_TRUST_CFI             ? SNAP_UNWIND_COMPLETE
+	       : guessed == SNAP_TRUST_FRAME_POINTER ? SNAP_UNWIND_GUESSED
+						     : SNAP_UNWIND_SCANNED;
 }
 
 /* A function in a frame. */
@@ -193,7 +203,8 @@ struct snap_node {
 	/* Where tasks have labels for it, these have all stacks of tasks, and `stacks` none. */
 	struct snap_logical *logical;
 	size_t logical_count;
-	struct snap_signal signal; /* of a core; number 0: none */
+	struct snap_usage usage, usage_before; /* the second one: the snapshot's again_ns ago */
+	struct snap_signal signal;             /* of a core; number 0: none */
 	enum snap_trouble trouble;
 	const char *trouble_message;
 	/* of a recording that is shown as a whole: when it was seen, since the recording's start */
@@ -260,6 +271,7 @@ struct snap_snapshot {
 	struct snap_idle idle;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity;
+	uint64_t shown; /* of one that was read from bytes: how large a report it makes, about */
 	/* A mapping that texts may point into (store/snapshot/file.h); munmap'ed at the end. */
 	void *backing;
 	size_t backing_size;

@@ -67,6 +67,7 @@ struct snap_node_runtime {
 	size_t tasks;               /* live ones, with the runtime's own */
 	size_t shown;               /* of them in stacks */
 	size_t idle_threads;        /* its own, left out of the stacks of threads */
+	bool unread;                /* its functions are not shown */
 	enum snap_runtime_cut cut;
 	uint64_t memory_bytes; /* copied for it; 0: unknown, as where several share an image */
 	int64_t plan_ns;       /* that this took while the process stood still; 0: unknown */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Control groups: see cgroup.h. Paths are cut into components. Only the text of a component decides what
- * it means, so a hostile name can at worst claim to be a container of its name.
+ * it means, so a unit or container that another one may have made is named by its place.
  */
 #include "proc/cgroup.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { ID_LENGTH = 64, TASK_ID_LENGTH = 32 };
@@ -39,15 +40,21 @@ static bool ends_with(struct part part, const char *suffix)
 	       memcmp(part.text + part.length - length, suffix, length) == 0;
 }
 
+static bool is_same_part(struct part a, struct part b)
+{
+	return a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
+}
+
 static bool equals(struct part part, const char *text)
 {
-	return part.length == strlen(text) && memcmp(part.text, text, part.length) == 0;
+	return is_same_part(part, (struct part){ text, strlen(text) });
 }
 
 void snap_cgroup_init(struct snap_cgroup *cgroup)
 {
 	cgroup->path[0] = '\0';
 	cgroup->container[0] = '\0';
+	cgroup->place[0] = '\0';
 	cgroup->rank = 0;
 }
 
@@ -64,12 +71,26 @@ static int line_rank(struct part controllers, struct part path)
 	return equals(controllers, "name=systemd") ? SYSTEMD : OTHER;
 }
 
+/* Hierarchies are mounted by the names of their controllers: "cpu,cpuacct", "systemd". */
+static void keep_place(struct snap_cgroup *cgroup, const char *controllers, const char *path,
+		       size_t at)
+{
+	size_t length = strcspn(controllers, ":"), named = sizeof("name=") - 1;
+
+	if (length > named && memcmp(controllers, "name=", named) == 0) {
+		controllers += named;
+		length -= named;
+	}
+	snprintf(cgroup->place, sizeof(cgroup->place), "/%.*s%.*s", (int)length, controllers,
+		 (int)at - 1, path);
+}
+
 void snap_cgroup_line(struct snap_cgroup *cgroup, const char *line, size_t length)
 {
 	const char *end = line + length, *path, *controllers = memchr(line, ':', length);
 	char container[SNAP_MAX_CONTAINER];
 	char copy[SNAP_MAX_PATH];
-	size_t path_length;
+	size_t path_length, at;
 	int rank;
 
 	path = controllers ? memchr(controllers + 1, ':', (size_t)(end - controllers - 1)) : NULL;
@@ -83,10 +104,12 @@ void snap_cgroup_line(struct snap_cgroup *cgroup, const char *line, size_t lengt
 	copy[path_length] = '\0';
 	rank = line_rank((struct part){ controllers + 1, (size_t)(path - controllers - 2) },
 			 (struct part){ path, path_length });
-	snap_cgroup_container(copy, container);
+	snap_cgroup_container(copy, container, &at);
 	/* Any hierarchy may be the one in which an engine put its container. */
-	if (container[0] && (!cgroup->container[0] || rank > cgroup->rank))
+	if (container[0] && (!cgroup->container[0] || rank > cgroup->rank)) {
 		memcpy(cgroup->container, container, sizeof(container));
+		keep_place(cgroup, controllers + 1, copy, at);
+	}
 	if (rank > cgroup->rank) {
 		memcpy(cgroup->path, copy, path_length + 1);
 		cgroup->rank = rank;
@@ -104,35 +127,64 @@ static bool is_unit(struct part part)
 	return false;
 }
 
+/* What only the service manager makes; "..": above the root of our namespace. */
+static bool is_above_units(struct part part)
+{
+	return ends_with(part, ".slice") || equals(part, "..");
+}
+
+/* systemd puts a _ before names that would mean something to the kernel: "_memory.service". */
+static struct part unescaped(struct part part)
+{
+	bool is_escaped = is_unit(part) && part.text[0] == '_';
+
+	return (struct part){ part.text + is_escaped, part.length - is_escaped };
+}
+
 const char *snap_cgroup_unit(const char *path, size_t *length_ret)
 {
-	struct part part, unit = { path, 0 };
+	struct part part;
+	const char *start;
 
-	while (next_part(&path, &part))
+	*length_ret = 0;
+	while (next_part(&path, &part) && is_above_units(part))
+		;
+	part = unescaped(part);
+	start = part.text;
+	do
 		if (is_unit(part))
-			unit = part;
-	*length_ret = unit.length;
-	return unit.text;
+			*length_ret = (size_t)(part.text + part.length - start);
+	while (next_part(&path, &part));
+	return start;
+}
+
+/* As with systemctl, a name without a type means a service. */
+static bool is_called(struct part part, struct part name)
+{
+	static const char service[] = ".service";
+
+	if (is_same_part(part, name))
+		return true;
+	part.length -= ends_with(part, service) ? sizeof(service) - 1 : 0;
+	return is_same_part(part, name);
 }
 
 bool snap_cgroup_in_unit(const char *path, const char *unit)
 {
-	static const char service[] = ".service";
-	struct part part;
+	struct part part, name;
 
-	while (next_part(&path, &part)) {
-		struct part stem = part;
-
-		if (equals(part, unit))
-			return true;
-		/* As with systemctl, a name without a type means a service. */
-		if (ends_with(part, service)) {
-			stem.length -= sizeof(service) - 1;
-			if (equals(stem, unit))
-				return true;
-		}
-	}
-	return false;
+	if (!next_part(&unit, &name))
+		return false;
+	do
+		if (!next_part(&path, &part))
+			return false;
+	while (!is_called(unescaped(part), name) && is_above_units(part));
+	if (!is_called(unescaped(part), name))
+		return false;
+	while (next_part(&unit, &name))
+		if (!next_part(&path, &part) || !is_called(part, name))
+			return false;
+	return true;
 }
 
 bool snap_cgroup_is_below(const char *path, const char *group)
@@ -151,8 +203,7 @@ bool snap_cgroup_is_below(const char *path, const char *group)
 		}
 	}
 	while (next_part(&group, &wanted))
-		if (!next_part(&path, &here) || here.length != wanted.length ||
-		    memcmp(here.text, wanted.text, here.length) != 0)
+		if (!next_part(&path, &here) || !is_same_part(here, wanted))
 			return false;
 	return true;
 }
@@ -251,13 +302,16 @@ static int escaped_byte(struct part rest)
 		return 0;
 	high = container_hex_digit(rest.text[2]);
 	low = container_hex_digit(rest.text[3]);
-	return high < 0 || low < 0 ? 0 : high << 4 | low;
+	/* A slash parts a container from one in it. */
+	return high < 0 || low < 0 || (high << 4 | low) == '/' ? 0 : high << 4 | low;
 }
 
-static void copy_cgroup_name(struct part name, char ret[SNAP_MAX_CONTAINER])
+static void add_container_name(struct part name, char ret[SNAP_MAX_CONTAINER])
 {
-	size_t length = 0;
+	size_t length = strlen(ret);
 
+	if (length && length < SNAP_MAX_CONTAINER - 1)
+		ret[length++] = '/';
 	while (name.length && length < SNAP_MAX_CONTAINER - 1) {
 		int byte = escaped_byte(name);
 
@@ -267,27 +321,51 @@ static void copy_cgroup_name(struct part name, char ret[SNAP_MAX_CONTAINER])
 	ret[length] = '\0';
 }
 
-void snap_cgroup_container(const char *path, char ret[SNAP_MAX_CONTAINER])
+void snap_cgroup_container(const char *path, char ret[SNAP_MAX_CONTAINER], size_t *at_ret)
 {
-	struct part before = { path, 0 }, part, found = { path, 0 };
+	const char *root = path;
+	struct part before = { path, 0 }, part, name, found = { path, 0 };
 
+	ret[0] = '\0';
+	*at_ret = 0;
 	while (next_part(&path, &part)) {
-		struct part name;
-
-		if (find_long_id(part, &name) || find_name(before, part, &name))
+		/* An engine may put its container into two groups, one in the other. */
+		if ((find_long_id(part, &name) || find_name(before, part, &name)) &&
+		    !is_same_part(name, found)) {
+			*at_ret = found.length ? *at_ret : (size_t)(part.text - root);
+			add_container_name(name, ret);
 			found = name;
+		}
 		before = part;
 	}
-	copy_cgroup_name(found, ret);
+}
+
+void snap_cgroup_name_owner(struct snap_cgroup *cgroup)
+{
+	const char *path = strchr(cgroup->place + 1, '/') ?: "";
+	struct part part, owner = { path, 0 };
+	char container[SNAP_MAX_CONTAINER];
+
+	memcpy(container, cgroup->container, sizeof(container));
+	cgroup->container[0] = '\0';
+	while ((!owner.length || is_above_units(owner)) && next_part(&path, &part))
+		owner = part;
+	add_container_name(owner, cgroup->container);
+	add_container_name((struct part){ container, strlen(container) }, cgroup->container);
 }
 
 bool snap_cgroup_container_is(const char *container, const char *wanted)
 {
-	struct part id = { container, strlen(container) };
+	struct part here, name;
+	bool is_named = false;
 
-	if (!wanted[0] || !container[0])
-		return false;
-	if (is_container_hex(id, ID_LENGTH))
-		return starts_with(id, wanted);
-	return strcmp(container, wanted) == 0;
+	for (; next_part(&wanted, &name); is_named = true) {
+		if (!next_part(&container, &here))
+			return false;
+		if (is_container_hex(here, ID_LENGTH) && name.length < ID_LENGTH)
+			here.length = name.length;
+		if (!is_same_part(here, name))
+			return false;
+	}
+	return is_named;
 }

@@ -62,6 +62,8 @@ static bool set_stat_field(struct snap_stat *stat, unsigned field, uint64_t valu
 		stat->program = stat->program * 0x9e3779b97f4a7c15 + value;
 	else if (field == 22)
 		stat->start_ticks = value;
+	else if (field == 24)
+		stat->rss_pages = value;
 	else if (field == 34)
 		stat->caught = value;
 	else if (field == 38)

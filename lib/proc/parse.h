@@ -41,8 +41,9 @@ struct snap_stat {
 	 * addresses are random. 0: it has no memory any more, or is in the middle of an exec.
 	 */
 	uint64_t program;
-	/* Of the thread: processor time in ticks, pages that were not there. */
+	/* Of the thread, of a process all of them: processor time in ticks, pages that were not there. */
 	uint64_t run_ticks, faults;
+	uint64_t rss_pages; /* in memory */
 };
 
 /* A leader that has exited before its threads is a zombie too, but its process lives. */

@@ -190,6 +190,16 @@ static bool task_path(char path[TASK_PATH_SIZE], pid_t tid, const char *name)
 	return true;
 }
 
+bool snap_procfs_has_task(int tasks_fd, pid_t tid)
+{
+	char path[TASK_PATH_SIZE];
+	struct stat status;
+
+	*put_number(path, tid) = '\0';
+	return fstatat(tasks_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0 ||
+	       !snap_procfs_is_gone(-errno);
+}
+
 int snap_procfs_task_open_file(int tasks_fd, pid_t tid, const char *name)
 {
 	char path[TASK_PATH_SIZE];

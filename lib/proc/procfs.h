@@ -112,6 +112,9 @@ int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret);
  */
 bool snap_procfs_is_blocked(pid_t child);
 
+/* Whether the process has a thread with this number, as far as can be said. */
+bool snap_procfs_has_task(int tasks_fd, pid_t tid);
+
 /* Opens a file below a directory for reading, to be read by lines (maps). */
 int snap_procfs_open_file(int directory_fd, const char *name);
 int snap_procfs_task_open_file(int tasks_fd, pid_t tid, const char *name);

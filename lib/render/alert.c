@@ -9,6 +9,7 @@
 #include "base/escape.h"
 #include "render/json/document.h"
 #include "render/json/waits.h"
+#include "render/view/elide.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -95,13 +96,16 @@ static void add_place(struct snap_buffer *text, const struct snap_options *optio
 		      const struct snap_alert *alert)
 {
 	const char *place = alert->function;
+	_cleanup_free_ char *brief = NULL;
 
 	if (!place && alert->stack)
 		place = alert->stack->description;
 	if (!place)
 		return;
+	brief = snap_short_name(options, options->utf8, place);
+	text->failed |= !brief;
 	snap_buffer_add_text(text, ", in ");
-	add_escaped(text, options, place);
+	add_escaped(text, options, brief ? brief : "");
 }
 
 /* " with mutex ledger_lock" */

@@ -212,7 +212,7 @@ static char *text_of(const struct summary *summary, const struct row *row)
 static struct stacksnap_error *print_rows(struct summary *summary, FILE *out)
 {
 	const char *dots = summary->options->utf8 ? "\u2026" : "...";
-	unsigned width = summary->options->width, in_state = 0;
+	unsigned width = summary->options->full_names ? 0 : summary->options->width, in_state = 0;
 
 	if (summary->row_count)
 		fprintf(out, "\n  share  state     function\n");
@@ -311,18 +311,21 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 	fprintf(out, "stopped %s of the time (%s)",
 		snap_figure_text(stats, SNAP_FIGURE_STOPPED_PERCENT, first),
 		snap_figure_text(stats, SNAP_FIGURE_STOPPED, second));
-	if (stats->left_out)
+	if (stats->left_out && summary->options->verbose)
 		fprintf(out, ", %" PRIu64 " sample%s left out to keep within --max-stopped",
 			stats->left_out, stats->left_out == 1 ? "" : "s");
 	fputc('\n', out);
 	print_count(stats->threads, "thread", ", ", out);
 	print_count(stats->thread_samples, "sample", ", ", out);
 	/* A stack that was seen in two states is two below. */
-	print_count(stats->stacks, "distinct stack", "; ", out);
-	fprintf(out, "%.1f %% had not run, %.1f %% read while blocked, %.1f %% stopped\n",
-		percent_of(stats->kept, stats->thread_samples),
-		percent_of(stats->unstopped, stats->thread_samples),
-		percent_of(stats->alone, stats->thread_samples));
+	print_count(stats->stacks, "distinct stack", "\n", out);
+	if (summary->options->verbose)
+		fprintf(out,
+			"of the samples %.1f %% are of threads that had not run, "
+			"%.1f %% were read while blocked, %.1f %% were stopped for it\n",
+			percent_of(stats->kept, stats->thread_samples),
+			percent_of(stats->unstopped, stats->thread_samples),
+			percent_of(stats->alone, stats->thread_samples));
 	if (recording->is_slice) {
 		snap_when_length(recording->duration_ns, first);
 		fprintf(out, "shown: %s, ", first);
@@ -340,6 +343,7 @@ struct stacksnap_error *snap_render_figures(const struct snap_recording *recordi
 
 	if (err)
 		return err;
+	snap_profile_shorten_names(&summary.profile, options);
 	snap_interner_init(&summary.names, &summary.profile.arena);
 	err = rank_functions(&summary, recording);
 	if (err)

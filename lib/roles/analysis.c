@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "roles/core/core.h"
 #include "roles/fallback.h"
-#include "roles/sandbox/sandbox.h"
 #include "store/capture/file.h"
 #include "store/json/read.h"
 #include "store/snapshot/file.h"
@@ -15,12 +14,6 @@
 #include <sys/mman.h>
 
 /* ---- in the parser ---- */
-
-static struct stacksnap_error *leave_snapshot(const struct snap_snapshot *snapshot,
-					      struct snap_parser_job *job)
-{
-	return snap_snapshot_write_within(snapshot, job->out, job->capacity, &job->size);
-}
 
 struct analysis {
 	const struct snap_options *options;
@@ -90,7 +83,7 @@ static struct stacksnap_error *analyze_capture(void *context, enum snap_effort e
 		return err;
 	if (effort == SNAP_EFFORT_ALL)
 		warn_of_runtimes(snapshot, capture, job->refusals);
-	return leave_snapshot(snapshot, job);
+	return snap_leave_snapshot(snapshot, job);
 }
 
 static struct stacksnap_error *read_json(void *context, struct snap_parser_job *job)
@@ -101,8 +94,9 @@ static struct stacksnap_error *read_json(void *context, struct snap_parser_job *
 
 	err = snap_snapshot_read_json(job->inputs[0], &snapshot);
 	if (!err)
-		err = snap_filter_snapshot(snapshot, options);
-	return err ? err : leave_snapshot(snapshot, job);
+		err = snap_filter_snapshot(snapshot, options,
+					   options->group_by != SNAP_GROUP_USUAL);
+	return err ? err : snap_leave_snapshot(snapshot, job);
 }
 
 /* ---- in its maker ---- */
@@ -145,7 +139,7 @@ static struct stacksnap_error *keep_snapshot(const struct snap_snapshot *snapsho
 
 	if (bytes == MAP_FAILED)
 		return snap_error_no_memory();
-	err = snap_snapshot_write(snapshot, bytes) ?: take_snapshot(bytes, size, ret);
+	err = snap_snapshot_write(snapshot, bytes, size, &size) ?: take_snapshot(bytes, size, ret);
 	if (err)
 		munmap(bytes, size);
 	return err;
@@ -242,7 +236,6 @@ static struct snap_fallback plan_analysis(struct analysis *analysis, int64_t dea
 		.take = take_analysis,
 		.context = analysis,
 		.options = analysis->options,
-		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.deadline_ns = deadline_ns,
 	};
 }
@@ -263,16 +256,9 @@ struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector
 {
 	struct analysis analysis = { .options = options };
 	struct snap_fallback fallback = plan_analysis(&analysis, deadline_ns);
-	uid_t uid = snap_collector_parser_uid(collector);
 	bool alone = false;
 	struct stacksnap_error *err;
 
-	/* The parser has the uid of a target: that process could do anything to it. */
-	if (uid != fallback.uid) {
-		snap_parser_destroy(prepared);
-		prepared = NULL;
-	}
-	fallback.uid = uid;
 	fallback.broker = snap_collector_broker(collector, options, deadline_ns);
 	fallback.inputs[0] = snap_collector_bytes(collector);
 	fallback.inputs[1] = snap_collector_shared(collector);
@@ -298,7 +284,6 @@ struct stacksnap_error *snap_read_json_in_sandbox(int fd, const struct snap_opti
 		.options = options,
 		.work = read_json,
 		.context = (void *)(uintptr_t)options,
-		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns,
 	};
 	_cleanup_fd_ int unpacked = -1;

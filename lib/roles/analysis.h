@@ -11,6 +11,13 @@
 #include "roles/parser.h"
 
 /*
+ * In a parser: leaves it a result that its maker accepts, as it has read it back. Where it is too
+ * large, or refused, the processes that make most of it lose waits, then functions, then frames.
+ */
+struct stacksnap_error *snap_leave_snapshot(struct snap_snapshot *snapshot,
+					    struct snap_parser_job *job) _must_check_;
+
+/*
  * Makes the parser for an analysis under these options before the capture exists: it enters its
  * sandbox while the collector reads the targets. OS.
  */

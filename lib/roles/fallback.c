@@ -10,6 +10,7 @@
 enum {
 	MOST_REFUSED = 8, /* files, and processes, that it does without before it asks for less */
 	MOST_LATE = 2,    /* tries that may be late before it asks for less */
+	IDLE_LAST = 4,    /* of fallback->idle_ns one part for the last effort */
 };
 
 /* The time of the last effort if a caller waits; and its least time, even past the deadline. */
@@ -79,6 +80,7 @@ try {
 	enum snap_effort effort;
 	int64_t work_until_ns; /* for all efforts but the last; 0: without end */
 	unsigned late;         /* tries of this effort */
+	int64_t idle_ns;       /* of fallback->idle_ns: what is left */
 };
 
 static struct stacksnap_error *run_work(void *context, struct snap_parser_job *job)
@@ -96,7 +98,6 @@ static struct stacksnap_error *make_parser(struct try *try, struct snap_parser *
 		.options = fallback->options,
 		.work = run_work,
 		.context = try,
-		.uid = fallback->uid,
 		.deadline_ns = fallback->deadline_ns,
 		.capacity = fallback->capacity,
 	};
@@ -180,6 +181,7 @@ static struct stacksnap_error *run_parser(const struct try *try, struct snap_par
 		call.inputs[i] = fallback->inputs[i];
 	call.broker.until_ns = call.deadline_ns;
 	call.asked_ns = is_last ? NULL : fallback->asked_ns;
+	call.idle_ns = is_last ? fallback->idle_ns / IDLE_LAST : share_of_time(0, try->idle_ns);
 	err = snap_parser_run(parser, &call, &bytes, &size);
 	*place_ret = (struct place){ call.file_id, call.runtimes_of };
 	if (err)
@@ -234,6 +236,8 @@ static void step_down(struct try *try, struct snap_refusals *refusals, bool was_
 		      const struct place *place)
 {
 	try->late += was_late;
+	if (was_late)
+		try->idle_ns -= share_of_time(0, try->idle_ns);
 	if (is_out_of_time(try->fallback, was_late)) {
 		try->effort = SNAP_EFFORT_NO_FILES;
 	} else if (!refuse_place(refusals, was_late, place) || try->late >= MOST_LATE) {
@@ -249,7 +253,10 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = prepared;
 	struct snap_refusals refusals = { .broker = fallback->broker };
-	struct try try = { .fallback = fallback, .refusals = &refusals, .effort = fallback->first };
+	struct try try = { .fallback = fallback,
+			   .refusals = &refusals,
+			   .effort = fallback->first,
+			   .idle_ns = fallback->idle_ns };
 
 	fallback->reason = NULL;
 	divide_time(&try);

@@ -46,7 +46,6 @@ struct snap_fallback {
 	void *context;
 	const struct snap_options *options; /* cancel; no_sandbox */
 	struct snap_broker broker;
-	uid_t uid;
 	int inputs[SNAP_PARSER_INPUTS];
 	/*
 	 * CLOCK_MONOTONIC; 0: none. All tries end some time before it. If it has passed already,
@@ -61,6 +60,7 @@ struct snap_fallback {
 	 */
 	_Atomic int64_t *asked_ns;
 	bool no_less;
+	int64_t idle_ns; /* as in struct snap_parser_call, for all tries but the last, which adds a part */
 	/*
 	 * Set by the run: the last effort, and the first error (NULL: none), which the caller
 	 * destroys.

@@ -15,7 +15,8 @@ enum {
 	BYTES_OF_FRAME = 1 << 10,   /* … and for each frame, and what is waited for */
 };
 
-static const int64_t PATIENCE_WITH_DOWNLOADS_NS = 600000000000;
+/* For so long parsers may stand still at the end of a recording, and the last one a quarter more. */
+static const int64_t STILL_NS = 6 * SNAP_NS_PER_S;
 
 struct naming {
 	struct snap_log *log; /* in the parser: its own copy */
@@ -111,14 +112,6 @@ static void warn_of_naming_losses(struct snap_log *log, const struct stacksnap_e
 			  rest);
 }
 
-static int64_t deadline_of_naming(const struct snap_options *options, int64_t patience_ns)
-{
-	/* Downloads have deadlines of their own. */
-	if (options->debuginfod && patience_ns < PATIENCE_WITH_DOWNLOADS_NS)
-		patience_ns = PATIENCE_WITH_DOWNLOADS_NS;
-	return snap_clock_ns(CLOCK_MONOTONIC) + patience_ns;
-}
-
 static void warn_of_time(struct snap_log *log)
 {
 	snap_capture_warn(log->capture, "names_late", 0, 0,
@@ -164,14 +157,15 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 		.options = options,
 		.broker = *broker,
 		.inputs = { -1, -1 },
-		.deadline_ns = deadline_of_naming(options, limits->patience_ns),
+		.deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + limits->patience_ns,
 		.capacity =
 			LEAST_CAPACITY + (log->frame_count + log->object_count) * BYTES_OF_FRAME,
 		.asked_ns = limits->asked_ns,
 		.no_less = limits->for_file,
+		.idle_ns = STILL_NS,
 	};
 	bool late = false;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (is_naming_done(log, options))
 		return NULL;
@@ -181,8 +175,7 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 	 */
 	if (limits->for_file && !options->symbols)
 		return NULL;
-	err = snap_parser_pick_uid(log->capture, &fallback.uid);
-	if (!err && !snap_parser_has_enough(limits->asked_ns))
+	if (!snap_parser_has_enough(limits->asked_ns))
 		err = run_ladder(log, &fallback, &late);
 	if (err || limits->for_file)
 		return err;

@@ -20,8 +20,9 @@
 #include <sys/wait.h>
 
 enum {
-	TICK_MS = 20,                 /* how often the cancel flag and the clock are looked at */
-	MOST_CPU_S = 60,              /* of one piece of work */
+	TICK_MS = 20,    /* how often the cancel flag and the clock are looked at */
+	MOST_CPU_S = 60, /* of one piece of work */
+	TIMES_BUSY = 10, /* a busy machine leaves it one part in so many of a processor */
 	HEADER_SIZE = SNAP_MOST_PAGE, /* before the result */
 	/*
 	 * A recorder waits for each answer of a parser that stays, before the next tick. Behind
@@ -129,8 +130,7 @@ static void run_parser_job(void *context, int channel)
 {
 	struct snap_parser *parser = context;
 	const struct snap_parser_start *start = &parser->start;
-	const struct snap_sandbox sandbox = { .uid = start->uid,
-					      .cpu_s = cpu_seconds(start->deadline_ns),
+	const struct snap_sandbox sandbox = { .cpu_s = cpu_seconds(start->deadline_ns),
 					      .channel = channel };
 	struct header *header = parser->header;
 	struct snap_parser_job job = {
@@ -157,18 +157,6 @@ static void run_parser_job(void *context, int channel)
 }
 
 /* ---- in its maker ---- */
-
-struct stacksnap_error *snap_parser_pick_uid(const struct snap_capture *capture, uid_t *ret)
-{
-	_cleanup_free_ uid_t *taken = calloc(capture->process_count + 1, sizeof(*taken));
-
-	if (!taken)
-		return snap_error_no_memory();
-	for (size_t i = 0; i < capture->process_count; i++)
-		taken[i] = capture->processes[i].uid;
-	*ret = snap_sandbox_pick_uid(taken, capture->process_count);
-	return NULL;
-}
 
 struct stacksnap_error *snap_parser_create(const struct snap_parser_start *start,
 					   struct snap_parser **ret)
@@ -247,15 +235,22 @@ static bool is_late(const struct snap_parser *parser, const struct snap_parser_c
 	return now > atomic_load(call->asked_ns) + SNAP_PARSER_HURRY_NS / 2 * 3;
 }
 
-static void put_back(struct snap_parser *parser)
+/* Looks at its processor time; true: it has had too little of it since `begin_ns`. */
+static bool is_idle(struct snap_parser *parser, const struct snap_parser_call *call,
+		    int64_t begin_ns)
 {
+	int64_t used;
 	clockid_t clock;
 
-	if (parser->is_put_back || clock_getcpuclockid(parser->role.pid, &clock) ||
-	    snap_clock_ns(clock) < FIRST_CPU_NS)
-		return;
-	snap_role_put_back(&parser->role);
-	parser->is_put_back = true;
+	if (clock_getcpuclockid(parser->role.pid, &clock))
+		return false;
+	used = snap_clock_ns(clock);
+	if (!parser->is_put_back && used >= FIRST_CPU_NS) {
+		snap_role_put_back(&parser->role);
+		parser->is_put_back = true;
+	}
+	return call->idle_ns &&
+	       snap_clock_ns(CLOCK_MONOTONIC) - begin_ns - TIMES_BUSY * used > call->idle_ns;
 }
 
 /* Until it has ended (NULL), or there is a reason to end it. */
@@ -266,6 +261,7 @@ static struct stacksnap_error *watch(struct snap_parser *parser,
 		{ .fd = parser->role.pidfd, .events = POLLIN },
 		{ .fd = parser->role.channel, .events = POLLIN },
 	};
+	int64_t begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 
 	for (;;) {
 		bool gone = false;
@@ -273,14 +269,15 @@ static struct stacksnap_error *watch(struct snap_parser *parser,
 
 		if (snap_options_cancelled(parser->start.options))
 			return snap_error_cancelled();
-		put_back(parser);
-		if (is_late(parser, call))
+		if (is_idle(parser, call, begin_ns) || is_late(parser, call))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the process that reads files took too long");
 		if (poll(fds, SNAP_ARRAY_SIZE(fds), TICK_MS) < 0 && errno != EINTR)
 			return snap_error_os(errno, "cannot wait for a process");
 		if (fds[1].revents) {
+			begin_ns -= snap_clock_ns(CLOCK_MONOTONIC);
 			err = snap_broker_serve(&call->broker, parser->role.channel, &gone);
+			begin_ns += snap_clock_ns(CLOCK_MONOTONIC);
 			if (err)
 				return snap_error_wrap(err, "the process that reads files");
 		}
@@ -379,7 +376,7 @@ struct stacksnap_error *snap_parser_run_once(const struct snap_parser_start *sta
 static void run_staying(void *context, int channel)
 {
 	const struct snap_parser_stay *stay = context;
-	const struct snap_sandbox sandbox = { .uid = stay->uid, .channel = channel };
+	const struct snap_sandbox sandbox = { .channel = channel };
 
 	snap_role_leave_priority(SHORT_SLICE_NS);
 	snap_role_come_first(0);

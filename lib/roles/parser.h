@@ -40,7 +40,6 @@ struct snap_parser_start {
 	const struct snap_options *options; /* cancel; no_sandbox; they outlive the parser */
 	struct stacksnap_error *(*work)(void *context, struct snap_parser_job *job);
 	void *context;       /* the work sees it as it is when the parser is made */
-	uid_t uid;           /* for the sandbox */
 	int64_t deadline_ns; /* of all its work, CLOCK_MONOTONIC, for its processor time; 0: none */
 	uint64_t capacity;   /* bytes of a result, at most; 0: 256 MiB */
 };
@@ -51,10 +50,6 @@ struct snap_parser;
  * Whether a caller has waited for SNAP_PARSER_HURRY_NS; `asked_ns` as in struct snap_parser_call.
  */
 bool snap_parser_has_enough(_Atomic int64_t *asked_ns);
-
-/* A uid for a sandbox that none of these processes has. NO_MEMORY. */
-struct stacksnap_error *snap_parser_pick_uid(const struct snap_capture *capture,
-					     uid_t *ret) _must_check_;
 
 /* OS; whatever fails in the new process is an error of snap_parser_run(). */
 struct stacksnap_error *snap_parser_create(const struct snap_parser_start *start,
@@ -74,6 +69,11 @@ struct snap_parser_call {
 	 * again until it is killed.
 	 */
 	_Atomic int64_t *asked_ns;
+	/*
+	 * How long it may get no processor, or stand still: its time, without that of its files and ten
+	 * times its processor time. 0: until the deadline.
+	 */
+	int64_t idle_ns;
 	/* set by the run: what the parser noted last in its job */
 	uint64_t file_id, runtimes_of;
 };
@@ -95,7 +95,6 @@ struct stacksnap_error *snap_parser_run_once(const struct snap_parser_start *sta
 /* What is decided when a parser that stays is made. */
 struct snap_parser_stay {
 	const struct snap_options *options; /* no_sandbox */
-	uid_t uid;                          /* for the sandbox */
 	void (*run)(void *context, int channel);
 	void *context;
 	void *memory; /* the only memory that it shares with its maker */

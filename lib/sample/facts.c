@@ -212,9 +212,7 @@ static struct stacksnap_error *take_space(void *context, const struct snap_reade
 	struct snap_sampler_space *old = process->space;
 	struct stacksnap_error *err;
 
-	/* A process that has dropped root's rights may have mapped anything since. */
-	if (about->credentials.known)
-		process->facts.credentials = about->credentials;
+	process->facts.credentials = about->credentials;
 	process->shown.net_namespace = about->net_namespace;
 	if (snap_sampler_space_is(old, space))
 		return NULL;

@@ -230,14 +230,6 @@ static struct stacksnap_error *discover_new_processes(struct snap_sampler *sampl
 	return err ? err : snap_sampler_add_processes(sampler, capture);
 }
 
-static bool may_grow(const struct snap_options *options)
-{
-	for (size_t i = 0; i < options->target_count; i++)
-		if (options->targets[i].kind != SNAP_TARGET_PID)
-			return true;
-	return options->children;
-}
-
 /*
  * No process of the tree has run since the last discovery, as far as the last tick knows: so none
  * has a new child, although the kernel gave away a pid. The next tick sees what runs between two
@@ -248,11 +240,8 @@ static bool is_at_rest(const struct snap_sampler *sampler)
 	const struct snap_options *options = sampler->options;
 
 	if (!options->never_stop || sampler->guard_kind == SNAP_GUARD_NONE ||
-	    sampler->ran_ns >= sampler->refreshed_ns)
+	    sampler->ran_ns >= sampler->refreshed_ns || snap_options_look_for_targets(options))
 		return false;
-	for (size_t i = 0; i < options->target_count; i++)
-		if (options->targets[i].kind != SNAP_TARGET_PID)
-			return false;
 	return snap_all(sampler->process_count, i,
 			sampler->processes[i]->state == SNAP_SAMPLER_PROCESS_SAMPLED);
 }
@@ -266,7 +255,7 @@ static bool is_refresh_due(struct snap_sampler *sampler)
 	pid_t pid = snap_procfs_last_pid(sampler->loadavg_fd);
 
 	/* In an only tick the discovery that it begins with is not old, and its time has an end. */
-	if (!may_grow(sampler->options) ||
+	if (!(sampler->options->children || snap_options_look_for_targets(sampler->options)) ||
 	    (sampler->options->no_stop && (sampler->looks == 1 || !snap_sampler_has_time(sampler))))
 		return false;
 	if (pid == 0 || pid != sampler->last_pid)

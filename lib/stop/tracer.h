@@ -55,10 +55,11 @@ struct snap_traced {
 	/* Set by the parent on request, in the shared mapping. NULL: none. */
 	const struct snap_memory_plan *plan;
 	/* written by the child */
-	int error;         /* errno of SEIZE or of reading; 0: none */
-	bool seized;       /* some thread is, or was, traced by us */
-	bool vanished;     /* gone before it could be stopped */
-	bool execed;       /* it runs another program now: what was read before the stop is stale */
+	int error;        /* errno of SEIZE or of reading; 0: none */
+	bool seized;      /* some thread is, or was, traced by us */
+	bool vanished;    /* gone before it could be stopped */
+	bool has_foreign; /* a thread was seized whose tid was another process's by then */
+	bool execed;      /* it runs another program now: what was read before the stop is stale */
 	int64_t waited_ns; /* the time that was up before all its threads stood still; 0: it was not */
 	bool stalled;      /* a read of its memory did not return */
 	bool uncopied;     /* the time of the stop was up before a stack of it was read */
@@ -75,7 +76,8 @@ struct snap_traced {
 	enum snap_arch arch;
 	struct snap_map *maps;
 	size_t map_count;
-	bool maps_cut;  /* there were more */
+	struct snap_credentials credentials; /* of the moment of the mappings */
+	bool maps_cut;                       /* there were more */
 	int maps_error; /* errno of the last look at them; 0: none, or it had exited */
 	struct snap_piece *pieces;
 	size_t piece_count;

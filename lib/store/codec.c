@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Counting, writing and reading by one description: see codec.h. */
 #include "store/codec.h"
+
+#include "base/cleanup.h"
 #include "base/table.h"
 
 #include <endian.h>
@@ -178,6 +180,36 @@ void snap_code_i32(struct snap_codec *codec, int32_t *value)
 		*value = (int32_t)bits;
 }
 
+void snap_code_most(struct snap_codec *codec, uint64_t *value, uint64_t most)
+{
+	uint64_t near = SNAP_MIN(*value, most);
+
+	snap_code_u64(codec, &near);
+	snap_codec_check(codec, near <= most, "number too large");
+	if (snap_codec_reads(codec))
+		*value = codec->problem ? 0 : near;
+}
+
+void snap_code_range(struct snap_codec *codec, int64_t *value, int64_t least, int64_t most)
+{
+	int64_t near = SNAP_MIN(SNAP_MAX(*value, least), most);
+
+	snap_code_i64(codec, &near);
+	snap_codec_check(codec, near >= least && near <= most, "number out of range");
+	if (snap_codec_reads(codec))
+		*value = codec->problem ? 0 : near;
+}
+
+void snap_code_least(struct snap_codec *codec, int32_t *value, int32_t least)
+{
+	int32_t near = SNAP_MAX(*value, least);
+
+	snap_code_i32(codec, &near);
+	snap_codec_check(codec, near >= least, "number too small");
+	if (snap_codec_reads(codec))
+		*value = codec->problem ? 0 : near;
+}
+
 static uint8_t code_byte(struct snap_codec *codec, uint8_t value)
 {
 	code_raw(codec, &value, 1);
@@ -191,6 +223,17 @@ void snap_code_bool(struct snap_codec *codec, bool *value)
 	snap_codec_check(codec, byte <= 1, "invalid boolean");
 	if (snap_codec_reads(codec))
 		*value = byte == 1;
+}
+
+void snap_code_two_bools(struct snap_codec *codec, bool *first, bool *second)
+{
+	uint8_t byte = code_byte(codec, (uint8_t)(*first | *second << 1));
+
+	snap_codec_check(codec, byte <= 3, "invalid booleans");
+	if (snap_codec_reads(codec)) {
+		*first = byte & 1;
+		*second = byte >> 1 == 1;
+	}
 }
 
 void snap_code_letter(struct snap_codec *codec, char *value)
@@ -209,6 +252,8 @@ void snap_code_enum(struct snap_codec *codec, void *value, uint32_t count)
 	uint32_t number;
 
 	memcpy(&number, value, sizeof(number));
+	if (!snap_codec_reads(codec) && number >= count)
+		number = 0;
 	snap_code_u32(codec, &number);
 	snap_codec_check(codec, number < count, "invalid enumerator");
 	if (!snap_codec_reads(codec))
@@ -226,14 +271,6 @@ void snap_code_size(struct snap_codec *codec, size_t *value, uint64_t most)
 	snap_codec_check(codec, number == ABSENT || number <= most, "number too large");
 	if (snap_codec_reads(codec))
 		*value = codec->problem ? 0 : (size_t)number;
-}
-
-/* A length, which unlike a size cannot be absent. */
-static uint64_t code_length(struct snap_codec *codec, uint64_t length, uint64_t most)
-{
-	snap_code_u64(codec, &length);
-	snap_codec_check(codec, length <= most, "length too large");
-	return codec->problem ? 0 : length;
 }
 
 void snap_code_text(struct snap_codec *codec, const char **text, size_t most)
@@ -307,13 +344,14 @@ static void code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *
 	bool outside;
 
 	memcpy(&data, pointer_to_data, sizeof(data));
-	length = code_length(codec, data ? *size : 0, most);
+	length = data ? SNAP_MIN(*size, most) : 0;
+	snap_code_most(codec, &length, most);
 	outside = length && codec->handed && code_outside(codec, &data, length, alignment);
 	if (length && !outside && alignment > 1)
 		code_padding(codec);
 	if (!snap_codec_reads(codec)) {
 		if (length && !outside)
-			write_codec_bytes(codec, data, *size);
+			write_codec_bytes(codec, data, length);
 		return;
 	}
 	if (!outside)
@@ -347,9 +385,12 @@ void snap_code_numbers(struct snap_codec *codec, const uint64_t **numbers, size_
 void snap_code_array(struct snap_codec *codec, void *pointer_to_array, size_t *count, uint64_t most,
 		     size_t element_size, size_t least)
 {
-	uint64_t length = code_length(codec, *count, most);
+	uint64_t length = SNAP_MIN(*count, most);
 	void *array = NULL;
 
+	snap_code_most(codec, &length, most);
+	if (!snap_codec_reads(codec) && *count > most)
+		*count = most;
 	if (!snap_codec_reads(codec))
 		return;
 	*count = 0;

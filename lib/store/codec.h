@@ -6,6 +6,9 @@
  * does. So writing and reading cannot differ. Integers are little endian on every machine, texts have
  * their length and end in a NUL, bulk bytes are aligned and, when read, stay in place. The first error
  * stays: then nothing more is read or written, and values are 0.
+ *
+ * What a target says must cost no more than its own field. So a value that a reader would refuse is
+ * written as the nearest that it takes, and a list that is too long is cut.
  * Knows nothing of captures.
  */
 #pragma once
@@ -67,7 +70,13 @@ void snap_code_u64(struct snap_codec *codec, uint64_t *value);
 void snap_code_i64(struct snap_codec *codec, int64_t *value);
 void snap_code_u32(struct snap_codec *codec, uint32_t *value);
 void snap_code_i32(struct snap_codec *codec, int32_t *value);
+/* The same of numbers that have a limit. */
+void snap_code_most(struct snap_codec *codec, uint64_t *value, uint64_t most);
+void snap_code_range(struct snap_codec *codec, int64_t *value, int64_t least, int64_t most);
+void snap_code_least(struct snap_codec *codec, int32_t *value, int32_t least);
 void snap_code_bool(struct snap_codec *codec, bool *value);
+/* In one byte, which of the first alone is that of snap_code_bool(). */
+void snap_code_two_bools(struct snap_codec *codec, bool *first, bool *second);
 /* A letter of stat, or 0. */
 void snap_code_letter(struct snap_codec *codec, char *value);
 /* A value of an enum with `count` values, the first 0. */

@@ -144,22 +144,19 @@ void snap_code_at_most(struct snap_pointer_codec *to, size_t *value, uint64_t mo
 {
 	uint64_t number = *value;
 
-	snap_code_u64(&to->codec, &number);
-	snap_codec_check(&to->codec, number <= most, "number too large");
+	snap_code_most(&to->codec, &number, most);
 	if (snap_codec_reads(&to->codec))
-		*value = to->codec.problem ? 0 : (size_t)number;
+		*value = (size_t)number;
 }
 
 void snap_code_length(struct snap_pointer_codec *to, int64_t *value)
 {
-	snap_code_i64(&to->codec, value);
-	snap_codec_check(&to->codec, *value >= 0 && *value <= LONGEST, "invalid duration");
+	snap_code_range(&to->codec, value, 0, LONGEST);
 }
 
 void snap_code_moment(struct snap_pointer_codec *to, int64_t *value)
 {
-	snap_code_i64(&to->codec, value);
-	snap_codec_check(&to->codec, *value >= -LONGEST && *value <= LONGEST, "invalid time");
+	snap_code_range(&to->codec, value, -LONGEST, LONGEST);
 }
 
 /* ---- frames ---- */
@@ -282,8 +279,7 @@ void snap_code_warning(struct snap_pointer_codec *to, struct snap_warning *warni
 
 	snap_code_text_pointer(to, &warning->code, LONGEST_CODE);
 	snap_code_text_pointer(to, &warning->message, SNAP_LONGEST_MESSAGE);
-	snap_code_i32(codec, &warning->pid);
-	snap_code_i32(codec, &warning->tid);
+	snap_code_least(codec, &warning->pid, 0);
+	snap_code_least(codec, &warning->tid, 0);
 	snap_codec_check(codec, is_code(warning->code) && warning->message, "empty warning");
-	snap_codec_check(codec, warning->pid >= 0 && warning->tid >= 0, "invalid pid in a warning");
 }

@@ -35,6 +35,7 @@ struct stacksnap_error *snap_watcher_create(const struct snap_options *options,
 					    struct snap_watcher **ret)
 {
 	struct snap_watcher *watcher = calloc(1, sizeof(*watcher));
+	const struct snap_capture *found;
 	struct stacksnap_error *err;
 
 	if (!watcher)
@@ -56,6 +57,10 @@ struct stacksnap_error *snap_watcher_create(const struct snap_options *options,
 		snap_watcher_destroy(watcher);
 		return err;
 	}
+	/* Snapshots are of what the sweep found, whichever processes have these numbers later. */
+	found = snap_sampler_capture(watcher->sweep.sampler);
+	watcher->view_options.seen = found->processes;
+	watcher->view_options.seen_count = found->process_count;
 	*ret = watcher;
 	return NULL;
 }

@@ -94,6 +94,7 @@ static const struct {
 	{ "tracer", run_tracer },
 	{ "signals", run_signals },
 	{ "signals-record", run_signals_record },
+	{ "signals-ended", soak_signals_ended },
 	{ "relay", run_relay },
 	{ "untraced", run_untraced },
 	{ "threads", run_threads },

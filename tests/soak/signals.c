@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Signals that a process is sent while it is looked at: each arrives once, queued ones in order,
- * and its parent hears of no stop. Real-time signals go to the process and to one of its threads;
- * SIGUSR1, which is not queued, is sent again only after it has arrived.
+ * and its parent hears of no stop. Real-time signals go to the process and to its threads; SIGUSR1,
+ * which is not queued, is sent again only after it has arrived. In the last experiment the tool or
+ * its tracer is ended while the process is traced, beside neighbours that hold a tracer.
  */
 #include "soak.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,19 +27,27 @@ enum {
 	SETTLE_MS = 10000,
 	PATIENCE_US = 2000000, /* for a signal that may be lost */
 	ENOUGH_LOST = 3,
+	MOST_THREADS = 300,
+	RUNS_A_THOUSAND = 20, /* that are ended, of a thousand signals */
+	AIM_US = 20000,       /* from the first look that finds a tracer */
 };
 
-/* The process has one queue, and a thread another; so signals to each have an order. */
+/* The process has one queue, and each thread another; so signals to each have an order. */
 struct queue {
 	volatile long sent, counted, disorder, expected;
+	volatile pid_t worker;
 };
 
 static struct shared {
-	struct queue queues[2];
-	volatile long usr1_sent, usr1_counted, usr1_lost;
-	volatile pid_t worker;
-	volatile bool ready, over;
+	struct queue queues[1 + MOST_THREADS]; /* the first is that of the process */
+	size_t threads;
+	bool ended;         /* runs are ended, and neighbours hold the tracer */
+	const char *folder; /* of the tests' programs */
+	volatile long sent, usr1_sent, usr1_counted, usr1_lost;
+	volatile bool ready, enough, over;
 } * shared;
+
+static __thread struct queue *own;
 
 static void note(struct queue *queue, int value)
 {
@@ -48,8 +59,9 @@ static void note(struct queue *queue, int value)
 
 static void on_queued(int number, siginfo_t *info, void *context)
 {
+	(void)number;
 	(void)context;
-	note(&shared->queues[number - SIGRTMIN - 1], info->si_value.sival_int);
+	note(own, info->si_value.sival_int);
 }
 
 static void on_usr1(int number)
@@ -79,12 +91,32 @@ static void block(int number)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static void *worker_main(void *unused)
+/* One in sixteen computes, the others sleep. */
+static void *worker_main(void *queue)
 {
+	own = queue;
 	block(SIGRTMIN + 1);
-	shared->worker = (pid_t)syscall(SYS_gettid);
-	live();
-	return unused;
+	own->worker = (pid_t)syscall(SYS_gettid);
+	if ((own - shared->queues) % 16 == 1)
+		live();
+	for (;;)
+		pause();
+	return queue;
+}
+
+/* A child that holds a tracer, while this process lives. */
+static void start_neighbour(const char *name, const char *mode)
+{
+	char path[PATH_MAX];
+	int ends[2];
+
+	snprintf(path, sizeof(path), "%s/../targets/%s", shared->folder, name);
+	if (pipe2(ends, O_CLOEXEC) || fork())
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(ends[0], STDIN_FILENO);
+	execl(path, path, mode, "again", NULL);
+	_exit(1);
 }
 
 static void victim_main(void)
@@ -96,19 +128,27 @@ static void victim_main(void)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	if (shared->ended) {
+		start_neighbour("churn", "hold");
+		start_neighbour("churn", "hold");
+		start_neighbour("vforker", "again");
+	}
+	own = &shared->queues[0];
 	sigaction(SIGRTMIN + 1, &queued, NULL);
 	sigaction(SIGRTMIN + 2, &queued, NULL);
 	sigaction(SIGUSR1, &usr1, NULL);
-	if (pthread_create(&thread, NULL, worker_main, NULL))
-		_exit(1);
+	for (size_t i = 1; i <= shared->threads; i++) {
+		if (pthread_create(&thread, NULL, worker_main, &shared->queues[i]))
+			_exit(1);
+		while (!shared->queues[i].worker)
+			soak_sleep_us(100);
+	}
 	block(SIGRTMIN + 2);
-	while (!shared->worker)
-		soak_sleep_us(100);
 	shared->ready = true;
 	live();
 }
 
-/* To the process, or to the thread; waits while the queue is long. */
+/* To the process, or to a thread; waits while the queue is long. */
 static void send_queued(pid_t target, size_t which)
 {
 	struct queue *queue = &shared->queues[which];
@@ -118,13 +158,14 @@ static void send_queued(pid_t target, size_t which)
 	info.si_value.sival_int = (int)queue->sent;
 	for (int i = 0; queue->sent - queue->counted > MOST_QUEUED && i < PATIENCE_US / 100; i++)
 		soak_sleep_us(100);
-	while (which ? syscall(SYS_rt_tgsigqueueinfo, target, shared->worker, SIGRTMIN + 2, &info)
+	while (which ? syscall(SYS_rt_tgsigqueueinfo, target, queue->worker, SIGRTMIN + 2, &info)
 		     : syscall(SYS_rt_sigqueueinfo, target, SIGRTMIN + 1, &info)) {
 		if (errno != EAGAIN)
 			_exit(1);
 		soak_sleep_us(100);
 	}
 	queue->sent++;
+	shared->sent++;
 }
 
 static void send_usr1(pid_t target)
@@ -141,10 +182,10 @@ static void send_usr1(pid_t target)
 static void sender_main(pid_t target, long count)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (shared->queues[1].sent < count / 2 && shared->usr1_lost < ENOUGH_LOST) {
-		for (long i = 0; i < BATCH && shared->queues[1].sent < count / 2; i++) {
+	while ((shared->sent < count || !shared->enough) && shared->usr1_lost < ENOUGH_LOST) {
+		for (long i = 0; i < BATCH; i++) {
 			send_queued(target, 0);
-			send_queued(target, 1);
+			send_queued(target, 1 + (size_t)shared->queues[0].sent % shared->threads);
 		}
 		/* One in ten of all. */
 		for (int i = 0; i < 2 * BATCH / 10; i++) {
@@ -156,34 +197,58 @@ static void sender_main(pid_t target, long count)
 	_exit(0);
 }
 
-static bool has_settled(void)
+static long sum_counted(void)
 {
-	return shared->usr1_counted == shared->usr1_sent &&
-	       shared->queues[0].counted == shared->queues[0].sent &&
-	       shared->queues[1].counted == shared->queues[1].sent;
+	long counted = 0;
+
+	for (size_t i = 0; i <= shared->threads; i++)
+		counted += shared->queues[i].counted;
+	return counted;
 }
 
-static void report(const struct soak_victim *victim, long runs)
+static bool has_settled(void)
 {
-	long sent = shared->queues[0].sent + shared->queues[1].sent;
-	long counted = shared->queues[0].counted + shared->queues[1].counted;
-	long disorder = shared->queues[0].disorder + shared->queues[1].disorder;
+	return shared->usr1_counted == shared->usr1_sent && sum_counted() == shared->sent;
+}
 
-	soak_figure("queued", sent);
-	soak_figure("usr1", shared->usr1_sent);
-	soak_figure("lost", sent - counted + shared->usr1_sent - shared->usr1_counted);
-	soak_figure("disorder", disorder);
-	soak_figure("runs", runs);
-	soak_figure("stops_seen", victim->stops);
-	soak_figure("continues_seen", victim->continues);
-	if (sent != counted || disorder)
-		soak_bad("of %ld queued signals %ld came, %ld out of order", sent, counted,
-			 disorder);
+struct totals {
+	long queued, usr1, lost, disorder, runs, stops, continues;
+};
+
+static void add_up(struct totals *totals, const char *what, const struct soak_victim *victim,
+		   long runs)
+{
+	long counted = sum_counted(), disorder = 0;
+
+	for (size_t i = 0; i <= shared->threads; i++)
+		disorder += shared->queues[i].disorder;
+	if (shared->sent != counted || disorder)
+		soak_bad("%s: of %ld queued signals %ld came, %ld out of order", what, shared->sent,
+			 counted, disorder);
 	if (shared->usr1_sent != shared->usr1_counted)
-		soak_bad("of %ld SIGUSR1 %ld came", shared->usr1_sent, shared->usr1_counted);
+		soak_bad("%s: of %ld SIGUSR1 %ld came", what, shared->usr1_sent,
+			 shared->usr1_counted);
 	if (victim->stops || victim->continues)
-		soak_bad("the parent heard of %ld stops and %ld continues", victim->stops,
+		soak_bad("%s: the parent heard of %ld stops and %ld continues", what, victim->stops,
 			 victim->continues);
+	totals->queued += shared->sent;
+	totals->usr1 += shared->usr1_sent;
+	totals->lost += shared->sent - counted + shared->usr1_sent - shared->usr1_counted;
+	totals->disorder += disorder;
+	totals->runs += runs;
+	totals->stops += victim->stops;
+	totals->continues += victim->continues;
+}
+
+static void report(const struct totals *totals)
+{
+	soak_figure("queued", totals->queued);
+	soak_figure("usr1", totals->usr1);
+	soak_figure("lost", totals->lost);
+	soak_figure("disorder", totals->disorder);
+	soak_figure("runs", totals->runs);
+	soak_figure("stops_seen", totals->stops);
+	soak_figure("continues_seen", totals->continues);
 }
 
 static pid_t start(void (*body)(pid_t target, long count), pid_t target, long count)
@@ -200,50 +265,142 @@ static pid_t start(void (*body)(pid_t target, long count), pid_t target, long co
 	return pid;
 }
 
-static long look_until_over(const struct soak *soak, struct soak_victim *victim, bool record)
+static void look_to_end(const struct soak *soak, struct soak_victim *victim,
+			const char *const *words)
 {
-	const char *pid = soak_number(victim->pid);
-	const char *const snapshot[] = { "-q", "-p", pid, NULL };
-	const char *const recording[] = { "record", "-d", "300ms", "--hz", "997", pid, NULL };
-	long runs = 0;
+	struct soak_run run = soak_start(soak, words, -1);
+	int status = soak_wait(&run);
+	char *err = soak_text(run.err);
 
-	while (!shared->over) {
-		struct soak_run run = soak_start(soak, record ? recording : snapshot, -1);
-		int status = soak_wait(&run);
-		char *err = soak_text(run.err);
-
-		if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
-			soak_bad("status %#x: %s", status, err);
-		soak_listen(victim);
-		free(err);
-		soak_close(&run);
-		runs++;
-	}
-	return runs;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
+		soak_bad("status %#x: %s", status, err);
+	soak_listen(victim);
+	free(err);
+	soak_close(&run);
 }
 
-void soak_signals(const struct soak *soak, bool record)
+static bool is_made_by(pid_t pid, const struct soak_run *run)
+{
+	pid_t pids[SOAK_MAX_PIDS];
+	size_t count = soak_descendants(run->pid, pids, SOAK_MAX_PIDS);
+
+	for (size_t i = 0; i < count; i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* How a run is ended while the last thread is traced; `number` 0: by itself. */
+struct ending {
+	const char *name;
+	int number;
+	bool tracer; /* the tracer alone gets the signal */
+	const char *word;
+};
+
+static bool end_once(const struct soak *soak, struct soak_victim *victim,
+		     const struct ending *ending, bool record)
+{
+	const char *pid = soak_number(victim->pid);
+	const char *const snapshot[] = { "-q", "-p", pid, ending->word, NULL };
+	const char *const recording[] = { "record", "-d", "300ms", "--hz", "200", pid, NULL };
+	pid_t last = shared->queues[shared->threads].worker, tracer = 0;
+	struct soak_run run = soak_start(soak, record ? recording : snapshot, -1);
+	int64_t until;
+	bool hit = false;
+
+	while (ending->number && !tracer && !soak_is_over(&run))
+		soak_state(victim->pid, last, &tracer);
+	until = soak_now() + soak_random(AIM_US) * 1000;
+	while (tracer && soak_now() < until)
+		;
+	if (tracer && is_made_by(tracer, &run))
+		hit = kill(ending->tracer ? tracer : run.pid, ending->number) == 0;
+	soak_wait(&run);
+	soak_listen(victim);
+	soak_close(&run);
+	return hit || !ending->number;
+}
+
+static struct soak_victim begin(const struct soak *soak, pid_t *sender_ret, bool ended)
 {
 	struct soak_victim victim = { .pid = 0 };
-	int64_t until;
-	pid_t sender;
-	long runs;
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED)
 		soak_broken("mmap");
+	shared->threads = ended ? MOST_THREADS : 1;
+	shared->ended = ended;
+	shared->folder = soak->tests;
+	shared->enough = !ended;
 	victim.pid = start(NULL, 0, 0);
 	while (!shared->ready)
 		soak_sleep_us(100);
-	sender = start(sender_main, victim.pid, soak->count);
-	runs = look_until_over(soak, &victim, record);
+	*sender_ret = start(sender_main, victim.pid, soak->count);
+	return victim;
+}
+
+static void finish(struct soak_victim *victim, pid_t sender, const char *what,
+		   struct totals *totals, long runs)
+{
+	int64_t until;
+
 	waitpid(sender, NULL, 0);
 	until = soak_now() + SETTLE_MS * 1000000ll;
 	while (!has_settled() && soak_now() < until)
 		soak_sleep_us(1000);
-	soak_listen(&victim);
-	report(&victim, runs);
-	kill(victim.pid, SIGKILL);
-	waitpid(victim.pid, NULL, 0);
+	soak_listen(victim);
+	add_up(totals, what, victim, runs);
+	kill(victim->pid, SIGKILL);
+	waitpid(victim->pid, NULL, 0);
+	munmap(shared, sizeof(*shared));
+}
+
+void soak_signals(const struct soak *soak, bool record)
+{
+	struct totals totals = { 0 };
+	pid_t sender;
+	struct soak_victim victim = begin(soak, &sender, false);
+	const char *pid = soak_number(victim.pid);
+	const char *const snapshot[] = { "-q", "-p", pid, NULL };
+	const char *const recording[] = { "record", "-d", "300ms", "--hz", "997", pid, NULL };
+	long runs = 0;
+
+	for (; !shared->over; runs++)
+		look_to_end(soak, &victim, record ? recording : snapshot);
+	finish(&victim, sender, record ? "recordings" : "snapshots", &totals, runs);
+	report(&totals);
+}
+
+void soak_signals_ended(const struct soak *soak)
+{
+	static const struct ending endings[] = {
+		{ "SIGINT", SIGINT, false, NULL },
+		{ "SIGTERM", SIGTERM, false, NULL },
+		{ "SIGKILL", SIGKILL, false, NULL },
+		{ "SIGKILL of the tracer", SIGKILL, true, NULL },
+		{ "--stop-timeout", 0, false, "--stop-timeout=20" },
+	};
+	long wanted = soak->count * RUNS_A_THOUSAND / 1000 + 1;
+	struct totals totals = { 0 };
+
+	for (size_t i = 0; i < SOAK_ARRAY_SIZE(endings); i++) {
+		pid_t sender;
+		struct soak_victim victim = begin(soak, &sender, true);
+		long ended = 0;
+
+		/* Every fourth is a recording, which has no such timeout. */
+		for (long turn = 0; !shared->over; turn++) {
+			bool record = endings[i].number && turn % 4 == 3;
+
+			ended += end_once(soak, &victim, &endings[i], record);
+			shared->enough = ended >= wanted || turn >= 4 * wanted;
+		}
+		if (ended < wanted)
+			soak_bad("%s: only %ld of %ld came in time", endings[i].name, ended,
+				 wanted);
+		finish(&victim, sender, endings[i].name, &totals, ended);
+	}
+	report(&totals);
 }

@@ -115,6 +115,7 @@ void soak_closed_output(const struct soak *soak);
 void soak_full_pipe(const struct soak *soak);
 void soak_role(const struct soak *soak, const char *comm);
 void soak_signals(const struct soak *soak, bool record);
+void soak_signals_ended(const struct soak *soak);
 void soak_churn(const struct soak *soak, const char *kind);
 void soak_group_stop(const struct soak *soak);
 void soak_many_threads(const struct soak *soak);

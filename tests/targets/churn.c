@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Never the same for long: churn relay | join | fork | crowd | swarm | exec | maps.
+ * Never the same for long: churn relay | join | fork | crowd | swarm | exec | hold | maps.
  *
  * relay: each thread starts its successor and ends. join: threads are made and joined. fork:
  * children that end at once. exec: a thread that is not the leader executes the program again.
+ * hold: the same, while threads that no tracer follows (CLONE_UNTRACED) start successors and end.
  * crowd: twenty children with 2000 mappings at a time, each for 20 ms. swarm: the same with threads that come fifty at a
  * time, every 5 ms. maps: mappings come and go among 2000 others.
  */
 #include "victim.h"
 
+#include <sched.h>
 #include <sys/mman.h>
 
 static atomic_ulong turns;
@@ -117,11 +119,27 @@ static void *exec_main(void *argument)
 	_exit(1);
 }
 
+static int untraced_main(void *unused)
+{
+	enum { STACKS = 64, BYTES = 1 << 14 };
+	static char stacks[STACKS][BYTES];
+	static atomic_uint next;
+	struct timespec pause = { 0, 200000 };
+
+	nanosleep(&pause, NULL);
+	turns++;
+	clone(untraced_main, stacks[next++ % STACKS] + BYTES,
+	      CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+		      CLONE_UNTRACED,
+	      unused);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "relay";
-	static char word[] = "exec", mark[] = "again";
-	char *again[] = { argv[0], word, mark, NULL };
+	static char mark[] = "again";
+	char *again[] = { argv[0], argv[1], mark, NULL };
 
 	if (!strcmp(mode, "maps") || !strcmp(mode, "crowd"))
 		for (int i = 0; i < 2000; i++)
@@ -139,12 +157,16 @@ int main(int argc, char **argv)
 		victim_thread(swarm_main, NULL, 0);
 	else if (!strcmp(mode, "maps"))
 		victim_thread(maps_main, NULL, 0);
-	else
+	else if (!strcmp(mode, "exec"))
 		victim_thread(exec_main, again, 0);
+	for (int i = 0; i < 4 && !strcmp(mode, "hold"); i++)
+		untraced_main(NULL);
 	if (strcmp(mode, "exec"))
 		while (turns < 10)
 			sched_yield();
 	if (argc < 3)
 		victim_ready("%s", mode);
+	if (!strcmp(mode, "hold"))
+		victim_thread(exec_main, again, 0);
 	victim_hold();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Threads that take one mutex again and again: convoy COUNT [US]. Whoever has it keeps it for US
- * microseconds, asleep. At any moment most wait, for somebody else each time; nobody is stuck.
+ * Threads that take one mutex again and again: convoy COUNT [US [young]]. Whoever has it keeps it for US
+ * microseconds, asleep. At any moment most wait, for somebody else each time; nobody is stuck. young:
+ * these keep it for no time, and threads that have just begun keep it, one after the other.
  */
 #include "victim.h"
 
@@ -19,6 +20,35 @@ NOINLINE static void take(void)
 	pthread_mutex_unlock(&busy);
 }
 
+static void *take_once(void *unused)
+{
+	take();
+	return unused;
+}
+
+static void *pass_for_ever(void *unused)
+{
+	in_position++;
+	for (;;) {
+		pthread_mutex_lock(&busy);
+		pthread_mutex_unlock(&busy);
+		usleep(50);
+	}
+	return unused;
+}
+
+static void *relay_for_ever(void *unused)
+{
+	pthread_t last = victim_thread(take_once, NULL, 64 << 10), next;
+
+	for (;;) {
+		next = victim_thread(take_once, NULL, 64 << 10);
+		pthread_join(last, NULL);
+		last = next;
+	}
+	return unused;
+}
+
 static void *take_for_ever(void *unused)
 {
 	in_position++;
@@ -34,7 +64,9 @@ int main(int count, char **words)
 
 	hold = (struct timespec){ hold_us / 1000000, hold_us % 1000000 * 1000 };
 	for (int i = 0; i < threads; i++)
-		victim_thread(take_for_ever, NULL, 64 << 10);
+		victim_thread(count > 3 ? pass_for_ever : take_for_ever, NULL, 64 << 10);
+	if (count > 3)
+		victim_thread(relay_for_ever, NULL, 64 << 10);
 	while (in_position < threads)
 		usleep(1000);
 	victim_ready("threads=%d", threads + 1);

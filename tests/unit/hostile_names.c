@@ -257,6 +257,8 @@ static void write_formats(const struct documents *documents, const char *charset
 			  struct snap_options *options)
 {
 	for (const struct snap_format *format = snap_formats; format->name; format++) {
+		/* Each name is to be found again. */
+		options->full_names = strcmp(format->name, "text") == 0;
 		write_one(documents, "snapshot", charset, format->name, options);
 		write_one(documents, "recording", charset, format->name, options);
 	}
@@ -271,6 +273,7 @@ static void write_terminals(const struct documents *documents, bool utf8,
 	char charset[64];
 
 	options->color = true;
+	options->full_names = false;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(widths); i++) {
 		options->width = widths[i];
 		options->summary = i == 2;

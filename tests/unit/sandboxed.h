@@ -32,7 +32,7 @@ struct sandboxed {
 
 static inline struct sandboxed sandboxed_init(void)
 {
-	struct sandboxed child = { .setting = { .uid = 65534 }, .channel = -1 };
+	struct sandboxed child = { .channel = -1 };
 
 	child.found = mmap(NULL, FOUND_MAX * sizeof(long), PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);

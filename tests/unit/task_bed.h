@@ -322,7 +322,7 @@ static inline void check_ways(const struct snap_snapshot *snapshot)
 		snap_filter_rank(&none, read->processes[i]);
 	other = text_of(read);
 	assert_string_equal(text, other);
-	fine(snap_snapshot_write(snapshot, bytes));
+	fine(snap_snapshot_write(snapshot, bytes, size, &size));
 	fine(snap_snapshot_read(bytes, size, &handed));
 	third = json_of(handed);
 	assert_string_equal(json, third);

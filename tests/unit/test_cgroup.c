@@ -21,14 +21,24 @@ static const struct {
 	{ "/system.slice/system-getty.slice/getty@tty1.service", "getty@tty1.service", "" },
 	{ "/user.slice/user-1000.slice/session-3.scope", "session-3.scope", "" },
 	{ "/user.slice/user-1000.slice/user@1000.service/app.slice/a\\x2db.service",
-	  "a\\x2db.service", "" },
+	  "user@1000.service/app.slice/a\\x2db.service", "" },
+	{ "/system.slice/_memory.service", "memory.service", "" },
+	{ "/../orderd.service", "orderd.service", "" },
+	/* what is below a unit, or any group but a slice, is not the service manager's */
+	{ "/user.slice/user-1000.slice/user@1000.service/sshd.service",
+	  "user@1000.service/sshd.service", "" },
+	{ "/user.slice/user-1000.slice/user@1000.service/system.slice/sshd.service",
+	  "user@1000.service/system.slice/sshd.service", "" },
+	{ "/system.slice/evil.service/sshd.service/payload", "evil.service/sshd.service", "" },
+	{ "/given/system.slice/sshd.service", "given/system.slice/sshd.service", "" },
+	{ "/system.slice/a.service/_b.service", "a.service/_b.service", "" },
 	{ "/user.slice/user-1000.slice", "", "" },
 	{ "/init.scope", "init.scope", "" },
 	{ "/.service", "", "" },
 	/* engines with 64 digits */
 	{ "/system.slice/docker-" ID ".scope", "docker-" ID ".scope", ID },
 	{ "/docker/" ID, "", ID },
-	{ "/docker/" ID "/init.scope", "init.scope", ID },
+	{ "/docker/" ID "/init.scope", "docker/" ID "/init.scope", ID },
 	{ "/machine.slice/libpod-" ID ".scope", "libpod-" ID ".scope", ID },
 	{ "/machine.slice/libpod-" ID ".scope/container", "libpod-" ID ".scope", ID },
 	{ "/machine.slice/libpod-conmon-" ID ".scope", "libpod-conmon-" ID ".scope", "" },
@@ -47,12 +57,15 @@ static const struct {
 	{ "/ecs/" TASK "/" ID, "", ID },
 	{ "/ecs/" TASK "/" TASK "-1234567890", "", TASK "-1234567890" },
 	/* a container in a container, and a service in one */
-	{ "/docker/" ID "/docker/" ID2, "", ID2 },
-	{ "/docker/" ID "/system.slice/nginx.service", "nginx.service", ID },
+	{ "/docker/" ID "/docker/" ID2, "", ID "/" ID2 },
+	{ "/docker/" ID "/lxc/web", "", ID "/web" },
+	{ "/machine.slice/libpod-" ID ".scope/libpod-payload-" ID, "libpod-" ID ".scope", ID },
+	{ "/docker/" ID "/system.slice/nginx.service", "docker/" ID "/system.slice/nginx.service",
+	  ID },
 	/* engines with names */
-	{ "/lxc/web/system.slice/cron.service", "cron.service", "web" },
+	{ "/lxc/web/system.slice/cron.service", "lxc/web/system.slice/cron.service", "web" },
 	{ "/lxc.payload/web", "", "web" },
-	{ "/lxc.payload.web/init.scope", "init.scope", "web" },
+	{ "/lxc.payload.web/init.scope", "lxc.payload.web/init.scope", "web" },
 	{ "/lxc.monitor.web", "", "" },
 	{ "/machine.slice/machine-my\\x2dbox.scope/payload", "machine-my\\x2dbox.scope", "my-box" },
 	{ "/machine.slice/systemd-nspawn@box.service/payload", "systemd-nspawn@box.service",
@@ -65,8 +78,9 @@ static const struct {
 	{ "/docker/" ID2 "-init", "", "" },
 	{ "/machine.slice/machine-bad\\x00\\xzz.scope", "machine-bad\\x00\\xzz.scope",
 	  "bad\\x00\\xzz" },
+	{ "/machine.slice/machine-a\\x2fb.scope", "machine-a\\x2fb.scope", "a\\x2fb" },
 	{ "/lxc.payload.", "", "" },
-	{ "//double//slashes.service//", "slashes.service", "" },
+	{ "//double.slice//slashes.service//", "slashes.service", "" },
 };
 
 static void test_units_and_containers(void **state _unused_)
@@ -74,9 +88,9 @@ static void test_units_and_containers(void **state _unused_)
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(paths); i++) {
 		char container[SNAP_MAX_CONTAINER];
 		const char *unit;
-		size_t length;
+		size_t length, at;
 
-		snap_cgroup_container(paths[i].path, container);
+		snap_cgroup_container(paths[i].path, container, &at);
 		assert_string_equal(container, paths[i].container);
 		unit = snap_cgroup_unit(paths[i].path, &length);
 		assert_int_equal(length, strlen(paths[i].unit));
@@ -87,11 +101,13 @@ static void test_units_and_containers(void **state _unused_)
 static void test_a_long_name_is_cut(void **state _unused_)
 {
 	char path[2000] = "/lxc/", container[SNAP_MAX_CONTAINER];
+	size_t at;
 
 	memset(path + 5, 'n', sizeof(path) - 6);
 	path[sizeof(path) - 1] = '\0';
-	snap_cgroup_container(path, container);
+	snap_cgroup_container(path, container, &at);
 	assert_int_equal(strlen(container), SNAP_MAX_CONTAINER - 1);
+	assert_int_equal(at, 5);
 }
 
 static void read_text(struct snap_cgroup *cgroup, const char *text)
@@ -131,6 +147,29 @@ static void test_hierarchies(void **state _unused_)
 	assert_string_equal(cgroup.path, "/a:b/c.service");
 }
 
+/* Where a container's group lies in its hierarchy, and how it is called if that is not to be trusted. */
+static void test_owners(void **state _unused_)
+{
+	static const struct {
+		const char *text, *place, *name;
+	} owners[] = {
+		{ "0::/user.slice/user@7.service/a.slice/libpod-" ID ".scope/x\n",
+		  "//user.slice/user@7.service/a.slice", "user@7.service/" ID },
+		{ "1:name=systemd:/given/lxc/web\n0::/given\n", "/systemd/given/lxc", "given/web" },
+		{ "4:cpu,cpuacct:/given.slice/docker-" ID ".scope\n0::/\n",
+		  "/cpu,cpuacct/given.slice", "given.slice/" ID },
+		{ "0::/lxc.payload.web\n", "/", "web" },
+	};
+	struct snap_cgroup cgroup;
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(owners); i++) {
+		read_text(&cgroup, owners[i].text);
+		assert_string_equal(cgroup.place, owners[i].place);
+		snap_cgroup_name_owner(&cgroup);
+		assert_string_equal(cgroup.container, owners[i].name);
+	}
+}
+
 static void test_lines_that_are_none(void **state _unused_)
 {
 	static const char *const lines[] = { "", "0", "0:", "0::", "0::relative", ":::", "x" };
@@ -152,13 +191,22 @@ static void test_targets(void **state _unused_)
 {
 	static const char path[] = "/system.slice/docker-" ID ".scope/system.slice/nginx.service";
 
-	assert_true(snap_cgroup_in_unit(path, "nginx.service"));
-	assert_true(snap_cgroup_in_unit(path, "nginx"));
 	assert_true(snap_cgroup_in_unit(path, "docker-" ID ".scope"));
+	assert_true(snap_cgroup_in_unit(path, "docker-" ID ".scope/system.slice/nginx.service"));
+	assert_true(snap_cgroup_in_unit(path, "docker-" ID ".scope/system.slice/nginx"));
+	assert_true(snap_cgroup_in_unit(path, "system.slice/docker-" ID ".scope/"));
+	assert_false(snap_cgroup_in_unit(path, "nginx.service"));
+	assert_false(snap_cgroup_in_unit(path, "nginx"));
+	assert_false(snap_cgroup_in_unit(path, "docker-" ID ".scope/nginx.service"));
+	assert_false(snap_cgroup_in_unit(path, "system.slice/nginx.service"));
+	assert_true(snap_cgroup_in_unit("/a.slice/_memory.service", "memory"));
 	assert_true(snap_cgroup_in_unit(path, "system.slice"));
 	assert_false(snap_cgroup_in_unit(path, "ngin"));
 	assert_false(snap_cgroup_in_unit(path, "docker-" ID));
 	assert_false(snap_cgroup_in_unit(path, ""));
+	assert_false(snap_cgroup_in_unit(path, "/"));
+	assert_false(snap_cgroup_in_unit("/a.slice", "a.slice/b.service"));
+	assert_false(snap_cgroup_in_unit("/", "a.service"));
 	assert_true(snap_cgroup_is_below(path, "/"));
 	assert_true(snap_cgroup_is_below(path, "/system.slice"));
 	assert_true(snap_cgroup_is_below(path, "system.slice/"));
@@ -176,6 +224,12 @@ static void test_targets(void **state _unused_)
 	assert_false(snap_cgroup_container_is("", ""));
 	assert_true(snap_cgroup_container_is("web", "web"));
 	assert_false(snap_cgroup_container_is("web-2", "web"));
+	assert_true(snap_cgroup_container_is(ID "/" ID2, ID));
+	assert_true(snap_cgroup_container_is(ID "/" ID2, "0123456789ab/fedcba"));
+	assert_false(snap_cgroup_container_is(ID "/" ID2, ID2));
+	assert_false(snap_cgroup_container_is(ID, ID "/" ID2));
+	assert_true(snap_cgroup_container_is("user@1000.service/" ID, "user@1000.service/0123"));
+	assert_false(snap_cgroup_container_is("user@1000.service/" ID, ID));
 }
 
 int main(void)
@@ -184,6 +238,7 @@ int main(void)
 		cmocka_unit_test(test_units_and_containers),
 		cmocka_unit_test(test_a_long_name_is_cut),
 		cmocka_unit_test(test_hierarchies),
+		cmocka_unit_test(test_owners),
 		cmocka_unit_test(test_lines_that_are_none),
 		cmocka_unit_test(test_targets),
 	};

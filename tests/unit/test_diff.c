@@ -310,6 +310,28 @@ static void test_golden(void **state _unused_)
 	schema_check("../diff/stacksnap-diff.schema.json", json);
 }
 
+/* A function in doubt has its mark here as well. */
+static void test_guessed_functions(void **state _unused_)
+{
+	const struct snap_options summary = { .utf8 = true, .summary = true };
+	struct scene scene;
+	struct snap_frame guessed;
+	const struct snap_frame *frames[] = { &guessed };
+	_cleanup_(snap_diff_destroyp) struct snap_diff *diff = NULL;
+	_cleanup_free_ char *text = NULL;
+
+	make_scene(&scene);
+	let_time_pass(&scene);
+	guessed = *scene.new_stacks[1].frames[0];
+	guessed.trust = SNAP_TRUST_UNCONFIRMED;
+	scene.new_stacks[1].frames = frames;
+	scene.new_stacks[1].frame_count = 1;
+	diff = compare_scene(&scene);
+	text = render(snap_render_diff_text, diff, &summary);
+	assert_non_null(strstr(text, " compare [?] "));
+	assert_null(strstr(text, "queue_pop [?]"));
+}
+
 static void test_hostile(void **state _unused_)
 {
 	const struct snap_snapshot nothing = { .host = TEST_HOST };
@@ -350,7 +372,9 @@ static void test_recordings(void **state _unused_)
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups old, new;
 	_cleanup_(snap_diff_destroyp) struct snap_diff *same = NULL, *diff = NULL;
 	struct snap_diff_look looks[2] = { { &old.snapshot, before }, { &new.snapshot, after } };
-	_cleanup_free_ char *json = NULL;
+	_cleanup_free_ char *json = NULL, *text = NULL;
+	const struct snap_frame *frame;
+	struct snap_frame guessed;
 
 	assert_non_null(before);
 	assert_non_null(after);
@@ -368,6 +392,17 @@ static void test_recordings(void **state _unused_)
 	check_golden("diff-recordings.txt", diff, &options);
 	json = render(snap_render_diff_json, diff, &options);
 	schema_check("../diff/stacksnap-diff.schema.json", json);
+	assert_false(snap_any(diff->function_count, i, diff->functions[i].guessed));
+	snap_diff_destroy(diff);
+	guessed = *after->stacks[0].frames[0];
+	guessed.trust = SNAP_TRUST_SCAN;
+	frame = &guessed;
+	after->stacks[0].frames = &frame;
+	after->stacks[0].frame_count = 1;
+	assert_null(snap_diff_make(&looks[0], &looks[1], &diff));
+	assert_true(snap_any(diff->function_count, i, diff->functions[i].guessed));
+	text = render(snap_render_diff_text, diff, &options);
+	assert_non_null(strstr(text, " [?] "));
 }
 
 int main(void)
@@ -383,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_elsewhere),
 		cmocka_unit_test(test_warnings),
 		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_guessed_functions),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_recordings),
 	};

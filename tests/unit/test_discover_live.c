@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* discover on processes that the test starts itself. */
 #include "discover/internal.h"
+#include "proc/credentials.h"
+#include "skip.h"
 #include "victims.h"
 
 #include <errno.h>
@@ -414,6 +416,65 @@ static void test_few_descriptors(void **state _unused_)
 	assert_int_equal(capture->live[61].proc_fd, -1);
 }
 
+static void gives_up_rights(int commands, int answers)
+{
+	answer(answers, 0);
+	command(commands);
+	if (setresuid(65534, 65534, 65534))
+		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	answer(answers, 1);
+	command(commands);
+	execlp("sleep", "sleep", "60", (char *)NULL);
+}
+
+static int open_victim(const struct victim *victim, const char *folder)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", victim->pid, folder);
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* They are of the look only if neither rights nor program have changed. */
+static void test_credentials(void **state _unused_)
+{
+	_cleanup_(victim_end) struct victim victim;
+	_cleanup_fd_ int fd = -1, task_fd = -1;
+	struct snap_credentials before, after;
+	char path[32], byte;
+
+	if (geteuid() != 0)
+		skip_because(NOT_ROOT);
+	victim_start(&victim, gives_up_rights);
+	wait_answer(&victim);
+	fd = open_victim(&victim, "");
+	snprintf(path, sizeof(path), "task/%d", victim.pid);
+	task_fd = open_victim(&victim, path);
+	assert_true(fd >= 0 && task_fd >= 0);
+	snap_credentials_begin(fd, &before);
+	assert_true(before.known && before.program && !before.is_confined);
+	assert_int_equal(before.uid, 0);
+	assert_true(snap_credentials_hold(fd, &before));
+	assert_true(snap_credentials_hold(task_fd, &before));
+	tell(&victim);
+	wait_answer(&victim);
+	assert_false(snap_credentials_hold(fd, &before));
+	snap_credentials_begin(fd, &after);
+	assert_int_equal(after.uid, 65534);
+	assert_true(after.program == before.program);
+	assert_true(snap_credentials_hold(fd, &after));
+	tell(&victim);
+	assert_int_equal(read(victim.answers, &byte, 1), 0);
+	assert_false(snap_credentials_hold(fd, &after));
+	/* Of a process that has gone nothing is known. */
+	kill(victim.pid, SIGKILL);
+	waitpid(victim.pid, NULL, 0);
+	victim.pid = 0;
+	snap_credentials_begin(fd, &before);
+	assert_false(before.known);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -428,6 +489,7 @@ int main(void)
 		cmocka_unit_test(test_a_tree_that_never_stands_still),
 		cmocka_unit_test(test_descriptors_are_given_back),
 		cmocka_unit_test(test_few_descriptors),
+		cmocka_unit_test(test_credentials),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

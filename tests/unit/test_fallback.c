@@ -108,7 +108,6 @@ static enum snap_effort climb_down(const struct hostile *hostile, int64_t time_n
 		.context = (void *)(uintptr_t)hostile,
 		.options = &options,
 		.broker = { .answer = count_try, .context = tries },
-		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.inputs = { -1, -1 },
 		.deadline_ns = time_ns ? snap_clock_ns(CLOCK_MONOTONIC) + time_ns : 0,
 	};

@@ -91,6 +91,8 @@ static int setup(void **state)
 	world->process = (struct snap_process){
 		.pid = 4711, .ns_pid = 12, .uid = getuid(), .maps = world->maps, .map_count = 1
 	};
+	world->process.credentials =
+		(struct snap_credentials){ .known = true, .uid = getuid(), .gid = getgid() };
 	world->capture.processes = &world->process;
 	world->capture.process_count = 1;
 	world->capture.live = &world->live;
@@ -374,6 +376,7 @@ static void test_files_of_another_user(void **state)
 	if (geteuid() != 0)
 		skip_because(NOT_ROOT);
 	world->process.uid = 65534;
+	world->process.credentials.known = false; /* then it is that of uid 65534 */
 	assert_int_equal(chmod(world->directory, 0755), 0);
 	put(world, "root/lib/libx.so", "inside");
 	map(world, "root/lib/libx.so");
@@ -399,6 +402,8 @@ static void test_files_of_another_user(void **state)
 	chmod(at(world, "root/usr/lib/debug/lib/x.debug"), 0600);
 	assert_string_equal(ask(world, named), os);
 	world->process.uid = 0;
+	assert_string_equal(ask(world, named), os);
+	world->process.credentials.known = true;
 	assert_string_equal(ask(world, named), "shadow");
 }
 

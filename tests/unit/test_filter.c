@@ -78,6 +78,30 @@ static void test_no_idle_behind_a_library(void **state _unused_)
 	raw_deinit(&made);
 }
 
+static void test_no_idle_behind_the_library_of_rust(void **state _unused_)
+{
+	static const char *const functions[] = { "std::thread::park", "std::thread::sleep",
+						 "std::sync::Mutex::lock" };
+	struct snap_frame_record *waits[3], *own;
+	struct raw_process made;
+
+	raw_init(&made);
+	waits[0] = waits[2] = raw_frame(&made, 0x1000, "syscall", 0, true);
+	waits[1] = raw_frame(&made, 0x1010, "clock_nanosleep", 0, true);
+	own = raw_frame(&made, 0x2000, "worker", 5, false);
+	for (unsigned i = 0; i < 3; i++) {
+		struct snap_frame_record *library =
+			raw_frame(&made, 0x3000 + i, functions[i], 0, true);
+
+		library->frame.entries[0].symbol = "_ZN3std5thing17h0123456789abcdefE";
+		RAW_STACK(&made, waits[i], library, own);
+		raw_thread(&made, (pid_t)i + 1, "rust", 'S', i);
+	}
+	made.options.no_idle = true;
+	assert_int_equal(shown_tids(&made), 1u << 3);
+	raw_deinit(&made);
+}
+
 static void test_states_names_kernel(void **state _unused_)
 {
 	struct raw_process made;
@@ -360,6 +384,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_idle),
 		cmocka_unit_test(test_no_idle_behind_a_library),
+		cmocka_unit_test(test_no_idle_behind_the_library_of_rust),
 		cmocka_unit_test(test_states_names_kernel),
 		cmocka_unit_test(test_match_looks_at_both_names),
 		cmocka_unit_test(test_match_knows_suffixes_of_compilers),

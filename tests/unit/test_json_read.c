@@ -213,7 +213,7 @@ static struct snap_snapshot *filtered(const struct snap_options *options)
 	_cleanup_free_ char *text = golden_render(snap_render_json, &service, &plain, NULL);
 	struct snap_snapshot *back = read_text(text);
 
-	assert_null(snap_filter_snapshot(back, options));
+	assert_null(snap_filter_snapshot(back, options, false));
 	return back;
 }
 
@@ -278,7 +278,7 @@ static void test_flat(void **state _unused_)
 	_cleanup_free_ char *got_again = NULL;
 
 	assert_string_equal(got, wanted);
-	assert_null(snap_filter_snapshot(again, &plain));
+	assert_null(snap_filter_snapshot(again, &plain, false));
 	got_again = golden_render(snap_render_json, again, &plain, NULL);
 	assert_string_equal(got_again, wanted);
 }
@@ -445,7 +445,7 @@ static void test_changed_documents(void **state _unused_)
 		if (snap_error_ignore(snap_snapshot_read_json(fd, &snapshot)))
 			continue;
 		taken++;
-		assert_null(snap_filter_snapshot(snapshot, &options));
+		assert_null(snap_filter_snapshot(snapshot, &options, false));
 		free(golden_render(snap_render_json, snapshot, &options, NULL));
 		free(golden_render(snap_render_text, snapshot, &options, NULL));
 		snap_snapshot_destroy(snapshot);

@@ -153,6 +153,9 @@ static void test_system_functions(void **state _unused_)
 		false));
 	assert_true(snap_classify_system_function("_ZN3std2rt10lang_start17h0123456789abcdefE",
 						  "std::rt::lang_start", false));
+	assert_true(snap_classify_system_function("_ZL20__gthread_mutex_lockP15pthread_mutex_t",
+						  "__gthread_mutex_lock(pthread_mutex_t*)", false));
+	assert_true(snap_classify_system_function("make_fcontext", "make_fcontext", false));
 	assert_true(snap_classify_system_function(NULL, "runtime.goexit", false));
 	assert_true(snap_classify_outermost_function("__clone"));
 	assert_true(snap_classify_outermost_function("_start"));
@@ -165,6 +168,39 @@ static void test_system_functions(void **state _unused_)
 	assert_true(snap_classify_system_function("epoll_wait", "epoll_wait", true));
 	assert_true(snap_classify_system_function("__libc_read", "__libc_read", true));
 	assert_false(snap_classify_system_function(NULL, NULL, true));
+}
+
+static void check_rust(const char *symbol, const char *function, bool expected)
+{
+	assert_int_equal(snap_classify_system_function(symbol, function, false), expected);
+}
+
+/* A program has what it uses of Rust's library inside, beside its own functions. */
+static void test_library_of_rust(void **state _unused_)
+{
+	static const char v0[] = "_RNvNtCsjrHSEGnQ3l9_3std2rt19lang_start_internal";
+
+	check_rust("_ZN4core3ops8function6FnOnce9call_once17heb1f4c8d65b7525dE",
+		   "core::ops::function::FnOnce::call_once", true);
+	check_rust("_ZN4core3ops8function6FnOnce9call_once17heb1f4c8d65b7525dE.llvm.73",
+		   "core::ops::function::FnOnce::call_once", true);
+	check_rust(v0, "std::rt::lang_start_internal", true);
+	check_rust(v0, "<std::io::stdio::Stdin as std::io::Read>::read", true);
+	check_rust(v0, "<&mut dyn core::any::Any as core::fmt::Debug>::fmt", true);
+	check_rust(v0, "<fn() as core::ops::function::FnOnce<()>>::call_once", true);
+	check_rust(v0, "<[app::Item]>::sort", true);
+	check_rust(v0, "<str>::parse::<app::Item>", true);
+	check_rust(v0, "app::travel::<std::io::Stdin>", false);
+	check_rust(v0, "<app::Depot as core::fmt::Debug>::fmt", false);
+	check_rust(v0, "<alloc::string::String as app::Station>::stop", false);
+	check_rust(v0, "<fn() -> core::fmt::Error as app::Station>::stop", false);
+	check_rust(v0, "<alloc::vec::Vec<<app::A as app::B>::C> as app::Station>::stop", false);
+	check_rust(v0, "main", false);
+	check_rust(v0, NULL, false);
+	/* C++ has a std, too. */
+	check_rust("_ZNSt6vectorIiSaIiEE9push_backERKi",
+		   "std::vector<int, std::allocator<int> >::push_back(int const&)", false);
+	check_rust(NULL, "std::thread::park", false);
 }
 
 static void check_library(const char *language, const char *function, const char *file,
@@ -372,6 +408,7 @@ int main(void)
 		cmocka_unit_test(test_syscall_names),
 		cmocka_unit_test(test_system_modules),
 		cmocka_unit_test(test_system_functions),
+		cmocka_unit_test(test_library_of_rust),
 		cmocka_unit_test(test_libraries_of_languages),
 		cmocka_unit_test(test_startup_of_languages),
 		cmocka_unit_test(test_waits_for_work),

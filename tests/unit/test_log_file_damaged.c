@@ -247,11 +247,6 @@ static void odd_state(struct snap_log *log)
 	wait_of(log, 1)->peers[0].state = '[';
 }
 
-static void odd_descriptor(struct snap_log *log)
-{
-	wait_of(log, 1)->fd = -2;
-}
-
 static void odd_kind_of_descriptor(struct snap_log *log)
 {
 	*(uint32_t *)(uintptr_t)wait_of(log, 3)->fd_kinds = SNAP_DESCRIPTOR_KINDS;
@@ -283,7 +278,6 @@ static void test_waits_hold_together(void **state _unused_)
 		{ unknown_kind, "unknown kind of a wait" },
 		{ unknown_form, "unknown form of an owner" },
 		{ odd_state, "invalid thread state" },
-		{ odd_descriptor, "invalid descriptor in a wait" },
 		{ odd_kind_of_descriptor, "unknown kind of a descriptor" },
 	};
 

@@ -210,13 +210,15 @@ static void test_each_one_is_killed(void **state)
 static void test_there_is_no_time(void **state)
 {
 	struct bed *bed = *state;
+	/* A recording on a busy machine may have some of its own. */
+	size_t warnings = bed->log->capture->warning_count;
 
 	bed->asked_ns = 1;
 	bed->for_file = true;
 	assert_null(run(bed));
 	assert_int_equal(bed->asked, 0);
 	assert_int_equal(bed->log->name_count, 0);
-	assert_int_equal(bed->log->capture->warning_count, 0);
+	assert_int_equal(bed->log->capture->warning_count, warnings);
 	bed->for_file = false;
 	assert_null(run(bed));
 	assert_int_equal(bed->asked, 0);

@@ -325,7 +325,7 @@ static void test_numbers(void **state)
 	take(options, "width", "0");
 	take(options, "width", "132");
 	assert_int_equal(options->width, 132);
-	refuse(options, "width", "wide", "not a number of columns");
+	refuse(options, "width", "wide", "not a number");
 }
 
 static void test_timeouts(void **state)
@@ -340,7 +340,14 @@ static void test_timeouts(void **state)
 	assert_int_equal(options->timeout_ns, 300000000);
 	refuse(options, "stop-timeout", "0", "not a number of milliseconds");
 	refuse(options, "stop-timeout", "3600001", "not a number of milliseconds");
-	refuse(options, "timeout", "1s", "not a number of milliseconds");
+	refuse(options, "timeout", "0.5", "not a number of milliseconds");
+	refuse(options, "timeout", "0.5ms", "not a number of milliseconds");
+	refuse(options, "timeout", "25h", "not a number of milliseconds");
+	refuse(options, "timeout", "5x", "not a number of milliseconds");
+	take(options, "stop-timeout", "5s");
+	assert_int_equal(options->stop_timeout_ns, 5000000000);
+	take(options, "stop-timeout", "250ms");
+	assert_int_equal(options->stop_timeout_ns, 250000000);
 }
 
 static void test_runtimes(void **state)

@@ -378,29 +378,6 @@ static void test_told_to_end(void **state)
 	assert_told(bed, 0, &bed->processes[0].threads[2]);
 }
 
-static void test_a_process_with_its_uid(void **state)
-{
-	struct bed *bed = *state;
-	_cleanup_free_ struct snap_process *copies = NULL;
-	pid_t before;
-	uid_t uid;
-
-	if (geteuid() != 0)
-		skip_because(NOT_ROOT);
-	copies = multiply(bed);
-	assert_told(bed, 0, &copies[0].threads[2]);
-	before = bed->unwinder->role.pid;
-	uid = bed->unwinder->uid;
-	assert_int_not_equal(uid, 0);
-	copies[1].uid = uid;
-	assert_told(bed, 1, &copies[0].threads[2]);
-	assert_int_not_equal(bed->unwinder->role.pid, before);
-	assert_int_not_equal(bed->unwinder->uid, uid);
-	assert_int_not_equal(bed->unwinder->uid, 0);
-	assert_told(bed, 0, &copies[0].threads[2]);
-	assert_int_equal(losses(bed), 0);
-}
-
 /* ---- parsers in the hands of somebody else ---- */
 
 static void wait_for_call(struct snap_exchange *exchange)
@@ -635,7 +612,6 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_does_not_answer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_told_to_end, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_process_with_its_uid, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_hostile_parsers, set_up, tear_down),
 	};
 

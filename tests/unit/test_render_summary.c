@@ -34,6 +34,18 @@ static void test_figures_come_first(void **state _unused_)
 	assert_memory_equal(text, begin, strlen(begin));
 	assert_null(strstr(text, "targets have exited"));
 	assert_null(strstr(text, "shown:"));
+	assert_null(strstr(text, "read while blocked"));
+}
+
+/* How samples were taken is for those who ask. */
+static void test_more_figures_with_verbose(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	struct snap_options options = { .utf8 = true, .verbose = 1 };
+	_cleanup_free_ char *text = summary_of(recording, &options);
+
+	assert_non_null(strstr(text, "\nof the samples 87.8 % are of threads that had not run, "
+				     "6.1 % were read while blocked, 6.1 % were stopped for it\n"));
 }
 
 static void test_the_end_and_the_slice_are_told(void **state _unused_)
@@ -234,6 +246,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_figures_come_first),
+		cmocka_unit_test(test_more_figures_with_verbose),
 		cmocka_unit_test(test_the_end_and_the_slice_are_told),
 		cmocka_unit_test(test_functions_are_ranked_state_by_state),
 		cmocka_unit_test(test_functions_of_a_language_are_named),

@@ -9,6 +9,7 @@
 
 #include "golden.h"
 #include "render/text/source_paths.h"
+#include "render/view/calls/chain.h"
 #include "render/view/elide.h"
 #include "render/view/when.h"
 #include "task_snapshots.h"
@@ -294,6 +295,87 @@ static void test_folders_that_do_not_pay(void **state _unused_)
 	snap_folders_deinit(&folders);
 }
 
+/* ---- functions in a line of --summary ---- */
+
+/* Names in the order of calls from the inside, the innermost one its own; "-": without name. */
+static void make_chain(const char *names, const char *call, struct snap_stack *stack)
+{
+	static struct snap_frame frames[64];
+	static struct snap_entry entries[64];
+	static const struct snap_frame *pointers[64];
+	static struct snap_label labels[16];
+	static size_t used, label_used;
+	static char texts[512];
+	static size_t size;
+	char *rest = strcpy(&texts[size], names), *name;
+
+	size += strlen(names) + 1;
+	labels[label_used] = (struct snap_label){ "syscall", call };
+	*stack = (struct snap_stack){ .frames = &pointers[used],
+				      .labels = &labels[label_used++],
+				      .label_count = call != NULL };
+	while ((name = strsep(&rest, " "))) {
+		entries[used].function = strcmp(name, "-") == 0 ? NULL : name;
+		frames[used].entries = &entries[used];
+		frames[used].entry_count = 1;
+		pointers[used] = &frames[used];
+		used++;
+		stack->frame_count++;
+	}
+}
+
+static void test_what_groups_share_is_left_out(void **state _unused_)
+{
+	static const struct {
+		const char *names, *call, *left;
+	} rows[] = {
+		{ "wait latch sleep sleep - lock update loop main", "epoll_wait",
+		  "latch sleep lock update " },
+		{ "wait latch checkpoint loop main", "epoll_wait", "latch checkpoint " },
+		{ "wait read loop main", "epoll_wait", "read " },
+		{ "loop main", "pselect6", "loop " },
+	};
+	struct snap_options options = { 0 };
+	struct snap_chains chains = { .functions = { .options = &options } };
+	struct snap_stack stacks[SNAP_ARRAY_SIZE(rows)];
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		make_chain(rows[i].names, rows[i].call, &stacks[i]);
+		assert_true(snap_chains_add(&chains, &stacks[i], stacks[i].frames[0], 0));
+	}
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		size_t count;
+		_cleanup_free_ struct snap_link *links =
+			snap_chains_of(&chains, &stacks[i], stacks[i].frames[0], 0, &count);
+		char text[128] = "";
+
+		for (size_t k = 0; k < count; k++)
+			strcat(strcat(text, links[k].frame->entries->function), " ");
+		assert_string_equal(text, rows[i].left);
+	}
+	snap_chains_deinit(&chains);
+}
+
+/* One group, or equal ones, have nothing that tells them apart: all of it is shown. */
+static void test_equal_groups_are_whole(void **state _unused_)
+{
+	struct snap_options options = { 0 };
+	struct snap_chains chains = { .functions = { .options = &options } };
+	struct snap_stack stacks[4];
+
+	for (size_t i = 0; i < 4; i++) {
+		struct snap_link *links;
+		size_t count;
+
+		make_chain("pop main", "futex", &stacks[i]);
+		assert_true(snap_chains_add(&chains, &stacks[i], stacks[i].frames[0], 0));
+		links = snap_chains_of(&chains, &stacks[i], stacks[i].frames[0], 0, &count);
+		assert_int_equal(count, 2);
+		free(links);
+	}
+	snap_chains_deinit(&chains);
+}
+
 /* ---- frames that were not found by CFI ---- */
 
 static void test_guessed(void **state _unused_)
@@ -358,7 +440,7 @@ static void check_columns(const struct snap_snapshot *snapshot, unsigned width)
 	check_column(text, PATHS("worker-*", "orderd, reindex", "flusher  ", "io   ",
 				 "order-helper    "));
 	check_column(text, PATHS("sleeping in", "RUNNING", "DISK in jbd2", "DISK in folio"));
-	check_column(text, PATHS("queue_pop", "compare", "flush_journal", "??"));
+	check_column(text, PATHS("queue_pop", "compare", "flush_journal", "order-helper+"));
 	check_column(text, PATHS("src/queue.c", "/build/orders/src/tree.c"));
 }
 
@@ -399,8 +481,52 @@ static void test_elide_names(void **state _unused_)
 	check_elided("a::operator-><x<y> >(int)", 22, "a::operator-><…>(int)");
 	check_elided("(anonymous namespace)::run(std::function<void (int)>)", 30,
 		     "(anonymous namespace)::run(…)");
+	check_elided("git.example.org/shop/server/modules/queue.(*Queue).Run", 48,
+		     "git.example.org/shop/se…dules/queue.(*Queue).Run");
 	check_elided("broken<<<<<<<<<<<<<<<<<<<<<<<<<<((((((", 20, "broken<<<…<<<<((((((");
 	check_elided("", 0, "");
+}
+
+/* Whoever made it: gcc before version 5 and since, llvm; it may be a part of a name. */
+static void test_strings_have_their_short_name(void **state _unused_)
+{
+	check_elided(
+		"f(std::__cxx11::basic_string<char, std::char_traits<char>, "
+		"std::allocator<char> > const&, std::basic_string<char, std::char_traits<char>, "
+		"std::allocator<char>>)",
+		512, "f(std::string const&, std::string)");
+	check_elided("std::__1::basic_string<char, std::__1::char_traits<char>, "
+		     "std::__1::allocator<char>>::append(char)",
+		     64, "std::string::append(char)");
+	check_elided("std::basic_string<char, std::char_traits<char>, Mine<int> >::size()", 80,
+		     "std::basic_string<char, std::char_traits<char>, Mine<int> >::size()");
+}
+
+/* Without a terminal no name loses its middle, and all of it is there if it is asked for. */
+static void test_short_names(void **state _unused_)
+{
+	struct snap_options options = { 0 };
+	const char
+		*made = "std::vector<std::pair<int, int>, std::allocator<std::pair<int, int> > "
+			">::at()",
+		*plain = "a_name_of_a_function_in_c_that_is_longer_than_any_line_should_ever_be_0";
+	const struct {
+		bool full, utf8;
+		const char *name, *expected;
+	} rows[] = {
+		{ false, true, made, "std::vector<…, …>::at()" },
+		{ false, false, made, "std::vector<..., ...>::at()" },
+		{ true, true, made, made },
+		{ false, true, plain, plain },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		_cleanup_free_ char *name = NULL;
+
+		options.full_names = rows[i].full;
+		name = snap_short_name(&options, rows[i].utf8, rows[i].name);
+		assert_string_equal(name, rows[i].expected);
+	}
 }
 
 static void test_elide_stays_linear(void **state _unused_)
@@ -447,6 +573,11 @@ static void test_elide_paths(void **state _unused_)
 	snap_elide_end(escape, 6, "…");
 	assert_string_equal(escape, "ab…");
 	assert_int_equal(snap_text_width("日本e\xcc\x81"), 5);
+	assert_string_equal(
+		snap_source_path("/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/a.rs"),
+		"library/a.rs");
+	assert_string_equal(snap_source_path("/rustc/5980/library/a.rs"),
+			    "/rustc/5980/library/a.rs");
 }
 
 static void test_times(void **state _unused_)
@@ -490,6 +621,10 @@ int main(void)
 		cmocka_unit_test(test_nothing_left),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_elide_names),
+		cmocka_unit_test(test_what_groups_share_is_left_out),
+		cmocka_unit_test(test_equal_groups_are_whole),
+		cmocka_unit_test(test_strings_have_their_short_name),
+		cmocka_unit_test(test_short_names),
 		cmocka_unit_test(test_elide_stays_linear),
 		cmocka_unit_test(test_elide_paths),
 		cmocka_unit_test(test_times),

@@ -98,7 +98,7 @@ static void test_summary(void **state _unused_)
 	wait.symbol = "evil\033[2J";
 	stack->wait = &wait;
 	sure = golden_render(snap_render_text, &waiting, &options, NULL);
-	assert_non_null(strstr(sure, "pool_main - mutex evil\\x1b[2J"));
+	assert_non_null(strstr(sure, "mutex evil\\x1b[2J"));
 	refused = golden_render(snap_render_text, &waiting, &no, NULL);
 	assert_null(strstr(refused, "evil"));
 	wait.confidence = SNAP_WAIT_IS_GUESS;

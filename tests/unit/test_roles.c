@@ -273,9 +273,7 @@ struct case_of_parser {
 static struct case_of_parser plain_case(const struct snap_options *options)
 {
 	return (struct case_of_parser){
-		.start = { .options = options,
-			   .uid = snap_sandbox_pick_uid(NULL, 0),
-			   .capacity = 1 << 20 },
+		.start = { .options = options, .capacity = 1 << 20 },
 		.call = { .broker = snap_no_broker(), .inputs = { -1, -1 } },
 	};
 }
@@ -632,7 +630,6 @@ static void assert_ladder(uint64_t file_id, const unsigned *tried)
 		.context = &tries,
 		.options = &options,
 		.broker = { .answer = count_request, .context = counts },
-		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.inputs = { -1, -1 },
 	};
 	struct snap_parser *prepared = NULL;
@@ -694,7 +691,6 @@ static bool ladder_ends(bool notes_files, int64_t time_ns)
 		.context = &notes_files,
 		.options = &options,
 		.broker = { .answer = hold_request, .context = counts },
-		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.inputs = { -1, -1 },
 		.deadline_ns = now_ns() + time_ns,
 	};

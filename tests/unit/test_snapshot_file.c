@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "extremes.h"
 #include "golden.h"
 #include "store/snapshot/file.h"
 #include "task_snapshots.h"
@@ -49,7 +50,7 @@ static struct bytes write_snapshot(const struct snap_snapshot *snapshot)
 	assert_true(bytes.size < UINT64_MAX);
 	bytes.data = malloc(bytes.size);
 	assert_non_null(bytes.data);
-	assert_null(snap_snapshot_write(snapshot, bytes.data));
+	assert_null(snap_snapshot_write(snapshot, bytes.data, bytes.size, &bytes.size));
 	return bytes;
 }
 
@@ -306,12 +307,12 @@ static void test_room(void **state _unused_)
 	uint64_t size = 0;
 
 	assert_non_null(bytes);
-	assert_null(snap_snapshot_write_within(&service, bytes, whole.size, &size));
+	assert_null(snap_snapshot_write(&service, bytes, whole.size, &size));
 	assert_int_equal(size, whole.size);
 	assert_memory_equal(bytes, whole.data, whole.size);
 	for (size_t room = 1; room < whole.size; room += 7) {
 		memset(bytes, 0xa5, whole.size + 8);
-		err = snap_snapshot_write_within(&service, bytes, room, &size);
+		err = snap_snapshot_write(&service, bytes, room, &size);
 		assert_int_equal(snap_error_code(err), SNAP_ERROR_OTHER);
 		snap_error_destroy(err);
 		for (size_t i = room; i < whole.size + 8; i++)
@@ -330,7 +331,7 @@ static void test_backing(void **state _unused_)
 	struct snap_snapshot *read = NULL;
 
 	assert_ptr_not_equal(bytes, MAP_FAILED);
-	assert_null(snap_snapshot_write(&service, bytes));
+	assert_null(snap_snapshot_write(&service, bytes, size, &size));
 	assert_null(snap_snapshot_read(bytes, size, &read));
 	read->backing = bytes;
 	read->backing_size = size;
@@ -520,8 +521,6 @@ static void test_claims(void **state _unused_)
 	free(bytes.data);
 }
 
-/* ---- what must hold ---- */
-
 /* The service once more, with parts that can be made wrong. */
 struct service {
 	struct snap_snapshot snapshot;
@@ -567,6 +566,172 @@ static void make_service(struct service *made)
 	made->frame.entries = &made->entry;
 }
 
+/* ---- extremes ---- */
+
+static void check_and_put(const struct snap_snapshot *snapshot,
+			  void (*put)(const struct snap_snapshot *, FILE *))
+{
+	struct bytes bytes = write_snapshot(snapshot), looks;
+	uint8_t *copy;
+	struct snap_snapshot *read = read_snapshot(bytes.data, bytes.size, &copy);
+
+	assert_non_null(read);
+	looks = looks_of(read, put);
+	free(looks.data);
+	snap_snapshot_destroy(read);
+	free(copy);
+	free(bytes.data);
+}
+
+static void check_all(const void *snapshot)
+{
+	check_and_put(snapshot, put_all);
+}
+
+static void check_some(const void *snapshot)
+{
+	check_and_put(snapshot, put_some);
+}
+
+/* A new field is added to the lists below as well, if it is a number. */
+_Static_assert(sizeof(struct snap_wait) == 592, "numbers of a wait");
+
+static void test_extremes_of_waits(void **state _unused_)
+{
+	struct service made;
+	struct snap_wait wait = snap_wait_init(SNAP_WAIT_POLL, SNAP_WAIT_IS_CERTAIN);
+	int32_t fds[] = { 1, 2 };
+	struct snap_wait_party parties[2] = { { .pid = 9, .tid = 9, .wait = &wait }, { .pid = 9 } };
+	struct snap_wait_link link = { .pid = 9, .tid = 9, .wait = &wait };
+	struct snap_deadlock deadlock = {
+		.timed = true, .threads = &link, .thread_count = 1, .size = 1
+	};
+	struct snap_blocker blocker = {
+		.pid = 9, .tid = 9, .blocked = 1, .locks = 1, .wait = &wait
+	};
+	struct snap_contended contended = { .waiters = 2, .pid = 9, .wait = &wait };
+
+	make_service(&made);
+	made.snapshot.waits = (struct snap_waits){ .asked = true,
+						   .deadlocks = &deadlock,
+						   .deadlock_count = 1,
+						   .deadlock_total = 1,
+						   .blockers = &blocker,
+						   .blocker_count = 1,
+						   .contended = &contended,
+						   .contended_count = 1 };
+	made.members[0].wait = made.members[1].wait = made.stacks[0].wait = &wait;
+	wait.fds = fds;
+	wait.fds_count = 2;
+	wait.timed = wait.has_owner = true;
+	wait.socket_state = "LISTEN";
+	wait.owner = parties[0];
+	wait.holders = wait.peers = wait.hints = parties;
+	wait.holder_count = wait.peer_count = wait.hint_count = 2;
+	/* Each kind shows others of them. */
+	for (uint32_t kind = SNAP_WAIT_NONE + 1; kind < SNAP_WAIT_KINDS; kind++) {
+		wait.kind = (enum snap_wait_kind)kind;
+		FOR_EXTREMES(check_some, &made.snapshot, EXTREME(wait.fd), EXTREME(wait.id),
+			     EXTREME(wait.message_type), EXTREME(wait.semaphore),
+			     EXTREME(wait.child), EXTREME(wait.value), EXTREME(wait.remaining_ns));
+	}
+	FOR_EXTREMES(check_all, &made.snapshot, EXTREME(wait.address), EXTREME(wait.offset),
+		     EXTREME(wait.owner.pid), EXTREME(wait.owner.tid), EXTREME(parties[1].pid),
+		     EXTREME(parties[1].tid), EXTREME(wait.peer_total), EXTREME(wait.mutex),
+		     EXTREME(wait.readers), EXTREME(wait.waiters), EXTREME(wait.arrived),
+		     EXTREME(wait.needed), EXTREME(wait.fd_count), EXTREME(fds[0]),
+		     EXTREME(wait.kinds_watched[0]), EXTREME(wait.listening),
+		     EXTREME(wait.connected), EXTREME(wait.signals), EXTREME(wait.recv_queue),
+		     EXTREME(wait.send_queue), EXTREME(wait.backlog), EXTREME(wait.backlog_max),
+		     EXTREME(wait.retransmits), EXTREME(wait.peer_recv_queue),
+		     EXTREME(wait.range_start), EXTREME(wait.range_end), EXTREME(wait.since_ns));
+	FOR_EXTREMES(check_all, &made.snapshot, EXTREME(deadlock.until_ns),
+		     EXTREME(deadlock.behind), EXTREME(link.line), EXTREME(blocker.pid),
+		     EXTREME(blocker.tid), EXTREME(blocker.blocked), EXTREME(blocker.locks),
+		     EXTREME(contended.waiters));
+}
+
+_Static_assert(sizeof(struct snap_member) == 72 && sizeof(struct snap_node) == 360 &&
+		       sizeof(struct snap_stack) == 192 && sizeof(struct snap_entry) == 48 &&
+		       sizeof(struct snap_frame) == 72 && sizeof(struct snap_snapshot) == 416,
+	       "numbers of a snapshot");
+
+static void test_extremes_of_processes(void **state _unused_)
+{
+	struct service made;
+	struct snap_snapshot *all = &made.snapshot;
+	struct snap_ancestor ancestor = { 7, "a", 5 };
+
+	make_service(&made);
+	made.node.ancestors = &ancestor;
+	made.node.ancestor_count = 1;
+	made.node.signal.number = 11;
+	FOR_EXTREMES(check_all, all, EXTREME(all->host.cpus), EXTREME(all->host.boot_time_ns),
+		     EXTREME(all->host.ticks_per_second), EXTREME(all->time_ns),
+		     EXTREME(all->duration_ns), EXTREME(all->stop_duration_ns),
+		     EXTREME(all->stop_skew_ns), EXTREME(all->again_ns), EXTREME(all->stuck),
+		     EXTREME(all->stuck_idle), EXTREME(all->missing.threads),
+		     EXTREME(all->missing.processes), EXTREME(all->missing.modules),
+		     EXTREME(all->missing.shown), EXTREME(all->idle.threads),
+		     EXTREME(all->idle.stacks), EXTREME(all->idle.most), EXTREME(made.warning.pid),
+		     EXTREME(made.warning.tid));
+	FOR_EXTREMES(check_all, all, EXTREME(made.node.ppid), EXTREME(made.node.ns_pid),
+		     EXTREME(made.node.type), EXTREME(made.node.state), EXTREME(made.node.uid),
+		     EXTREME(made.node.start_time_ns), EXTREME(made.node.start_ticks),
+		     EXTREME(ancestor.start_ticks), EXTREME(made.node.thread_count),
+		     EXTREME(made.node.threads_missed), EXTREME(made.node.stop_duration_ns),
+		     EXTREME(made.node.usage.rss_bytes), EXTREME(made.node.usage.cpu_ns),
+		     EXTREME(made.node.usage_before.rss_bytes),
+		     EXTREME(made.node.usage_before.cpu_ns), EXTREME(made.node.signal.number),
+		     EXTREME(made.node.signal.code), EXTREME(made.node.signal.tid),
+		     EXTREME(made.node.signal.address), EXTREME(made.node.trouble),
+		     EXTREME(made.node.task_count));
+	FOR_EXTREMES(check_all, all, EXTREME(made.members[0].ns_tid),
+		     EXTREME(made.members[0].state), EXTREME(made.members[0].cpu),
+		     EXTREME(made.members[0].taken), EXTREME(made.members[0].runs),
+		     EXTREME(made.stacks[0].unwind), EXTREME(made.stacks[0].urgency),
+		     EXTREME(made.stacks[0].gap_count), EXTREME(made.frame.address),
+		     EXTREME(made.frame.offset), EXTREME(made.frame.file_offset),
+		     EXTREME(made.frame.trust), EXTREME(made.entry.line),
+		     EXTREME(made.entry.column));
+}
+
+_Static_assert(sizeof(struct snap_task) == 88 && sizeof(struct snap_node_runtime) == 80 &&
+		       sizeof(struct snap_logical) == 72,
+	       "numbers of tasks");
+
+static void test_extremes_of_tasks(void **state _unused_)
+{
+	struct service made;
+	struct snap_gil gil = { 9, 0 };
+	struct snap_task task = { .id = "1", .since_ns = 5, .tid = 9 };
+	struct snap_stack stack = { .id = "00000000000000aa",
+				    .count = 1,
+				    .description = "same",
+				    .runtime = "go",
+				    .tasks = &task,
+				    .task_count = 1 };
+	struct snap_node_runtime runtime = {
+		.name = "go", .tasks = 1, .shown = 1, .gil = &gil, .gil_count = 1
+	};
+	struct snap_logical logical = {
+		.id = "7", .name = "7", .stacks = &stack, .stack_count = 1
+	};
+
+	make_service(&made);
+	made.node.runtimes = &runtime;
+	made.node.runtime_count = 1;
+	made.node.logical = &logical;
+	made.node.logical_count = 1;
+	FOR_EXTREMES(check_all, &made.snapshot, EXTREME(task.state), EXTREME(task.since_ns),
+		     EXTREME(task.tid), EXTREME(runtime.tasks), EXTREME(runtime.shown),
+		     EXTREME(runtime.idle_threads), EXTREME(runtime.cut),
+		     EXTREME(runtime.memory_bytes), EXTREME(runtime.plan_ns),
+		     EXTREME(gil.interpreter), EXTREME(logical.task_count));
+}
+
+/* ---- what must hold ---- */
+
 static bool is_taken(const struct service *made)
 {
 	struct bytes bytes = write_snapshot(&made->snapshot);
@@ -594,19 +759,12 @@ static void test_rules_of_stacks(void **state _unused_)
 {
 	REFUSED(stacks[0].gap_frame = 1);
 	REFUSED(stacks[0].gap_frame = made.stacks[0].gap_count = 1);
-	REFUSED(stacks[0].gap_count = UINT64_MAX);
 	REFUSED(stacks[0].description = NULL);
 	REFUSED(stacks[0].thread_count = 0);
-	REFUSED(stacks[0].unwind = SNAP_UNWIND_COUNT);
-	REFUSED(frame.trust = SNAP_TRUST_COUNT);
 	/* Fewer threads than the next one. */
 	REFUSED(node.stacks = (struct snap_stack[]){ service_stacks[2], service_stacks[0] });
 	REFUSED(members[1].tid = 1);
 	REFUSED(members[0].tid = 0);
-	REFUSED(members[0].ns_tid = -1);
-	REFUSED(members[0].cpu = -2);
-	REFUSED(members[0].state = SNAP_STATE_COUNT);
-	REFUSED(members[0].taken = SNAP_TAKEN_COUNT);
 	REFUSED(frame.entry_count = 0);
 	REFUSED(frame.build_id = "");
 	REFUSED(frame.build_id = "a\033[31m");
@@ -630,18 +788,10 @@ static void test_rules_of_processes(void **state _unused_)
 	REFUSED(snapshot.process_count = 2);
 	REFUSED(snapshot.root_count = 0);
 	REFUSED(snapshot.flat = (made.node.child_count = 1, made.snapshot.process_count = 2, true));
-	REFUSED(snapshot.duration_ns = -1);
-	REFUSED(snapshot.stop_duration_ns = INT64_MAX);
-	REFUSED(node.start_time_ns = INT64_MIN);
 	REFUSED(node.pid = 0);
-	REFUSED(node.ppid = -1);
-	REFUSED(node.type = SNAP_TYPE_NONE + 1);
-	REFUSED(node.trouble = SNAP_TROUBLE_COUNT);
-	REFUSED(node.thread_count = SIZE_MAX);
 	REFUSED(args[0] = NULL);
 	REFUSED(warning.code = "a b");
 	REFUSED(warning.message = NULL);
-	REFUSED(warning.pid = -1);
 }
 
 int main(void)
@@ -661,6 +811,9 @@ int main(void)
 		cmocka_unit_test(test_something_follows),
 		cmocka_unit_test(test_flipped),
 		cmocka_unit_test(test_claims),
+		cmocka_unit_test(test_extremes_of_waits),
+		cmocka_unit_test(test_extremes_of_processes),
+		cmocka_unit_test(test_extremes_of_tasks),
 		cmocka_unit_test(test_rules_of_stacks),
 		cmocka_unit_test(test_rules_of_labels),
 		cmocka_unit_test(test_rules_of_processes),

@@ -193,7 +193,7 @@ static char *filtered(struct bed *bed)
 	snapshot = analyze(bed);
 	json = json_of(snapshot);
 	back = read_back(json);
-	fine(snap_filter_snapshot(back, &kept));
+	fine(snap_filter_snapshot(back, &kept, false));
 	late = text_of(back);
 	assert_string_equal(text, late);
 	snap_options_deinit(&plain);

@@ -95,14 +95,14 @@ static const struct row rows[] = {
 	  { { 1, "after_indirect" }, { 5, "after_with_fp" }, { 7, "in_outermost" } },
 	  { "after_with_fp", "in_outermost" },
 	  SNAP_TRUST_FRAME_POINTER,
-	  SNAP_UNWIND_COMPLETE },
+	  SNAP_UNWIND_GUESSED },
 	{ "a frame pointer behind a landing pad",
 	  "in_with_pad",
 	  5,
 	  { { 1, "after_indirect" }, { 5, "after_with_pad" }, { 7, "in_outermost" } },
 	  { "after_with_pad", "in_outermost" },
 	  SNAP_TRUST_FRAME_POINTER,
-	  SNAP_UNWIND_COMPLETE },
+	  SNAP_UNWIND_GUESSED },
 	{ "a frame pointer that nobody believes",
 	  "in_with_fp",
 	  0x5555,
@@ -193,7 +193,7 @@ static const struct row x86_64_row = {
 	{ { 1, "after_indirect" }, { 5, "after_go" }, { 7, "in_outermost" } },
 	{ "after_go", "in_outermost" },
 	SNAP_TRUST_FRAME_POINTER,
-	SNAP_UNWIND_COMPLETE
+	SNAP_UNWIND_GUESSED
 };
 
 static const struct row aarch64_row = {
@@ -203,7 +203,7 @@ static const struct row aarch64_row = {
 	{ { 1, "after_low" }, { 5, "after_indirect" }, { 7, "in_outermost" } },
 	{ "after_low", "in_outermost" },
 	SNAP_TRUST_FRAME_POINTER,
-	SNAP_UNWIND_COMPLETE
+	SNAP_UNWIND_GUESSED
 };
 
 /* The same file without its table of symbols. */
@@ -237,7 +237,7 @@ static const struct row stripped_rows[] = {
 	  { { 1, "after_indirect" }, { 5, "after_with_fp" }, { 7, "in_outermost" } },
 	  { "after_with_fp", "in_outermost" },
 	  SNAP_TRUST_FRAME_POINTER,
-	  SNAP_UNWIND_COMPLETE },
+	  SNAP_UNWIND_GUESSED },
 	{ "nobody tells where the function begins",
 	  "in_with_fp",
 	  5,
@@ -429,8 +429,14 @@ static void test_early_end_wins(void **unused)
 	bed.stack[5] = symbol(&bed, "after_second");
 	bed.stack[7] = 0x1234567;
 	unwind(&bed);
-	assert_int_equal(bed.pcs.count, 3);
+	assert_int_equal(bed.pcs.count, 2);
 	assert_int_equal(bed.pcs.end, SNAP_UNWIND_NO_CFI);
+	assert_string_equal(bed.pcs.reason, "what was guessed leads to no code");
+	/* CFI alone confirms no frame. */
+	bed.stack[7] = symbol(&bed, "after_leaf");
+	unwind(&bed);
+	assert_int_equal(bed.pcs.count, 3);
+	assert_int_equal(snap_pc_trust(bed.pcs.pcs[2]), SNAP_TRUST_UNCONFIRMED);
 	/* One that was scanned for is told also where it is left out. */
 	for (size_t i = 7; i < 7 + 2 * 20; i += 2)
 		bed.stack[i] = symbol(&bed, "after_leaf");
@@ -459,7 +465,7 @@ static void test_code_in_no_file(void **unused)
 	unwind(&bed);
 	CHECK_PCS(&bed, jit_at + 100, symbol(&bed, "after_memory"), symbol(&bed, "in_outermost"));
 	assert_int_equal(snap_pc_trust(bed.pcs.pcs[1]), SNAP_TRUST_FRAME_POINTER);
-	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_GUESSED);
 	bed.registers[FP_WORD] = 77;
 	bed.stack[0] = jit_at + 64;
 	unwind(&bed);

@@ -526,12 +526,11 @@ static void scribble(void *context, int channel)
 static void spawn_attack(struct bed *bed, struct attack *attack)
 {
 	struct snap_remote_unwinder *unwinder = bed->unwinder;
-	struct snap_parser_stay stay = {
-		.options = &bed->options, .uid = 65534, .run = scribble, .context = attack
-	};
+	struct snap_parser_stay stay = { .options = &bed->options,
+					 .run = scribble,
+					 .context = attack };
 
 	/* As one that the unwinder makes: else it is not asked for the first stack. */
-	unwinder->uid = stay.uid;
 	unwinder->maker = gettid();
 	assert_null(snap_remote_renew_exchange(unwinder));
 	attack->count = shared_mappings(getpid(), attack->ranges, MOST_RANGES);

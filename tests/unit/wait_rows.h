@@ -270,8 +270,8 @@ static inline void add_runtime_locks(struct wait_rows *rows)
 				 add_other(rows, SNAP_WAIT_SLEEP, "clock_nanosleep"), NULL));
 
 	wait = add_row(rows, SNAP_WAIT_MONITOR, false,
-		       "waits for monitor 0x7f27900568, held by 18288 mon-b (waits for monitor "
-		       "0x7f279c0015)",
+		       "waits for monitor 0x7f27900568, held by 18288 mon-b (waits for a "
+		       "monitor)",
 		       "monitor 0x7f27900568");
 	wait->address = 0x7f27900568;
 	other = add_other(rows, SNAP_WAIT_MONITOR, "futex");

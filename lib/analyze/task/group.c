@@ -8,6 +8,7 @@
 
 #include "analyze/group.h"
 #include "base/bsearch.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -44,7 +45,8 @@ static const char *text_if(const char *text)
 	return text && *text ? text : NULL;
 }
 
-static struct snap_task make_task(const struct snap_raw_task *raw)
+static struct snap_task make_task(const struct snap_process *process,
+				  const struct snap_raw_task *raw)
 {
 	const struct snap_runtime_task *from = raw->task;
 
@@ -53,7 +55,7 @@ static struct snap_task make_task(const struct snap_raw_task *raw)
 		.name = text_if(from->name),
 		.state = from->state,
 		.wait = text_if(from->wait),
-		.since_ns = sane_time(from->since_ns),
+		.since_ns = process->has_other_clocks ? 0 : sane_time(from->since_ns),
 		.tid = from->tid > 0 ? from->tid : 0,
 		.locked = from->locked,
 		.parent = text_if(from->parent),
@@ -125,7 +127,7 @@ static bool list_tasks(struct grouping *grouping)
 	    !grouping->keys)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		grouping->tasks[i] = make_task(&raw->tasks[i]);
+		grouping->tasks[i] = make_task(raw->process, &raw->tasks[i]);
 		grouping->stacks[i] = raw->tasks[i].stack;
 		grouping->task_keys[i] = key_of_task_item(grouping, i);
 	}
@@ -250,6 +252,53 @@ static bool tell_gil(struct snap_arena *arena, const struct snap_runtime_result 
 	return runtime->gil;
 }
 
+/* Code that a perf map has named. */
+static bool has_named_jit(const struct snap_raw_process *raw)
+{
+	return snap_any(raw->record_count, i,
+			raw->records[i]->bits && !raw->records[i]->file &&
+				!raw->records[i]->is_managed &&
+				raw->records[i]->frame.entries->function);
+}
+
+/* A runtime whose functions no reader reads, by its program or library. There is room for it. */
+static void tell_unread(struct snap_analysis *analysis, const struct snap_raw_process *raw,
+			struct snap_node *node)
+{
+	static const struct {
+		const char *name, *file; /* the file's name goes on with a number, or not at all */
+		const char *before;      /* what stands in front of the version in the path */
+	} rows[] = { { "java", "libjvm.so", "/java-" },
+		     { "node", "node", "/v" },
+		     { "ruby", "libruby", "libruby-" },
+		     { "ruby", "ruby", "/ruby" } };
+
+	for (size_t i = 0; i < raw->process->map_count; i++) {
+		const char *path = raw->process->maps[i].path, *version;
+		const char *base = path && *path == '/' ? snap_base_name(path) : "";
+		size_t k = 0, length = 0;
+
+		while (k < SNAP_ARRAY_SIZE(rows) &&
+		       (!snap_begins_with(base, rows[k].file) ||
+			base[strlen(rows[k].file) +
+			     strspn(base + strlen(rows[k].file), "-.0123456789so")]))
+			k++;
+		if (k == SNAP_ARRAY_SIZE(rows) || !raw->process->maps[i].execute)
+			continue;
+		version = strstr(path, rows[k].before);
+		if (version)
+			length = strspn(version += strlen(rows[k].before), "0123456789.");
+		while (length && version[length - 1] == '.')
+			length--;
+		node->runtimes[node->runtime_count++] = (struct snap_node_runtime){
+			.name = rows[k].name,
+			.version = length ? snap_intern(&analysis->strings, version, length) : NULL,
+			.unread = analysis->options->symbols && !has_named_jit(raw),
+		};
+		return;
+	}
+}
+
 static bool tell_runtimes(struct snap_analysis *analysis, const struct snap_raw_process *raw,
 			  struct snap_node *node)
 {
@@ -257,7 +306,7 @@ static bool tell_runtimes(struct snap_analysis *analysis, const struct snap_raw_
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
 
-	node->runtimes = snap_arena_new_array(snap_analysis_arena(analysis), raw->runtime_count,
+	node->runtimes = snap_arena_new_array(snap_analysis_arena(analysis), raw->runtime_count + 1,
 					      struct snap_node_runtime);
 	if (!node->runtimes)
 		return false;
@@ -283,6 +332,8 @@ static bool tell_runtimes(struct snap_analysis *analysis, const struct snap_raw_
 		if (!tell_gil(snap_analysis_arena(analysis), result, runtime))
 			return false;
 	}
+	if (raw->thread_count)
+		tell_unread(analysis, raw, node);
 	while ((stack = snap_node_next_stack(node, &cursor)))
 		for (size_t i = 0; i < node->runtime_count && stack->runtime; i++)
 			if (strcmp(node->runtimes[i].name, stack->runtime) == 0)
@@ -336,7 +387,7 @@ struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
 	struct stacksnap_error *err;
 
 	if (raw->runtime_count == 0)
-		return NULL;
+		return tell_runtimes(analysis, raw, node) ? NULL : snap_error_no_memory();
 	if (!list_tasks(&grouping) || !add_process_labels(analysis, raw, node))
 		return snap_error_no_memory();
 	/* What is grouped by no process has no tree of one either. */

@@ -12,7 +12,6 @@
 #include "analyze/task/glue.h"
 #include "analyze/task/task.h"
 #include "base/text.h"
-#include "model/stack_cut.h"
 
 #include <string.h>
 
@@ -67,36 +66,6 @@ static size_t merge_frames(const struct snap_options *options, const struct snap
 				   &no_gap);
 }
 
-/* -n, which native frames were spared before. */
-static void limit_frames(const struct snap_options *options, struct snap_raw_stack *stack)
-{
-	struct snap_stack_cut cut;
-
-	if (!options->max_frames || stack->frame_count <= options->max_frames)
-		return;
-	if (options->max_frames == 1) {
-		stack->frame_count = 1;
-		stack->gap_count = 0;
-		stack->gap_frame = 0;
-		stack->end = SNAP_UNWIND_LIMIT;
-		stack->end_pc = 0;
-		stack->reason = "the frame limit was reached";
-		return;
-	}
-	cut = snap_stack_cut_to(options->max_frames, stack->frame_count, stack->gap_frame,
-				stack->gap_count);
-	stack->frame_count =
-		snap_stack_cut_copy(&cut, stack->frames, stack->frame_count, stack->frames,
-				    &stack->gap_frame, &stack->gap_count);
-}
-
-static bool add_merged_stack(struct snap_analysis *analysis, struct snap_raw_process *raw,
-			     struct snap_raw_stack *stack, size_t *ret)
-{
-	limit_frames(analysis->options, stack);
-	return snap_raw_stack_add(raw, stack, ret);
-}
-
 /* How the managed part ended, where that was early: the rest is as whole as it was. */
 static void end_managed(struct snap_raw_stack *stack, const struct snap_runtime_stack *managed)
 {
@@ -134,7 +103,7 @@ static bool merge_thread(struct snap_analysis *analysis, struct snap_raw_process
 	}
 	stack.frames = frames;
 	end_managed(&stack, &thread->managed->stack);
-	return add_merged_stack(analysis, raw, &stack, &thread->stack);
+	return snap_raw_stack_add(raw, &stack, &thread->stack);
 }
 
 /* ---- tasks ---- */
@@ -201,14 +170,7 @@ static bool merge_task(struct snap_analysis *analysis, struct snap_raw_process *
 	stack.kernel_count = count ? native->kernel_count : 0;
 	if (!is_known && !stack.reason)
 		stack.reason = no_native_part;
-	return add_merged_stack(analysis, raw, &stack, &task->stack);
-}
-
-/* Stacks of tasks that several share, cut once. */
-static void limit_tasks(struct snap_analysis *analysis, struct snap_raw_process *raw)
-{
-	for (size_t i = 0; i < raw->task_count; i++)
-		limit_frames(analysis->options, &raw->stacks[raw->tasks[i].stack]);
+	return snap_raw_stack_add(raw, &stack, &task->stack);
 }
 
 struct stacksnap_error *snap_tasks_merge(struct snap_analysis *analysis,
@@ -219,7 +181,6 @@ struct stacksnap_error *snap_tasks_merge(struct snap_analysis *analysis,
 	for (size_t i = 0; i < raw->task_count; i++)
 		if (raw->tasks[i].task->native_until && !merge_task(analysis, raw, &raw->tasks[i]))
 			return snap_error_no_memory();
-	limit_tasks(analysis, raw);
 	for (size_t i = 0; i < raw->thread_count; i++)
 		if (raw->threads[i].managed && !merge_thread(analysis, raw, &raw->threads[i]))
 			return snap_error_no_memory();

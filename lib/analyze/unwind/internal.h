@@ -59,7 +59,9 @@ struct snap_unwinder {
 	struct snap_frame_state state; /* its registers */
 	struct snap_pc pc;
 	uint64_t address_mask; /* of its process: what of a return address is one */
-	bool has_scanned;      /* for a frame of this thread */
+	/* The least trust of a frame of this thread that was guessed … */
+	enum snap_trust guessed;
+	bool is_confirmed; /* … and whether the frames further out lead to where the thread began */
 	/* How the stack ended. */
 	enum snap_unwind_end end;
 	uint64_t end_pc;
@@ -95,9 +97,12 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct snap_row *row);
 /*
  * The end of a step: moves to the caller, whose registers are in place but for pc and sp. False: it
- * has no address, and the stack ends as complete.
+ * has no address, and the stack ends as complete; or a guess has led to what is no code.
  */
 bool snap_unwinder_move(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp);
+
+/* The pc of the next frame: in doubt, if one before it was guessed. */
+struct snap_pc snap_unwinder_doubt(struct snap_unwinder *unwinder, struct snap_pc pc);
 
 /* What an address without CFI is: NONE, REFUSED (libunwind finds some), RETURN or WILD. */
 enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup);
@@ -126,6 +131,8 @@ static inline void snap_unwinder_set_known(struct snap_unwinder *unwinder, unsig
 /* Writes down how the stack ended; always false. */
 bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
 		       const char *reason);
+/* The same where the thread began, as CFI says of the current frame: the stack is complete. */
+bool snap_unwinder_end_at_start(struct snap_unwinder *unwinder);
 /* The same, because memory at an address is not there: it was not copied, or is none. */
 bool snap_unwinder_end_missing(struct snap_unwinder *unwinder, uint64_t address);
 /* The same of a partial thread, because a register is not known. */

@@ -174,12 +174,13 @@ static bool stands_at_return(struct snap_unwinder *unwinder)
 
 /*
  * A zero that other frame pointers led to is how the outermost frame is marked (psABI, initial
- * process stack).
+ * process stack). Code made at run time may use the register for anything.
  */
-static bool is_outermost(const struct snap_unwinder *unwinder)
+static bool is_outermost(struct snap_unwinder *unwinder)
 {
 	return unwinder->state.registers[unwinder->arch->fp] == 0 &&
-	       snap_pc_trust(unwinder->pc) == SNAP_TRUST_FRAME_POINTER;
+	       snap_pc_trust(unwinder->pc) == SNAP_TRUST_FRAME_POINTER &&
+	       snap_unwinder_row(unwinder, snap_pc_lookup(unwinder->pc))->code.is_readable;
 }
 
 static bool end_without_cfi(struct snap_unwinder *unwinder)
@@ -321,7 +322,6 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *call
 		}
 		if (!read_call_before(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
 			continue;
-		unwinder->has_scanned = true;
 		return snap_unwinder_move(unwinder,
 					  snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
 					  leave_frame(unwinder, callee, at, pc));
@@ -350,7 +350,6 @@ static bool follow_link(struct snap_unwinder *unwinder, const struct callee *cal
 	/* It may have a frame all the same, until it returns. */
 	if (!stands_at_return(unwinder))
 		sp += callee->prologue.sp_depth;
-	unwinder->has_scanned = true;
 	return snap_unwinder_move(unwinder, snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
 				  sp);
 }

@@ -18,12 +18,18 @@ bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
 		end = SNAP_UNWIND_NO_CFI;
 		reason = "no unwind information";
 	}
-	if (end == SNAP_UNWIND_COMPLETE && unwinder->has_scanned)
-		end = SNAP_UNWIND_SCANNED;
+	if (end == SNAP_UNWIND_COMPLETE)
+		end = snap_unwind_whole_by(unwinder->guessed);
 	unwinder->end = end;
 	unwinder->reason = snap_unwind_is_whole(end) ? NULL : reason;
 	unwinder->end_pc = snap_unwind_is_whole(end) ? 0 : snap_pc_address(unwinder->pc);
 	return false;
+}
+
+bool snap_unwinder_end_at_start(struct snap_unwinder *unwinder)
+{
+	unwinder->is_confirmed = true;
+	return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
 }
 
 /* A word inside a copied range; false: not wholly inside. */
@@ -79,7 +85,15 @@ bool snap_unwinder_end_missing(struct snap_unwinder *unwinder, uint64_t address)
 	return snap_unwinder_end(unwinder, SNAP_UNWIND_UNREADABLE, no_memory_there);
 }
 
-/* Moves to the caller, whose registers are in place but for pc and sp. */
+struct snap_pc snap_unwinder_doubt(struct snap_unwinder *unwinder, struct snap_pc pc)
+{
+	enum snap_trust trust = snap_pc_trust(pc);
+
+	if (trust > unwinder->guessed)
+		unwinder->guessed = trust;
+	return trust || !unwinder->guessed ? pc : snap_pc_found_by(pc, SNAP_TRUST_UNCONFIRMED);
+}
+
 bool snap_unwinder_move(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
@@ -87,6 +101,12 @@ bool snap_unwinder_move(struct snap_unwinder *unwinder, struct snap_pc pc, uint6
 
 	if (address == 0)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+	pc = snap_unwinder_doubt(unwinder, pc);
+	if (unwinder->guessed && !snap_unwinder_is_executable(unwinder, snap_pc_lookup(pc))) {
+		snap_unwinder_note_stale(unwinder, snap_pc_lookup(pc));
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI,
+					 "what was guessed leads to no code");
+	}
 	unwinder->state.registers[arch->sp] = sp;
 	unwinder->state.registers[arch->ra] = address;
 	unwinder->pc = pc;
@@ -196,7 +216,7 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	case SNAP_LIBUNWIND_LAST:
 		if (arch->has_link_register && registers[arch->ra] == 0)
 			return snap_unwinder_end_unusable(unwinder);
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+		return snap_unwinder_end_at_start(unwinder);
 	case SNAP_LIBUNWIND_UNREADABLE:
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_UNREADABLE, no_memory_there);
 	case SNAP_LIBUNWIND_NO_CFI:
@@ -369,7 +389,7 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 	case SNAP_ROW_KEPT:
 		return step_kept(unwinder, row);
 	case SNAP_ROW_END:
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+		return snap_unwinder_end_at_start(unwinder);
 	case SNAP_ROW_WIDE:
 		return step_wide(unwinder, row);
 	case SNAP_ROW_REFUSED:

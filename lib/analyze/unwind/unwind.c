@@ -259,7 +259,9 @@ static inline __attribute__((always_inline)) void walk_frames(struct snap_unwind
 			note_sp(unwinder, unwinder->state.registers[unwinder->arch->sp]);
 		if (cached->lookup != lookup || lookup == 0)
 			row = snap_unwinder_row(unwinder, lookup);
-		if (is_partial ? step_known(unwinder, row) : step_fast(unwinder, row))
+		/* Beyond a guess each step is checked. */
+		if (!unwinder->guessed &&
+		    (is_partial ? step_known(unwinder, row) : step_fast(unwinder, row)))
 			continue;
 		if (!snap_unwinder_step(unwinder, row))
 			return;
@@ -281,9 +283,9 @@ static void unwind_by_rows(struct snap_unwinder *unwinder)
 static struct snap_pc found_by_libunwind(struct snap_unwinder *unwinder, struct snap_pc left,
 					 struct snap_pc pc)
 {
-	if (snap_unwinder_row(unwinder, snap_pc_lookup(left))->kind != SNAP_ROW_NONE)
-		return pc;
-	return snap_pc_found_by(pc, SNAP_TRUST_FRAME_POINTER);
+	if (snap_unwinder_row(unwinder, snap_pc_lookup(left))->kind == SNAP_ROW_NONE)
+		pc = snap_pc_found_by(pc, SNAP_TRUST_FRAME_POINTER);
+	return snap_unwinder_doubt(unwinder, pc);
 }
 
 /* --engine=libunwind: it alone, with the same rules for what is believed. */
@@ -318,7 +320,7 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 		case SNAP_LIBUNWIND_CALLER:
 			break;
 		case SNAP_LIBUNWIND_LAST:
-			snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+			snap_unwinder_end_at_start(unwinder);
 			return;
 		case SNAP_LIBUNWIND_NO_CFI:
 			snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "no unwind information");
@@ -347,7 +349,7 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 		sp = caller_sp;
 		if (is_signal)
 			snap_sink_mark_exact(&unwinder->sink);
-		unwinder->pc = is_signal ? snap_pc_exact(address)
+		unwinder->pc = is_signal ? snap_unwinder_doubt(unwinder, snap_pc_exact(address))
 					 : found_by_libunwind(unwinder, unwinder->pc,
 							      snap_pc_return(address));
 	}
@@ -372,7 +374,7 @@ static void take_reference(struct snap_unwinder *unwinder)
 	}
 	row = snap_unwinder_row(unwinder, snap_pc_lookup(unwinder->pc));
 	if (row->kind == SNAP_ROW_END)
-		snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+		snap_unwinder_end_at_start(unwinder);
 	else
 		snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "the reference engine ended here");
 }
@@ -397,7 +399,8 @@ static bool begin_thread(struct snap_unwinder *unwinder)
 	uint64_t pc;
 
 	unwinder->pc = snap_pc_exact(0);
-	unwinder->has_scanned = false;
+	unwinder->guessed = SNAP_TRUST_CFI;
+	unwinder->is_confirmed = false;
 	unwinder->needs_register = unwinder->stale_mappings = false;
 	if (thread->result != SNAP_THREAD_COPIED || thread->registers_size == 0)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NOT_STOPPED,
@@ -413,6 +416,16 @@ static bool begin_thread(struct snap_unwinder *unwinder)
 	if (thread->partial)
 		unwinder->state.known = known_without_stop(unwinder->arch);
 	return true;
+}
+
+/* The frames behind the last guess; where some are left out, it may have been among these. */
+static void confirm_last(struct snap_unwinder *unwinder, const struct snap_pcs *pcs)
+{
+	size_t first = pcs->gap_count ? pcs->gap_after + 1 : 0;
+
+	for (size_t i = pcs->count;
+	     i-- > first && snap_pc_trust(pcs->pcs[i]) == SNAP_TRUST_UNCONFIRMED;)
+		unwinder->sink.pcs[i] = snap_pc_found_by(pcs->pcs[i], SNAP_TRUST_CFI);
 }
 
 static void unwind_thread(struct snap_unwinder *unwinder, const struct snap_thread *thread,
@@ -437,6 +450,8 @@ static void unwind_thread(struct snap_unwinder *unwinder, const struct snap_thre
 			unwind_by_rows(unwinder);
 	}
 	snap_sink_end(&unwinder->sink, ret);
+	if (unwinder->is_confirmed)
+		confirm_last(unwinder, ret);
 	ret->end = unwinder->end;
 	ret->end_pc = unwinder->end_pc;
 	ret->reason = unwinder->reason;
@@ -450,6 +465,14 @@ void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *threa
 		 struct snap_pcs *ret)
 {
 	unwind_thread(unwinder, thread, unwinder->options->max_frames, ret);
+}
+
+void snap_unwind_for_filters(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+			     struct snap_pcs *ret)
+{
+	size_t most = unwinder->options->max_frames;
+
+	unwind_thread(unwinder, thread, most ? SNAP_MAX(most, SNAP_USUAL_FRAMES) : 0, ret);
 }
 
 void snap_unwind_whole(struct snap_unwinder *unwinder, const struct snap_thread *thread,

@@ -48,6 +48,12 @@ struct stacksnap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
 /* Unwinds one thread of the process entered. Never fails: how it ended is in the result. */
 void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *thread,
 		 struct snap_pcs *ret);
+/*
+ * The same within SNAP_USUAL_FRAMES where options ask for less, since filters look at frames that are not
+ * shown. snap_raw_stack_limit() cuts the stack then.
+ */
+void snap_unwind_for_filters(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+			     struct snap_pcs *ret);
 
 /*
  * The same for callers that need to know where in the stack each frame lies: all frames, whatever

@@ -30,12 +30,13 @@ static bool is_python(const char *path)
 	return snap_begins_with(base, "python") || snap_begins_with(base, "libpython");
 }
 
-static bool is_below_python(const struct snap_futex *futex)
+/* Whether one of so many functions that have called the C library is in a file of Python. */
+static bool is_below_python(const struct snap_futex *futex, size_t depth)
 {
 	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
 
 	for (size_t i = futex->names.outside;
-	     i < stack->frame_count && i < futex->names.outside + MOST_FRAMES; i++)
+	     i < stack->frame_count && i < futex->names.outside + depth; i++)
 		if (is_python(stack->frames[i]->module))
 			return true;
 	return false;
@@ -135,8 +136,11 @@ struct stacksnap_error *snap_gil_explain(struct snap_futex *futex)
 	struct snap_waiter *holder = NULL;
 	struct gil gil;
 
+	/* Its own locks are semaphores; those of multiprocessing are called from another file. */
+	if (wait && wait->kind == SNAP_WAIT_SEMAPHORE && is_below_python(futex, 1))
+		wait->variant = "python";
 	if (!wait || wait->kind != SNAP_WAIT_CONDITION ||
-	    (!wait->timed && futex->waits->has_times) || !is_below_python(futex) ||
+	    (!wait->timed && futex->waits->has_times) || !is_below_python(futex, MOST_FRAMES) ||
 	    !snap_futex_read(futex, wait->address - sizeof(gil), &gil, sizeof(gil)) ||
 	    gil.interval == 0 || gil.interval > MOST_INTERVAL || gil.locked > 1 ||
 	    (gil.last_holder &&

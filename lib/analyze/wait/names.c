@@ -291,7 +291,7 @@ static struct stacksnap_error *ask_caller(struct snap_futex *futex,
 		return err;
 	found->name = snap_futex_name_of(name, strlen(name));
 	found->by_callee = found->name != SNAP_NAME_NONE;
-	found->is_scanned |= found->by_callee && frame->trust == SNAP_TRUST_SCAN;
+	found->is_scanned |= found->by_callee && frame->trust >= SNAP_TRUST_SCAN;
 	return NULL;
 }
 
@@ -323,7 +323,7 @@ static struct stacksnap_error *find_names(struct snap_futex *futex,
 		if (found->libc == SNAP_LIBC_UNKNOWN)
 			found->libc = libc_of(frame->module);
 		if (found->name == SNAP_NAME_NONE) {
-			found->is_scanned |= frame->trust == SNAP_TRUST_SCAN;
+			found->is_scanned |= frame->trust >= SNAP_TRUST_SCAN;
 			found->name = name_of_frame(frame, &found->is_private_lock, &named);
 			has_blank |= !named;
 		}

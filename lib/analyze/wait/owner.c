@@ -129,7 +129,7 @@ static bool is_too_young(const struct snap_futex *futex, const struct snap_waite
 	tick_ns = SNAP_NS_PER_S / ticks;
 	if (tick_ns == 0 || thread->start_ticks > (uint64_t)(now_ns / tick_ns))
 		return false;
-	return (int64_t)thread->start_ticks * tick_ns > now_ns - blocked_ns + tick_ns;
+	return thread->start_ticks > (uint64_t)((now_ns - blocked_ns) / tick_ns) + 1;
 }
 
 /* The thread has the number of the owner, and cannot be it. */
@@ -210,10 +210,10 @@ static const struct snap_waiter *find_at_fork(struct snap_futex *futex, uint32_t
 }
 
 /*
- * Of a lock that processes share, the owner need not be in the report: it has ended where the
- * machine was looked through for it.
+ * Of a lock that processes share, the owner need not be in the report, nor without a stop: it has
+ * ended where the machine was looked through for it.
  */
-static void say_why_shared(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid)
+static void say_if_gone(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid)
 {
 	const struct snap_wait_facts *facts = futex->waits->facts;
 	const struct snap_gone_thread *gone = facts->gone;
@@ -237,7 +237,7 @@ static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t t
 
 	wait->owner.tid = (pid_t)tid;
 	if (futex->is_shared) {
-		say_why_shared(futex, wait, tid);
+		say_if_gone(futex, wait, tid);
 		return;
 	}
 	wait->owner.pid = snap_waiter_process(futex->waiter)->pid;
@@ -249,8 +249,12 @@ static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t t
 		wait->owner.name = at_fork->thread->thread->name;
 		return;
 	}
-	wait->owner_lack = snap_waiter_process(futex->waiter)->threads_missed ? SNAP_OWNER_NOT_SEEN
-									      : SNAP_OWNER_EXITED;
+	if (futex->waiter->thread->thread->taken != SNAP_TAKEN_TOGETHER)
+		say_if_gone(futex, wait, tid);
+	else if (snap_waiter_process(futex->waiter)->threads_missed)
+		wait->owner_lack = SNAP_OWNER_NOT_SEEN;
+	else
+		wait->owner_lack = SNAP_OWNER_EXITED;
 }
 
 bool snap_futex_own_by_tid(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid)

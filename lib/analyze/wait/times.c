@@ -91,8 +91,11 @@ static int64_t read_time(const struct snap_waiter *waiter, const struct timeout 
 }
 
 /* -1: the clock was not read. */
-static int64_t clock_now(const struct snap_wait_facts *facts, clockid_t clock)
+static int64_t clock_now(const struct snap_wait_facts *facts, const struct snap_process *process,
+			 clockid_t clock)
 {
+	if (process->has_other_clocks && clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_ALARM)
+		return -1;
 	switch (clock) {
 	case CLOCK_REALTIME:
 	case CLOCK_REALTIME_ALARM:
@@ -106,19 +109,20 @@ static int64_t clock_now(const struct snap_wait_facts *facts, clockid_t clock)
 	return -1;
 }
 
-static void set_remaining(const struct snap_wait_analysis *waits, struct snap_wait *wait,
+static void set_remaining(const struct snap_wait_analysis *waits, const struct snap_waiter *waiter,
 			  const struct timeout *timeout, int64_t ns)
 {
+	struct snap_wait *wait = waiter->wait;
 	int64_t before;
 
 	if (timeout->form == SNAP_LIMIT_ABSOLUTE)
-		before = clock_now(waits->facts, timeout->clock);
+		before = clock_now(waits->facts, snap_waiter_process(waiter), timeout->clock);
 	else /* how long it has waited at least, so what is left is a bound */
 		before = wait->since_ns > 0 ? wait->since_ns : 0;
 	if (ns < 0 || before < 0 || (timeout->form == SNAP_LIMIT_ABSOLUTE && before == 0))
 		return;
 	/* Past: it is about to wake up. */
-	wait->remaining_ns = ns > before ? ns - before : 0;
+	wait->remaining_ns = ns > before ? snap_wait_number((uint64_t)(ns - before)) : 0;
 }
 
 void snap_wait_set_timeout(const struct snap_wait_analysis *waits, struct snap_waiter *waiter)
@@ -137,5 +141,5 @@ void snap_wait_set_timeout(const struct snap_wait_analysis *waits, struct snap_w
 	if (timeout.form == SNAP_LIMIT_MILLISECONDS ? ns < 0 : ns == INT64_MAX)
 		return;
 	waiter->wait->timed = true;
-	set_remaining(waits, waiter->wait, &timeout, ns);
+	set_remaining(waits, waiter, &timeout, ns);
 }

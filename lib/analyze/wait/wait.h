@@ -31,9 +31,8 @@ struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis) _must_ch
 struct stacksnap_error *snap_waits_explain(struct snap_analysis *analysis) _must_check_;
 
 /*
- * Sets the waits that groups have in common, and in which groups owners and peers are, when the
- * nodes of all processes have their stacks: nodes[i] is of analysis->processes[i], or NULL.
- * NO_MEMORY.
+ * Sets in which groups owners and peers are, when the nodes of all processes have their stacks:
+ * nodes[i] is of analysis->processes[i], or NULL. NO_MEMORY.
  */
 struct stacksnap_error *snap_waits_place(struct snap_analysis *analysis,
 					 struct snap_node *const *nodes) _must_check_;

@@ -2,9 +2,11 @@
 /* The order of the steps, and the list of waiters that they work on: see wait.h. */
 #include "analyze/wait/futex.h"
 
+#include "analyze/classify.h"
 #include "analyze/label.h"
 #include "analyze/unwind/in_call.h"
 #include "base/bsearch.h"
+#include "base/text.h"
 #include "model/wait/kind.h"
 
 static int compare_pids(const void *left, const void *right, void *processes)
@@ -153,17 +155,26 @@ static struct stacksnap_error *find_objects(struct snap_wait_analysis *waits)
 /* A lock that a thread waits for has an owner, even one that cannot be named: the search ends there. */
 static unsigned owner_lacks(const struct snap_wait_analysis *waits)
 {
+	unsigned lacks = 0;
+
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		const struct snap_wait *wait = waits->waiters[i].wait;
+		const struct snap_raw_stack *stack = snap_waiter_stack(&waits->waiters[i]);
+
+		/* Its locks keep no owner; what waits for one may be in a circle. */
+		if (wait && snap_same_text(wait->variant, "python"))
+			lacks |= SNAP_LACK_PYTHON_LOCKS;
+		if (stack && snap_classify_takes_database_lock(stack->frames, stack->frame_count))
+			lacks |= SNAP_LACK_OWNERS;
 
 		if (wait && snap_wait_kind_is(wait->kind, SNAP_KIND_LOCK) && !wait->has_owner &&
 		    !wait->holder_count &&
 		    (wait->owner_lack == SNAP_OWNER_NOT_KEPT ||
 		     wait->owner_lack == SNAP_OWNER_UNREADABLE ||
 		     wait->owner_lack == SNAP_OWNER_NOT_SEEN))
-			return SNAP_LACK_OWNERS;
+			lacks |= SNAP_LACK_OWNERS;
 	}
-	return 0;
+	return lacks;
 }
 
 static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)

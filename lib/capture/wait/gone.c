@@ -8,8 +8,8 @@
  * hides; all threads of processes in namespaces inside of it are looked through. A thread that has
  * the number and not the memory is not meant: numbers are given out again, and by each namespace.
  * In the end the word is read again: a thread that released the lock before it ended is no longer
- * named there. What kind of lock it is, analysis finds out: all words that could name an owner are
- * looked up.
+ * named there. Without a stop the same is asked of private memory, as threads are born meanwhile.
+ * What kind of lock it is, analysis finds out: all words that could name an owner are looked up.
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"
@@ -36,8 +36,9 @@ enum {
 	FUTEX_WAIT_BITSET = 9,
 	FUTEX_LOCK_PI2 = 13,
 	MOST_PIDS = 1 << 16,
-	LOOK_NS = 1000000000, /* for all threads of other namespaces */
-	LINE_TEXT = 8192,     /* of maps */
+	MOST_OF_ONE = SNAP_MAX_GONE / 16, /* numbers that one process names */
+	LOOK_NS = 1000000000,             /* for all threads of other namespaces */
+	LINE_TEXT = 8192,                 /* of maps */
 };
 
 /* That of the namespace with all others inside of it: PROC_PID_INIT_INO of linux/proc_ns.h. */
@@ -50,8 +51,9 @@ struct number {
 	uint64_t address;
 	uint64_t inode; /* of the file that is mapped there */
 	uint32_t dev_major, dev_minor;
-	bool is_masked; /* above the number stand bits of the kernel's */
-	bool is_there;  /* some thread has it, or that is not known */
+	bool is_masked;  /* above the number stand bits of the kernel's */
+	bool is_private; /* the memory is that of its process alone */
+	bool is_there;   /* some thread has it, or that is not known */
 };
 
 /* Seen by workers, too. */
@@ -80,6 +82,8 @@ static bool has_memory(int root_fd, pid_t pid, const struct number *number)
 	size_t length;
 	int more;
 
+	if (number->is_private)
+		return pid == number->pid;
 	snprintf(name, sizeof(name), "%d/maps", (int)pid);
 	fd = snap_procfs_open_file(root_fd, name);
 	if (fd < 0)
@@ -208,6 +212,7 @@ struct list {
 	size_t living_count;
 	struct number *numbers;
 	size_t count, capacity;
+	size_t of_others; /* that processes before this one have named */
 };
 
 static void list_deinit(struct list *list)
@@ -253,7 +258,8 @@ static struct stacksnap_error *add_word(struct list *list, const struct snap_pro
 				 .inode = map->inode,
 				 .dev_major = map->dev_major,
 				 .dev_minor = map->dev_minor,
-				 .is_masked = is_masked };
+				 .is_masked = is_masked,
+				 .is_private = !map->shared || !map->inode };
 	uint32_t word;
 
 	if (!snap_wait_read_memory(process, thread, address, &word, sizeof(word)))
@@ -264,7 +270,7 @@ static struct stacksnap_error *add_word(struct list *list, const struct snap_pro
 	    bsearch(&number.tid, list->living, list->living_count, sizeof(*list->living),
 		    compare_tids))
 		return NULL;
-	if (list->count >= SNAP_MAX_GONE) {
+	if (list->count >= SNAP_MAX_GONE || list->count - list->of_others >= MOST_OF_ONE) {
 		list->resolver->facts->lacks |= SNAP_LACK_CUT;
 		return NULL;
 	}
@@ -289,11 +295,12 @@ static struct stacksnap_error *add_gone_thread(struct list *list,
 
 	if (!call.known ||
 	    snap_wait_call_row(process->arch, call.number)->call != SNAP_CALL_FUTEX ||
-	    op & FUTEX_PRIVATE ||
 	    !(is_kernels || command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET))
 		return NULL;
 	map = snap_process_map(process, word);
-	if (!map || !map->shared || !map->inode)
+	/* In a stop all threads that private memory can mean are known. */
+	if (!map || (thread->taken == SNAP_TAKEN_TOGETHER &&
+		     (op & FUTEX_PRIVATE || !map->shared || !map->inode)))
 		return NULL;
 	/* In the word itself, and behind it as glibc has it: __owner, or __cur_writer. */
 	if (is_kernels || value >> 31)
@@ -314,6 +321,7 @@ static struct stacksnap_error *list_numbers(struct list *list)
 	for (size_t i = 0; i < capture->process_count; i++) {
 		const struct snap_process *process = &capture->processes[i];
 
+		list->of_others = list->count;
 		for (size_t k = 0; k < process->thread_count && !err; k++)
 			if (snap_wait_is_alive(process, &process->threads[k]))
 				err = add_gone_thread(list, process, &process->threads[k]);

@@ -56,6 +56,7 @@ struct snap_diff_stuck {
 struct snap_diff_function {
 	const char *name, *module; /* module NULL: unknown */
 	bool running;           /* of the samples of threads that ran; else of those that did not */
+	bool guessed;           /* a frame of it is in doubt */
 	uint32_t before, after; /* it was somewhere in the stack */
 	uint32_t before_self, after_self; /* it was the innermost one */
 };

@@ -18,6 +18,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Numbers and times of waits are no larger, so that some of them can be added up. */
+#define SNAP_WAIT_MOST (INT64_MAX / 4)
+
+/* A number of the kernel's or of a program's as the number of a wait: the nearest one. */
+static inline int64_t snap_wait_number(uint64_t number)
+{
+	return number < SNAP_WAIT_MOST ? (int64_t)number : SNAP_WAIT_MOST;
+}
+
 enum {
 	SNAP_MAX_LINK = 4096,           /* of a descriptor */
 	SNAP_MAX_DESCRIPTORS = 1 << 15, /* of a process that are looked at */
@@ -160,9 +169,9 @@ struct snap_ipc_queue {
 };
 
 /*
- * A number in memory that a process shares with others, which was the number of no thread: neither in
- * the pid namespace of this process, nor in one inside of it, by the numbers there. The number was
- * still there afterwards, so it is that of a thread that has ended.
+ * A number in memory that a process shares with others, or that was read without a stop, and no thread
+ * has it: neither in the pid namespace of this process, nor in one inside of it, by the numbers there.
+ * The number was still there afterwards, so it is that of a thread that has ended.
  */
 struct snap_gone_thread {
 	pid_t pid;       /* of the process */
@@ -183,7 +192,8 @@ enum snap_wait_lack {
 	SNAP_LACK_JAVA_LOCKS = 1 << 7,   /* all but monitors */
 	SNAP_LACK_PYTHON_LOCKS = 1 << 8, /* threading.Lock keeps no owner */
 	SNAP_LACK_OWNERS = 1 << 9,       /* a thread waits for a lock whose owner cannot be named */
-	SNAP_LACK_ALL = (1 << 10) - 1,
+	SNAP_LACK_CORE = 1 << 10,        /* what only a kernel with processes can tell */
+	SNAP_LACK_ALL = (1 << 11) - 1,
 };
 
 /* Facts that do not belong to one process. Lists are sorted as said. */

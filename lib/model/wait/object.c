@@ -21,6 +21,8 @@ void snap_wait_add_noun(struct snap_buffer *text, const struct snap_wait *wait)
 
 	if (wait->kind == SNAP_WAIT_INOTIFY && snap_same_text(wait->variant, "fanotify"))
 		noun = wait->variant;
+	if (wait->kind == SNAP_WAIT_SEMAPHORE && snap_same_text(wait->variant, "python"))
+		noun = "lock of Python";
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(adjectives); i++)
 		if (snap_same_text(wait->variant, adjectives[i]))
 			snap_buffer_printf(text, "%s ", adjectives[i]);
@@ -41,8 +43,9 @@ void snap_wait_add_address(struct snap_buffer *text, const struct snap_wait *wai
 	}
 	if (wait->symbol)
 		snap_wait_add_name(text, name);
-	else
-		snap_wait_add_path(text, name);
+	else /* shared memory is known by its path */
+		snap_wait_add_path(text,
+				   snap_begins_with(name, "/dev/") ? name : snap_base_name(name));
 	if (wait->offset || !wait->symbol)
 		snap_buffer_printf(text, "+0x%" PRIx64, wait->offset);
 }
@@ -184,6 +187,19 @@ void snap_wait_add_object(struct snap_buffer *text, const struct snap_wait *wait
 		else if (facts & SNAP_KIND_ADDRESS)
 			add_addressed(text, wait);
 	}
+}
+
+struct snap_wait snap_wait_plain(const struct snap_wait *wait)
+{
+	struct snap_wait plain = *wait;
+
+	if (!wait->symbol && !wait->module && snap_wait_kind_is(wait->kind, SNAP_KIND_ADDRESS))
+		plain.address = 0;
+	plain.mutex = 0;
+	plain.mutex_free = false;
+	if (snap_same_text(wait->variant, "python"))
+		plain.value = -1;
+	return plain;
 }
 
 char *snap_wait_object(const struct snap_wait *wait)

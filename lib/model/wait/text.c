@@ -29,6 +29,18 @@ static const char *waits_word(const struct snap_wait *wait)
 	return snap_wait_kind_row(wait->kind)->before;
 }
 
+/* "a mutex": one that is known by neither a name nor an address. */
+static void add_object_or_noun(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	bool vowel = wait->kind == SNAP_WAIT_MALLOC || wait->kind == SNAP_WAIT_ATOMIC ||
+		     (wait->variant && strchr("ae", *wait->variant));
+
+	if (!wait->address && !wait->symbol && !wait->module &&
+	    snap_wait_kind_is(wait->kind, SNAP_KIND_ADDRESS))
+		snap_buffer_add_text(text, vowel ? "an " : "a ");
+	snap_wait_add_object(text, wait);
+}
+
 /* "stdout (FILE 0x5581c0)": the C library's own names of its three files are not people's. */
 static void add_stdio(struct snap_buffer *text, const struct snap_wait *wait)
 {
@@ -45,7 +57,7 @@ static void add_stdio(struct snap_buffer *text, const struct snap_wait *wait)
 		if (snap_same_text(wait->symbol, files[i].symbol))
 			name = files[i].name;
 	if (!name || wait->offset) {
-		snap_wait_add_object(text, wait);
+		add_object_or_noun(text, wait);
 		return;
 	}
 	snap_wait_add_name(text, name);
@@ -64,7 +76,7 @@ static void add_waits_object(struct snap_buffer *text, const struct snap_wait *w
 			snap_buffer_add_text(text, "itself: malloc in a signal handler that "
 						   "interrupted malloc");
 		else
-			snap_wait_add_object(text, wait);
+			add_object_or_noun(text, wait);
 		break;
 	case SNAP_WAIT_SIGNAL:
 		if (wait->signals)
@@ -88,7 +100,7 @@ static void add_waits_object(struct snap_buffer *text, const struct snap_wait *w
 		snap_buffer_add_text(text, " execs or exits");
 		break;
 	default:
-		snap_wait_add_object(text, wait);
+		add_object_or_noun(text, wait);
 	}
 }
 
@@ -254,7 +266,7 @@ static void add_page_fault(struct snap_buffer *text, const struct snap_wait *wai
 	else if (wait->path || wait->module)
 		snap_buffer_add_text(text, " on memory of ");
 	if (wait->path || wait->module)
-		snap_wait_add_path(text, wait->path ? wait->path : wait->module);
+		snap_wait_add_path(text, wait->path ? wait->path : snap_base_name(wait->module));
 }
 
 /* The text before owners, without times. */
@@ -308,8 +320,9 @@ static void add_waits(struct snap_buffer *text, const struct snap_wait *wait, co
 	add_waits_object(text, wait);
 }
 
-void snap_wait_add_brief(struct snap_buffer *text, const struct snap_wait *wait)
+void snap_wait_add_brief(struct snap_buffer *text, const struct snap_wait *whole)
 {
+	const struct snap_wait plain = snap_wait_plain(whole), *wait = &plain;
 	const char *word = waits_word(wait);
 
 	if (wait->call && (wait->kind == SNAP_WAIT_SLEEP || wait->kind == SNAP_WAIT_SIGNAL ||

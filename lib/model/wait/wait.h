@@ -340,6 +340,8 @@ char *snap_wait_until_text(const struct snap_deadlock *deadlock);
  * without memory; malloc'ed.
  */
 char *snap_wait_object(const struct snap_wait *wait);
+/* The same wait as people read it without -v: addresses of what has no name are not there. */
+struct snap_wait snap_wait_plain(const struct snap_wait *wait);
 
 /* Whether a report shows it: certain or likely, with `all` hints, too. */
 bool snap_wait_is_shown(const struct snap_wait *wait, bool all);

@@ -105,6 +105,7 @@ static const char *const missing[][2] = {
 	{ "java locks", "owners of locks of java.util.concurrent" },
 	{ "python locks", "owners of Python's locks" },
 	{ "owners", "owners of locks that keep none" },
+	{ "core", "a core has no descriptors, no locks of files and no other processes" },
 };
 _Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a row each");
 

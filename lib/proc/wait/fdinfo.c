@@ -117,14 +117,14 @@ static void take_time(struct snap_text_cursor *cursor, struct snap_fdinfo *info)
 	uint64_t seconds, nanoseconds;
 
 	if (!snap_take_char(cursor, '(') ||
-	    !snap_take_limited(cursor, (uint64_t)(INT64_MAX / SNAP_NS_PER_S) - 1, &seconds) ||
+	    !snap_take_limited(cursor, INT64_MAX / SNAP_NS_PER_S, &seconds) ||
 	    !snap_take_char(cursor, ','))
 		return;
 	snap_skip_blanks(cursor);
 	if (!snap_take_limited(cursor, (uint64_t)SNAP_NS_PER_S - 1, &nanoseconds) ||
 	    !(seconds | nanoseconds))
 		return;
-	info->remaining_ns = seconds * SNAP_NS_PER_S + (int64_t)nanoseconds;
+	info->remaining_ns = snap_wait_number(seconds * SNAP_NS_PER_S + nanoseconds);
 }
 
 static void take_pid(struct snap_text_cursor *cursor, struct snap_fdinfo *info)

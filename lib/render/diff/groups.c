@@ -2,6 +2,7 @@
 /* Groups that changed, and those of threads that are stuck, as text: see parts.h. */
 #include "render/diff/parts.h"
 
+#include "render/view/elide.h"
 #include "render/view/own.h"
 
 #include <inttypes.h>
@@ -38,9 +39,14 @@ static void add_function(struct snap_diff_text *text, const struct snap_stack *s
 	size_t entry;
 	const struct snap_frame *frame = snap_own_frame(stack->frames, stack->frame_count, &entry);
 	const char *name = frame ? frame->entries[entry].function : stack->description;
+	_cleanup_free_ char *brief =
+		snap_short_name(text->options, text->options->utf8, name ? name : "?");
 
+	lines->failed |= !brief;
 	snap_line_stop(lines, SNAP_STOP_FUNCTION, 3);
-	snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, name ? name : "?");
+	snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, brief ? brief : "");
+	if (frame && frame->trust != SNAP_TRUST_CFI)
+		snap_line_add(lines, SNAP_STYLE_CYAN, " [?]");
 }
 
 /* "orderd[1234]", "orderd in 3 processes" */

@@ -163,6 +163,7 @@ static void put_function(struct snap_diff_text *text, const struct snap_diff_fun
 			 percent(function->before_self), arrow(text),
 			 percent(function->after_self));
 	snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, function->name);
+	snap_line_add(lines, SNAP_STYLE_CYAN, function->guessed ? " [?]" : "");
 	snap_line_end(lines, SNAP_STYLE_DIM, module);
 }
 
@@ -228,8 +229,7 @@ struct stacksnap_error *snap_render_diff_text(const struct snap_diff *diff,
 	text.stacks.lines = &text.lines;
 	text.stacks.options = options;
 	text.stacks.count_width = 1;
-	if (text.lines.width)
-		text.stacks.name_width = text.lines.widest_column - 8;
+	text.stacks.name_width = text.lines.widest_column - 8;
 	put_side_line(&text, "before ", &diff->before);
 	put_side_line(&text, "after  ", &diff->after);
 	put_verdict(&text);

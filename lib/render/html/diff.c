@@ -106,7 +106,7 @@ static void put_html_functions(struct snap_html *html, const struct snap_diff *d
 		const struct snap_diff_function *function = &diff->functions[i];
 
 		snap_json_begin(json, NULL, '[');
-		snap_json_number(json, NULL, (int64_t)snap_html_text(html, function->name));
+		snap_json_number(json, NULL, (int64_t)snap_html_function(html, function->name));
 		snap_json_number(json, NULL, (int64_t)snap_html_text(html, function->module));
 		snap_json_number(json, NULL, function->running);
 		snap_json_number(json, NULL, function->before);

@@ -4,6 +4,7 @@
  * and why, which threads hold up others. See parts.h. Knows no stacks.
  */
 #include "render/html/parts.h"
+#include "render/view/elide.h"
 #include "render/view/when.h"
 
 void snap_html_put_kind(struct snap_html *html, const char *kind)
@@ -113,7 +114,8 @@ static void put_fact_link(struct snap_html *html, const struct snap_wait_link *l
 	snap_json_text_if(json, "name", link->name);
 	put_made(html, "waits", snap_wait_link_line(link->wait));
 	put_made(html, "held", snap_wait_owner_line(link->wait));
-	snap_json_text_if(json, "function", link->function);
+	if (link->function)
+		put_made(html, "function", snap_short_name(html->options, true, link->function));
 	snap_json_text_if(json, "file", link->file);
 	snap_json_number_if(json, "line", link->line);
 	snap_json_end(json, '}');
@@ -141,6 +143,7 @@ static void put_fact_contended(struct snap_html *html, const struct snap_waits *
 	snap_json_begin(json, "contended", '[');
 	for (size_t i = 0; i < waits->contended_count; i++) {
 		snap_json_begin(json, NULL, '{');
+		snap_json_number(json, "pid", waits->contended[i].pid);
 		snap_json_number(json, "waiters", (int64_t)waits->contended[i].waiters);
 		put_made(html, "object", snap_wait_object(waits->contended[i].wait));
 		snap_json_end(json, '}');
@@ -159,8 +162,14 @@ void snap_html_put_waits(struct snap_html *html, const struct snap_waits *waits)
 		       put_deadlock(html, &waits->deadlocks[i]));
 	snap_json_number_if(json, "deadlocks_more",
 			    (int64_t)(waits->deadlock_total - waits->deadlock_count));
-	snap_json_list(json, "blocked", waits->blocker_count, i,
-		       put_made(html, NULL, snap_wait_blocker_line(&waits->blockers[i])));
+	snap_json_begin(json, "blocked", '[');
+	for (size_t i = 0; i < waits->blocker_count; i++) {
+		snap_json_begin(json, NULL, '{');
+		snap_json_number(json, "pid", waits->blockers[i].pid);
+		put_made(html, "line", snap_wait_blocker_line(&waits->blockers[i]));
+		snap_json_end(json, '}');
+	}
+	snap_json_end(json, ']');
 	put_fact_contended(html, waits);
 	snap_json_begin(json, "waits_lack", '[');
 	for (unsigned bit = 0; 1u << bit <= SNAP_LACK_ALL; bit++)

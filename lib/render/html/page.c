@@ -85,6 +85,7 @@ static void html_deinit(struct snap_html *html)
 {
 	snap_json_writer_destroy(html->json);
 	snap_pool_deinit(&html->texts);
+	snap_pointer_table_deinit(&html->names);
 	snap_pool_deinit(&html->frames);
 	snap_pool_deinit(&html->stacks);
 	snap_buffer_deinit(&html->scratch);

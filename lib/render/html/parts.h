@@ -23,15 +23,21 @@ struct snap_html {
 	FILE *out;
 	const struct snap_options *options;
 	struct snap_json_writer *json;
-	struct snap_pool texts;  /* 0: "" */
-	struct snap_pool frames; /* functions, as they are shown */
-	struct snap_pool stacks; /* a function and the row of what called it; 0: nothing */
+	struct snap_pool texts;          /* 0: "" */
+	struct snap_pointer_table names; /* of functions: the number of the shorter one + 1 */
+	struct snap_pool frames;         /* functions, as they are shown */
+	struct snap_pool stacks;         /* a function and the row of what called it; 0: nothing */
 	struct snap_buffer scratch;
 	bool failed; /* no memory */
 };
 
 /* The number of a text of the target's; NULL: 0. */
 size_t snap_html_text(struct snap_html *html, const char *text);
+/*
+ * The same of a function's name, which is made shorter unless the options ask for all of it. It lives as
+ * long as the page is written: equal pointers are equal names.
+ */
+size_t snap_html_function(struct snap_html *html, const char *name);
 /* What a thread waits for, in words; 0: nothing that is shown. */
 size_t snap_html_wait(struct snap_html *html, const struct snap_wait *wait);
 

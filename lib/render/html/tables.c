@@ -8,6 +8,7 @@
 #include "render/html/parts.h"
 
 #include "base/text.h"
+#include "render/view/elide.h"
 
 #include <inttypes.h>
 
@@ -15,7 +16,7 @@ enum frame_flag {
 	FRAME_INLINED = 1 << 0,
 	FRAME_SYSTEM = 1 << 1,
 	FRAME_KERNEL = 1 << 2,
-	FRAME_GUESSED = 1 << 3, /* found without call frame information */
+	FRAME_GUESSED = 1 << 3, /* all but SNAP_TRUST_CFI */
 	FRAME_GAP = 1 << 4,     /* in place of frames that were left out */
 };
 
@@ -52,6 +53,19 @@ static size_t number_made_text(struct snap_html *html, char *text)
 	html->failed |= !text;
 	free(text);
 	return number;
+}
+
+size_t snap_html_function(struct snap_html *html, const char *name)
+{
+	struct snap_pointer_entry *entry = name ? snap_pointer_table_get(&html->names, name) : NULL;
+
+	html->failed |= name && !entry;
+	if (!entry)
+		return 0;
+	if (!entry->number)
+		entry->number =
+			number_made_text(html, snap_short_name(html->options, true, name)) + 1;
+	return entry->number - 1;
 }
 
 size_t snap_html_wait(struct snap_html *html, const struct snap_wait *wait)
@@ -95,9 +109,11 @@ static size_t add_html_entry(struct snap_html *html, size_t caller, const struct
 {
 	const char *name = entry->function ? entry->function : entry->symbol;
 	struct frame_row row = {
-		.name = (uint32_t)(name ? snap_html_text(html, name) : number_place(html, frame)),
+		.name = (uint32_t)(name ? snap_html_function(html, name)
+					: number_place(html, frame)),
 		.module = (uint32_t)snap_html_text(html, frame->module),
-		.file = (uint32_t)snap_html_text(html, entry->file),
+		.file = (uint32_t)snap_html_text(html, entry->file ? snap_source_path(entry->file)
+								   : NULL),
 		.line = entry->line,
 		.language = (uint32_t)snap_html_text(html, entry->language),
 		.flags = (entry->inlined ? FRAME_INLINED : 0) | (entry->system ? FRAME_SYSTEM : 0) |

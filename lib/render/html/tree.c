@@ -55,7 +55,7 @@ static void put_tasks(struct snap_html *html, const struct snap_stack *stack)
 		snap_json_number(json, NULL, task->state);
 		snap_json_number(json, NULL, (int64_t)snap_html_text(html, task->wait));
 		snap_json_number(json, NULL, task->tid);
-		snap_json_number(json, NULL, (int64_t)snap_html_text(html, maker));
+		snap_json_number(json, NULL, (int64_t)snap_html_function(html, maker));
 		for (size_t k = 0; k < task->label_count; k++) {
 			const struct snap_label *label = &task->labels[k];
 
@@ -75,7 +75,7 @@ void snap_html_put_group(struct snap_html *html, const struct snap_stack *stack)
 	snap_json_number(json, "stack",
 			 (int64_t)snap_html_stack(html, stack->frames, stack->frame_count,
 						  stack->gap_frame, stack->gap_count));
-	snap_html_put_text(html, "title", snap_html_text(html, stack->description));
+	snap_html_put_text(html, "title", snap_html_function(html, stack->description));
 	snap_json_number_if(json, "end", stack->unwind);
 	snap_html_put_text(html, "why", snap_html_text(html, stack->unwind_detail));
 	snap_html_put_labels(html, "labels", stack->labels, stack->label_count);
@@ -91,6 +91,7 @@ static void put_html_groups(struct snap_html *html, const struct snap_stack *sta
 	for (size_t i = 0; i < count && !html->failed; i++) {
 		snap_json_begin_line(json, NULL, '{');
 		snap_json_number(json, "count", (int64_t)stacks[i].count);
+		snap_json_number_if(json, "urgency", stacks[i].urgency);
 		snap_html_put_group(html, &stacks[i]);
 		if (stacks[i].runtime)
 			put_tasks(html, &stacks[i]);

@@ -252,6 +252,10 @@ static void put_json_facts(struct snap_json_writer *json, const struct snap_node
 	snap_json_number(json, "thread_count", (int64_t)node->thread_count);
 	snap_json_number_if(json, "threads_missed", (int64_t)node->threads_missed);
 	snap_json_number_if(json, "stop_duration_ns", node->stop_duration_ns);
+	snap_json_number_if(json, "rss_bytes", node->usage.rss_bytes);
+	snap_json_number_if(json, "rss_bytes_before", node->usage_before.rss_bytes);
+	snap_json_number_if(json, "cpu_ns", node->usage.cpu_ns);
+	snap_json_number_if(json, "cpu_ns_before", node->usage_before.cpu_ns);
 	put_signal(json, &node->signal);
 	if (node->label_count)
 		snap_json_labels_put(json, node->labels, node->label_count);

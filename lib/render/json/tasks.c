@@ -78,6 +78,7 @@ void snap_json_runtimes_put(struct snap_json_writer *json, const struct snap_nod
 			snap_json_begin(json, NULL, '{');
 			snap_json_text(json, "name", runtime->name);
 			snap_json_text_if(json, "version", runtime->version);
+			snap_json_true_if(json, "unread", runtime->unread);
 			snap_json_number_if(json, "tasks", (int64_t)runtime->tasks);
 			if (runtime->tasks)
 				snap_json_number(json, "shown", (int64_t)runtime->shown);

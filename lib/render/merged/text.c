@@ -266,8 +266,7 @@ struct stacksnap_error *snap_render_merged_text(const struct snap_merged *merged
 	text.shown.lines = &text.lines;
 	text.shown.options = options;
 	text.shown.count_width = 1;
-	if (text.lines.width)
-		text.shown.name_width = text.lines.widest_column - INDENT;
+	text.shown.name_width = text.lines.widest_column - INDENT;
 	if (!make_merged_stacks(&text))
 		return snap_error_no_memory();
 	put_merged_head(&text);

@@ -138,7 +138,7 @@ static void put_pprof_task(struct writer *writer, const struct snap_track *track
 		put_task_label(writer, &task->labels[i]);
 }
 
-/* Whether a frame was found without call frame information; its name has the mark. */
+/* Whether a frame is in doubt; its name has the mark. */
 static bool has_guess(const struct snap_recorded_stack *stack)
 {
 	for (size_t i = 0; i < stack->frame_count; i++)

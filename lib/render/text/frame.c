@@ -32,17 +32,22 @@ char *snap_shown_name(struct snap_sheet *lines, const struct snap_shown_by *by,
 		      const struct snap_frame *frame, const struct snap_entry *entry)
 {
 	const char *name = entry->function ? entry->function : entry->symbol;
-	char unknown[64], *shown;
+	const char *module = by->alone && frame->module ? snap_base_name(frame->module) : "?? ";
+	char unknown[512], *shown;
 
 	if (!name && frame->has_offset)
-		snprintf(unknown, sizeof(unknown), "?? +0x%" PRIx64, frame->offset);
+		snprintf(unknown, sizeof(unknown), "%.480s+0x%" PRIx64,
+			 snap_sheet_escape(lines, module), frame->offset);
 	else if (!name)
 		snprintf(unknown, sizeof(unknown), "?? 0x%" PRIx64, frame->address);
 	if (by->options->raw_names && entry->symbol)
 		name = entry->symbol;
 	shown = name ? escape_part(lines, name, without_version(name)) : strdup(unknown);
-	if (shown && by->name_width)
+	/* What is no template is whole where no line has to fit. */
+	if (shown && by->name_width && lines->width)
 		snap_elide_name(shown, by->name_width, lines->signs->dots);
+	else if (shown && by->name_width && !by->options->full_names)
+		snap_shorten_name(shown, by->name_width, lines->signs->dots);
 	return shown;
 }
 

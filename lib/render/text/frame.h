@@ -24,6 +24,7 @@ struct snap_shown_by {
 	const struct snap_options *options;
 	const struct snap_folders *folders;
 	size_t name_width; /* columns for a name; 0: as wide as it is */
+	bool alone;        /* no location stands beside the name */
 };
 
 /* malloc'ed; NULL without memory. */

@@ -167,6 +167,7 @@ void snap_line_begin(struct snap_sheet *lines)
 {
 	snap_buffer_clear(&lines->text);
 	lines->columns = lines->cell_begin = 0;
+	lines->hang = 2;
 	for (size_t i = 0; i < lines->depth && i < SNAP_DEEPEST_RAILS; i++) {
 		snap_line_add(lines, SNAP_STYLE_DIM, lines->rails[i] ? lines->signs->rail : " ");
 		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
@@ -288,12 +289,12 @@ static void write_cut(struct snap_sheet *lines)
 /* Too long, and no part of it may go: it is broken at blanks, and goes on behind its rails. */
 static void write_wrapped(struct snap_sheet *lines)
 {
-	size_t length = 0, at = 0, width = lines->width;
+	size_t length = 0, at = 0, width = lines->width, hang = lines->hang;
 	_cleanup_free_ char *whole = snap_buffer_take(&lines->text, &length);
 	const char *sgr = NULL; /* the colour that goes on from the line before */
 
 	snap_line_begin(lines);
-	snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+	snap_line_pad(lines, lines->columns + hang);
 	while (at < length && !lines->failed) {
 		struct piece piece = fit_piece(whole + at, length - at, width);
 		size_t end = at + piece.end;
@@ -329,6 +330,7 @@ void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *
 			measure_line(lines);
 		return;
 	}
+	lines->written++;
 	if (right) {
 		snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
 		snap_line_pad(lines, lines->column);

@@ -49,6 +49,7 @@ struct snap_sheet {
 	const struct snap_signs *signs;
 	unsigned escape_flags;
 	bool color, failed, measuring;
+	size_t written;       /* lines; what is broken into several counts as one */
 	size_t width;         /* of the terminal; 0: nothing is elided */
 	size_t column;        /* where right parts begin */
 	size_t widest_column; /* and at most */
@@ -56,6 +57,7 @@ struct snap_sheet {
 	bool stops_known;     /* `stops` holds columns, before that widths */
 	size_t stops[SNAP_STOP_COUNT];
 	size_t cell_begin;
+	size_t hang; /* columns behind the rails where this line goes on if it is too long */
 	struct snap_buffer text; /* the left part so far */
 	size_t columns;          /* of it */
 	struct snap_buffer escaped;

@@ -14,11 +14,6 @@
 /* What stands right of the tree: user, type unless it is normal, description, trouble. */
 static char *facts_of(struct snap_sheet *lines, const struct snap_node *node)
 {
-	const char *type = node->type == SNAP_TYPE_NORMAL || node->type == SNAP_TYPE_DEAD ||
-					   node->type == SNAP_TYPE_NONE ||
-					   node->type == SNAP_TYPE_KERNEL
-				   ? NULL
-				   : snap_process_type_word(node->type);
 	const char *message =
 		node->trouble_message ? node->trouble_message : snap_trouble_word(node->trouble);
 	_cleanup_free_ char *user = NULL, *description = NULL, *trouble = NULL;
@@ -30,8 +25,9 @@ static char *facts_of(struct snap_sheet *lines, const struct snap_node *node)
 	description = strdup(snap_sheet_escape(lines, node->description ? node->description : "?"));
 	trouble = strdup(snap_sheet_escape(lines, message));
 	if (!user || !description || !trouble ||
-	    asprintf(&facts, "%-8s  %s%s%s%s%s%s", user, type ? "(" : "", type ? type : "",
-		     type ? ") " : "", description, node->trouble ? "   error: " : "", trouble) < 0)
+	    asprintf(&facts, "%-8s  %s%s%s%s", user,
+		     node->type == SNAP_TYPE_SYSTEM ? "(system) " : "", description,
+		     node->trouble ? "   error: " : "", trouble) < 0)
 		return NULL;
 	return facts;
 }

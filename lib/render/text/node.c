@@ -87,8 +87,12 @@ void snap_text_head(struct snap_sheet *lines, const struct snap_options *options
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu thread%s", snapshot->thread_count,
 				 snap_plural(snapshot->thread_count));
 		if (snapshot->task_count)
-			snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu task%s",
-					 snapshot->task_count, snap_plural(snapshot->task_count));
+			snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu %s%s",
+					 snapshot->task_count,
+					 snapshot->process_count == 1
+						 ? snap_text_task_noun(NULL, snapshot->processes[0])
+						 : "task",
+					 snap_plural(snapshot->task_count));
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu stack%s", snapshot->stack_count,
 				 snap_plural(snapshot->stack_count));
 		head_stop(lines, options, snapshot);
@@ -154,6 +158,23 @@ static void folded_title(struct snap_sheet *lines, const struct snap_node *node)
 	snap_line_end(lines, SNAP_STYLE_DIM, lines->measuring ? NULL : pids);
 }
 
+bool snap_text_is_counted_alone(const struct snap_node *node)
+{
+	return node->type == SNAP_TYPE_KERNEL && node->stack_count == 0 &&
+	       node->state != SNAP_STATE_DISK;
+}
+
+/* Those below it are in no other line. */
+static void add_kernel_count(struct snap_sheet *lines, const struct snap_node *node)
+{
+	size_t count = 1;
+
+	for (size_t i = 0; i < node->child_count; i++)
+		if (snap_text_is_counted_alone(node->children[i]))
+			count += SNAP_MAX(node->children[i]->folded_count, 1);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  (%zu kernel threads)", count);
+}
+
 void snap_text_node_title(struct snap_sheet *lines, const struct snap_node *node)
 {
 	if (node->folded) {
@@ -161,7 +182,9 @@ void snap_text_node_title(struct snap_sheet *lines, const struct snap_node *node
 		return;
 	}
 	snap_text_node_name(lines, node);
-	if (node->description)
+	if (snap_text_is_counted_alone(node) && node->child_count)
+		add_kernel_count(lines, node);
+	else if (node->description)
 		add_description(lines, node, false, lines->width);
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
@@ -193,8 +216,8 @@ static void info_samples(struct info *info, const struct snap_node *node)
 	char text[160], tasks[48] = "";
 
 	if (node->task_count)
-		snprintf(tasks, sizeof(tasks), "%zu task%s, ", node->task_count,
-			 snap_plural(node->task_count));
+		snprintf(tasks, sizeof(tasks), "%zu %s%s, ", node->task_count,
+			 snap_text_task_noun(NULL, node), snap_plural(node->task_count));
 	for (size_t i = 0; i < node->stack_count; i++)
 		samples += node->stacks[i].samples;
 	snprintf(text, sizeof(text), "%s%zu thread%s, %" PRIu64 " samples in %zu stack%s", tasks,
@@ -236,7 +259,8 @@ static void info_stacks(struct info *info, const struct snap_node *node, size_t 
 	if (tasks != node->task_count)
 		snprintf(tasks_of, sizeof(tasks_of), " of %zu", node->task_count);
 	if (node->task_count)
-		snprintf(tasks_text, sizeof(tasks_text), "%zu%s task%s, ", tasks, tasks_of,
+		snprintf(tasks_text, sizeof(tasks_text), "%zu%s %s%s, ", tasks, tasks_of,
+			 snap_text_task_noun(NULL, node),
 			 snap_plural(*tasks_of ? node->task_count : tasks));
 	snprintf(text, sizeof(text), "%s%zu%s thread%s in %zu stack%s", tasks_text, threads, of,
 		 snap_plural(*of ? node->thread_count : threads), stacks, snap_plural(stacks));
@@ -278,6 +302,20 @@ static void info_gil(struct snap_sheet *lines, const struct snap_node_runtime *r
 	}
 }
 
+/* How to see the functions of a runtime that is not read. */
+static void info_unread(struct snap_sheet *lines, const char *name, int pid)
+{
+	if (strcmp(name, "java") == 0)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN,
+				 " (functions of Java are not shown: jcmd %d Compiler.perfmap, or "
+				 "jstack %d)",
+				 pid, pid);
+	else
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, " (functions of %s are not shown%s)",
+				 strcmp(name, "node") == 0 ? "JavaScript" : "Ruby",
+				 strcmp(name, "node") == 0 ? ": node --perf-basic-prof" : "");
+}
+
 /* "go 1.21.13", "cpython 3.11.2, GIL held by 1240", "go 1.22.1, not whole: time" */
 static void info_runtimes(struct info *info, const struct snap_node *node)
 {
@@ -291,6 +329,8 @@ static void info_runtimes(struct info *info, const struct snap_node *node)
 			snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
 			snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, runtime->version);
 		}
+		if (runtime->unread)
+			info_unread(lines, runtime->name, node->pid);
 		info_gil(lines, runtime);
 		if (runtime->cut)
 			snap_line_printf(lines, SNAP_STYLE_YELLOW, ", not whole: %s",
@@ -298,23 +338,54 @@ static void info_runtimes(struct info *info, const struct snap_node *node)
 	}
 }
 
+/* "91 % cpu · 61.2 MB rss, 54.1 MB 3.00 s ago": since then, else since its start; ticks have 10 ms. */
+static void info_usage(struct info *info, int64_t age_ns, int64_t again_ns,
+		       const struct snap_node *node)
+{
+	enum { LEAST_NS = 500000000 };
+	const struct snap_usage *usage = &node->usage, *before = &node->usage_before;
+	int64_t over_ns = before->rss_bytes ? again_ns : age_ns;
+	double share = 100.0 * (double)(usage->cpu_ns - before->cpu_ns) / (double)over_ns;
+	char text[64], ago[SNAP_WHEN_SIZE];
+
+	if (!usage->rss_bytes)
+		return;
+	if (over_ns >= LEAST_NS && share >= 0) {
+		snprintf(text, sizeof(text), "%.*f %% cpu%s", share < 10, share,
+			 before->rss_bytes ? "" : " since its start");
+		info_part(info, text, NULL);
+	}
+	snprintf(text, sizeof(text), "%.1f MB rss", (double)usage->rss_bytes / (1 << 20));
+	info_part(info, text, NULL);
+	if (!before->rss_bytes)
+		return;
+	snap_when_length(again_ns, ago);
+	snap_line_printf(info->lines, SNAP_STYLE_PLAIN, ", %.1f MB %s ago",
+			 (double)before->rss_bytes / (1 << 20), ago);
+}
+
 /* User and since when; of a child only what is different from its parent. */
-static void info_facts(struct info *info, const struct snap_options *options, int64_t now_ns,
-		       const struct snap_node *node, const struct snap_node *parent)
+static void info_facts(struct info *info, const struct snap_options *options,
+		       const struct snap_snapshot *snapshot, const struct snap_node *node,
+		       const struct snap_node *parent)
 {
 	char number[48], up[SNAP_WHEN_SIZE];
-	int64_t age_ns;
+	int64_t age_ns = 0;
 
 	if (!parent || parent->uid != node->uid) {
 		snprintf(number, sizeof(number), "%u", node->uid);
 		if (node->user || node->uid != (uid_t)-1)
 			info_part(info, "user ", node->user ? node->user : number);
 	}
-	if ((!parent || options->verbose) && node->start_time_ns &&
-	    !__builtin_sub_overflow(now_ns, node->start_time_ns, &age_ns) && age_ns > 0) {
+	if (node->start_time_ns &&
+	    __builtin_sub_overflow(snapshot->time_ns, node->start_time_ns, &age_ns))
+		age_ns = 0;
+	if ((!parent || options->verbose) && age_ns > 0) {
 		snap_when_uptime(age_ns, up);
 		info_part(info, "up ", up);
 	}
+	if (!parent || options->verbose || node->usage_before.rss_bytes)
+		info_usage(info, age_ns, snapshot->again_ns, node);
 	if (node->unit && (!parent || !snap_same_text(parent->unit, node->unit)))
 		info_part(info, "", node->unit);
 	if (node->container && (!parent || !snap_same_text(parent->container, node->container)))
@@ -362,7 +433,7 @@ static void put_signal(struct snap_sheet *lines, const struct snap_node *node)
 
 void snap_text_node_trouble(struct snap_sheet *lines, const struct snap_node *node)
 {
-	if (!node->trouble)
+	if (!node->trouble || node->trouble == SNAP_TROUBLE_KERNEL_THREAD)
 		return;
 	snap_line_begin(lines);
 	snap_line_add(lines, SNAP_STYLE_RED, "error: ");
@@ -392,7 +463,9 @@ void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *o
 	size_t processes = node->folded ? node->folded_count : 1;
 	bool has_items = snap_text_has_items(node);
 
-	info_facts(&info, options, snapshot->time_ns, node, parent);
+	if (snap_text_is_counted_alone(node))
+		return;
+	info_facts(&info, options, snapshot, node, parent);
 	info_runtimes(&info, node);
 	/* Nothing else would say what such a thread does. */
 	if (node->type == SNAP_TYPE_KERNEL && node->state == SNAP_STATE_DISK && stacks == 0)

@@ -20,6 +20,8 @@ void snap_text_node_title(struct snap_sheet *lines, const struct snap_node *node
 void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *options,
 			  const struct snap_snapshot *snapshot, const struct snap_node *node,
 			  const struct snap_node *parent);
+/* A kernel thread that waits for work: its number counts, and nothing else of it is shown. */
+bool snap_text_is_counted_alone(const struct snap_node *node);
 /* Whether lines of the tree stand below it. */
 bool snap_text_has_items(const struct snap_node *node);
 /* The line with its error, if there is one. */

@@ -3,6 +3,7 @@
 #include "render/text/source_paths.h"
 
 #include "base/text.h"
+#include "render/view/elide.h"
 
 #include <string.h>
 
@@ -109,7 +110,7 @@ static size_t add_folder_path(struct snap_folders *folders, const char *module, 
 			      const char *file)
 {
 	size_t known = find_folder(folders, module, library), number = folders->count;
-	_cleanup_free_ char *path = strdup(file);
+	_cleanup_free_ char *path = strdup(snap_source_path(file));
 
 	if (!path)
 		return 0;
@@ -172,7 +173,7 @@ char *snap_folders_path(const struct snap_folders *folders, const struct snap_op
 {
 	const char *module = module_of_path(frame, entry);
 	const struct snap_module_folder *folder;
-	char *shown = strdup(entry->file);
+	char *shown = strdup(options->full_names ? entry->file : snap_source_path(entry->file));
 	size_t number = SIZE_MAX;
 
 	if (!shown)

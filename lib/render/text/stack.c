@@ -9,6 +9,7 @@
 #include "render/text/wait.h"
 #include "render/view/elide.h"
 #include "render/view/own.h"
+#include "render/wait/object.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -22,6 +23,7 @@ void snap_text_stacks_deinit(struct snap_text_stacks *stacks)
 {
 	snap_text_stacks_clear(stacks);
 	snap_folders_deinit(&stacks->folders);
+	snap_chains_deinit(&stacks->chains);
 }
 
 void snap_text_stacks_clear(struct snap_text_stacks *stacks)
@@ -312,7 +314,7 @@ static const struct snap_shown_frame *shown_of(struct snap_text_stacks *stacks,
 		found->pointer = snap_shown_frame_create(
 			stacks->lines,
 			&(struct snap_shown_by){ stacks->options, &stacks->folders,
-						 stacks->name_width },
+						 stacks->name_width, stacks->options->summary },
 			frame);
 	if (!found || !found->pointer) {
 		stacks->lines->failed = true;
@@ -407,6 +409,34 @@ static size_t count_text_folded(const struct snap_text_stacks *stacks,
 	return end - first >= enough ? end - first : 0;
 }
 
+/* Of code made at run time that no map names: its address says nothing. */
+static bool is_unnamed(const struct snap_frame *frame)
+{
+	const struct snap_entry *entry = frame->entries;
+
+	return !frame->module && !entry->language && !entry->function && !entry->symbol;
+}
+
+/* From `first` on, how many frames without names share one line; 0: none. */
+static size_t count_unnamed(const struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			    size_t first)
+{
+	size_t end = first;
+
+	while (!stacks->options->verbose && end < stack->frame_count &&
+	       is_unnamed(stack->frames[end])) {
+		end++;
+		if (stack->gap_count && end - 1 == stack->gap_frame)
+			break;
+	}
+	return end - first > 1 ? end - first : 0;
+}
+
+static bool is_guessed(const struct snap_stack *stack, size_t first, size_t count)
+{
+	return snap_any(count, i, stack->frames[first + i]->trust != SNAP_TRUST_CFI);
+}
+
 static bool put_folded(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 		       size_t first, size_t count)
 {
@@ -414,17 +444,19 @@ static bool put_folded(struct snap_text_stacks *stacks, const struct snap_stack 
 				      *outer = shown_of(stacks, stack->frames[first + count - 1]);
 	struct snap_sheet *lines = stacks->lines;
 	const struct snap_shown_entry *last;
-	bool guessed = false;
 
 	if (!inner || !outer)
 		return false;
 	last = &outer->entries[outer->count - 1];
-	for (size_t i = first; i < first + count; i++)
-		guessed = guessed || stack->frames[i]->trust != SNAP_TRUST_CFI;
-	begin_frame(stacks, mark_guessed(stacks, guessed));
-	snap_line_add(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].name);
-	snap_line_printf(lines, SNAP_STYLE_DIM, " %s ", lines->signs->dots);
-	snap_line_add(lines, SNAP_STYLE_DIM, last->name);
+	begin_frame(stacks, mark_guessed(stacks, is_guessed(stack, first, count)));
+	if (is_unnamed(stack->frames[first])) {
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "%zu frames of code without names",
+				 count);
+	} else {
+		snap_line_add(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].name);
+		snap_line_printf(lines, SNAP_STYLE_DIM, " %s ", lines->signs->dots);
+		snap_line_add(lines, SNAP_STYLE_DIM, last->name);
+	}
 	snap_line_end(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].location);
 	return true;
 }
@@ -441,16 +473,49 @@ static bool look_equal(struct snap_text_stacks *stacks, const struct snap_frame 
 	return left && right && snap_shown_frame_equal(left, right);
 }
 
-/* Frames from `first` on that look like it. */
-static size_t count_equal(struct snap_text_stacks *stacks, const struct snap_stack *stack,
-			  size_t first)
+/*
+ * How often frames from `first` on are repeated, *length_ret at a time; what was left out by -n
+ * stays between its neighbours.
+ */
+static size_t count_text_times(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			       size_t first, size_t *length_ret)
 {
-	size_t end = first + 1;
+	bool gap = stack->gap_count && stack->gap_frame >= first;
+	size_t end = gap ? stack->gap_frame + 1 : stack->frame_count, at, length;
 
-	while (end < stack->frame_count && !(stack->gap_count && end - 1 == stack->gap_frame) &&
-	       look_equal(stacks, stack->frames[end - 1], stack->frames[end]))
-		end++;
-	return end - first;
+	for (length = 1; length <= SNAP_LONGEST_CYCLE; length++) {
+		for (at = first + length; at < end; at++)
+			if (!look_equal(stacks, stack->frames[at - length], stack->frames[at]))
+				break;
+		if (at >= first + snap_least_times(length) * length)
+			break;
+	}
+	*length_ret = length <= SNAP_LONGEST_CYCLE ? length : 1;
+	return length <= SNAP_LONGEST_CYCLE ? (at - first) / length : 1;
+}
+
+/* "(is_odd ← is_even) × 61": functions that call each other in turn. */
+static void put_text_cycle(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			   size_t first, size_t length, size_t times)
+{
+	struct snap_sheet *lines = stacks->lines;
+	const char *location = NULL;
+
+	begin_frame(stacks, mark_guessed(stacks, is_guessed(stack, first, length)));
+	for (size_t i = first; i < first + length; i++) {
+		const struct snap_shown_frame *shown = shown_of(stacks, stack->frames[i]);
+
+		for (size_t k = 0; shown && k < shown->count; k++) {
+			snap_line_add(lines, SNAP_STYLE_PLAIN, location ? " " : "(");
+			if (location)
+				snap_line_printf(lines, SNAP_STYLE_PLAIN, "%s ",
+						 lines->signs->arrow);
+			snap_line_add(lines, SNAP_STYLE_PLAIN, shown->entries[k].name);
+			location = location ? location : shown->entries[k].location;
+		}
+	}
+	snap_line_printf(lines, SNAP_STYLE_BOLD, ") %s %zu", lines->signs->times, times);
+	snap_line_end(lines, SNAP_STYLE_DIM, location);
 }
 
 static void put_gap(struct snap_text_stacks *stacks, const struct snap_stack *stack)
@@ -485,6 +550,8 @@ static const char *end_word(const struct snap_stack *stack, bool has_place)
 		return "(complete";
 	case SNAP_UNWIND_SCANNED:
 		return "(complete, in part by scanning the stack";
+	case SNAP_UNWIND_GUESSED:
+		return "(complete, in part by frame pointers";
 	default:
 		/* What is missing are frames of the interpreter, wherever the machine's end. */
 		return !has_place && has_interpreted(stack) ? "(not whole" : "(stack ends here";
@@ -535,18 +602,23 @@ void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_s
 			 frame_indent(stacks) - 2);
 	for (size_t i = 0; i < stack->frame_count && !has_own; i++)
 		has_own = is_own_frame(stack->frames[i]);
-	for (size_t i = 0, step; i < stack->frame_count && !is_measured(stacks->lines); i += step) {
+	for (size_t i = 0, step, length; i < stack->frame_count && !is_measured(stacks->lines);
+	     i += step) {
 		const struct snap_shown_frame *shown = shown_of(stacks, stack->frames[i]);
 
 		seen_own = seen_own || is_own_frame(stack->frames[i]);
 		step = is_system_frame(stack->frames[i])
 			       ? count_text_folded(stacks, stack, i, has_own, seen_own)
-			       : 0;
+			       : count_unnamed(stacks, stack, i);
 		if (step && put_folded(stacks, stack, i, step)) {
 			/* one line for all */
 		} else if (shown) {
-			step = count_equal(stacks, stack, i);
-			put_text_frame(stacks, shown, step);
+			step = count_text_times(stacks, stack, i, &length);
+			if (length > 1)
+				put_text_cycle(stacks, stack, i, length, step);
+			else
+				put_text_frame(stacks, shown, step);
+			step *= length;
 		} else {
 			return;
 		}
@@ -590,8 +662,10 @@ void snap_text_stacks_survey(struct snap_text_stacks *stacks, const struct snap_
 	if (stacks->options->call_tree && !snap_text_tree_is_wide(stacks->options))
 		return;
 	if (stacks->options->summary) {
+		stacks->chains.functions.options = stacks->options;
 		last = own_frame(stack, &entry);
-		fine = !last || snap_folders_add(&stacks->folders, stacks->options, last);
+		fine = !last || (snap_folders_add(&stacks->folders, stacks->options, last) &&
+				 snap_chains_add(&stacks->chains, stack, last, entry));
 	} else {
 		for (size_t i = 0; i < stack->frame_count && fine; last = stack->frames[i++])
 			fine = stack->frames[i] == last ||
@@ -601,31 +675,82 @@ void snap_text_stacks_survey(struct snap_text_stacks *stacks, const struct snap_
 	stacks->lines->failed = stacks->lines->failed || !fine;
 }
 
-/* "queue_pop ← worker_main" */
-static void add_functions(struct snap_text_stacks *stacks, const struct snap_stack *stack,
-			  const char *own)
+static const char *name_of_link(struct snap_text_stacks *stacks, const struct snap_link *link)
 {
-	struct snap_sheet *lines = stacks->lines;
-	_cleanup_free_ char *root = strdup(snap_sheet_escape(lines, stack->description));
+	const struct snap_shown_frame *shown = shown_of(stacks, link->frame);
 
-	snap_line_add(lines, SNAP_STYLE_PLAIN, own);
-	if (!root || strcmp(root, own) == 0 || root[0] == '(')
-		return;
-	if (stacks->name_width)
-		snap_elide_name(root, stacks->name_width, lines->signs->dots);
-	snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->arrow);
-	snap_line_add(lines, SNAP_STYLE_PLAIN, root);
+	return shown ? shown->entries[link->entry].name : "";
+}
+
+static void add_link(struct snap_text_stacks *stacks, const struct snap_link *link,
+		     const char *name)
+{
+	const char *mark = mark_guessed(stacks, link->frame->trust != SNAP_TRUST_CFI);
+
+	if (mark)
+		snap_line_printf(stacks->lines, SNAP_STYLE_CYAN, "%s ", mark);
+	snap_line_add(stacks->lines, SNAP_STYLE_PLAIN, name);
+}
+
+/*
+ * "queue_pop ← next_job … worker_main", up to a column: from the inside, and where the thread began,
+ * if that is not left out as all others have it.
+ */
+static void add_functions(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			  const struct snap_link *links, size_t count, size_t limit)
+{
+	const struct snap_signs *signs = stacks->lines->signs;
+	struct snap_sheet *lines = stacks->lines;
+	const struct snap_link *last = &links[count - 1];
+	const char *root = name_of_link(stacks, last);
+	size_t tail = snap_text_width(signs->dots) + 2;
+
+	if (!snap_same_text(last->frame->entries[last->entry].function, stack->description))
+		root = "";
+	tail += snap_text_width(root);
+	for (size_t i = 0; i < count; i++) {
+		const char *name = name_of_link(stacks, &links[i]);
+		size_t mark = links[i].frame->trust != SNAP_TRUST_CFI ? 2 : 0;
+		size_t end = lines->columns + 3 + mark + snap_text_width(name);
+
+		if (i && end + (i + 1 < count ? tail : 0) > limit) {
+			end = lines->columns + tail;
+			snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s", signs->dots);
+			if (*root && end <= limit) {
+				snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
+				add_link(stacks, last, root);
+			}
+			return;
+		}
+		if (i)
+			snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", signs->arrow);
+		add_link(stacks, &links[i], name);
+	}
+}
+
+/* Where functions end; what a thread waits for follows, and the location: lines are in a column. */
+static size_t limit_of_functions(const struct snap_sheet *lines, const struct snap_entry *own,
+				 const char *location, const char *object)
+{
+	size_t limit = lines->widest_column - 2, right = snap_text_width(location) + 2,
+	       waits = object ? snap_text_width(object) + 3 : 0;
+
+	if (!own->file && lines->width > limit + right)
+		limit = lines->width - right;
+	return limit > waits ? limit - waits : 0;
 }
 
 char *snap_text_stack_object(const struct snap_text_stacks *stacks, const struct snap_stack *stack)
 {
 	enum snap_explain explain = stacks->options->explain;
+	struct snap_wait shown;
 	char *object;
 
 	if (explain == SNAP_EXPLAIN_NO ||
 	    !snap_wait_is_shown(stack->wait, explain == SNAP_EXPLAIN_ALL))
 		return NULL;
-	object = snap_wait_object(stack->wait);
+	shown = snap_shown_wait(stacks->options, stack->wait);
+	object = snap_wait_object(&shown);
 	stacks->lines->failed |= !object;
 	if (object && *object)
 		return object;
@@ -636,33 +761,36 @@ char *snap_text_stack_object(const struct snap_text_stacks *stacks, const struct
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			     const struct snap_text_owner *owner)
 {
-	const char *state = snap_stack_label(stack, "state");
+	const char *state = snap_stack_label(stack, "state"), *location = NULL;
 	struct snap_sheet *lines = stacks->lines;
 	bool star = state && (strcmp(state, "running") == 0 || strcmp(state, "disk") == 0);
-	const struct snap_shown_frame *shown;
 	_cleanup_free_ char *object = snap_text_stack_object(stacks, stack);
-	const struct snap_frame *frame;
-	size_t entry;
+	size_t entry, count = 0;
+	const struct snap_frame *own = own_frame(stack, &entry);
+	_cleanup_free_ struct snap_link *links =
+		own ? snap_chains_of(&stacks->chains, stack, own, entry, &count) : NULL;
+	const struct snap_shown_frame *shown = links ? shown_of(stacks, links->frame) : NULL;
 
+	lines->failed |= own && !shown;
 	snap_line_add(lines, SNAP_STYLE_RED_BOLD, star ? "* " : "  ");
 	add_head(stacks, stack, owner);
 	snap_text_group_labels(lines, stacks->options, stack);
-	frame = own_frame(stack, &entry);
-	shown = frame ? shown_of(stacks, frame) : NULL;
 	if (shown || object)
 		snap_line_stop(lines, SNAP_STOP_FUNCTION, 3);
 	if (shown) {
-		const char *mark = mark_guessed(stacks, frame->trust != SNAP_TRUST_CFI);
-
-		if (mark)
-			snap_line_printf(lines, SNAP_STYLE_CYAN, "%s ", mark);
-		add_functions(stacks, stack, shown->entries[entry].name);
+		location = shown->entries[links->entry].location;
+		add_functions(stacks, stack, links, count,
+			      stacks->options->full_names
+				      ? SIZE_MAX
+				      : limit_of_functions(lines,
+							   &links->frame->entries[links->entry],
+							   location, object));
 	}
 	if (shown && object)
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->middot);
 	if (object)
 		snap_line_add_escaped(lines, SNAP_STYLE_CYAN, object);
-	snap_line_end(lines, SNAP_STYLE_DIM, shown ? shown->entries[entry].location : NULL);
+	snap_line_end(lines, SNAP_STYLE_DIM, location);
 }
 
 void snap_text_stacks_note(struct snap_text_stacks *stacks)
@@ -675,8 +803,8 @@ void snap_text_stacks_note(struct snap_text_stacks *stacks)
 	snap_line_begin(lines);
 	snap_line_add(lines, SNAP_STYLE_CYAN, lines->signs->guessed);
 	snap_line_add(lines, SNAP_STYLE_DIM,
-		      " found without unwind information, by frame pointer or by scanning the "
-		      "stack: may be wrong");
+		      " guessed, by frame pointer or by scanning the stack, or found from such a "
+		      "frame: may be wrong");
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 

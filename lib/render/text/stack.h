@@ -9,11 +9,13 @@
 
 #include "model/snapshot.h"
 #include "render/text/frame.h"
+#include "render/view/calls/chain.h"
 
 struct snap_text_stacks {
 	struct snap_sheet *lines;
 	const struct snap_options *options;
 	struct snap_folders folders;
+	struct snap_chains chains;       /* of --summary */
 	struct snap_pointer_table shown; /* struct snap_frame -> struct snap_shown_frame */
 	size_t count_width;              /* of the widest count of the process */
 	uint64_t samples;                /* of a recording as a whole; 0: a snapshot */
@@ -67,6 +69,13 @@ struct snap_text_reads {
 
 /* Adds those of a stack; threads that could not be read at all count as neither. */
 void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_reads *reads);
+
+/* Functions that call each other in turn have one line; of more than one three rounds are few. */
+enum { SNAP_LONGEST_CYCLE = 3 };
+static inline size_t snap_least_times(size_t length)
+{
+	return length == 1 ? 2 : 3;
+}
 
 enum { SNAP_MOST_RANGES = 8 };
 

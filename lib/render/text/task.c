@@ -14,6 +14,13 @@ enum {
 	LONGEST_PATTERN = 128,
 };
 
+const char *snap_text_task_noun(const char *runtime, const struct snap_node *node)
+{
+	if (node && node->runtime_count == 1)
+		runtime = node->runtimes[0].name;
+	return snap_same_text(runtime, "go") ? "goroutine" : "task";
+}
+
 void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *stack)
 {
 	struct snap_line_names reported = { 0 };
@@ -166,7 +173,8 @@ void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack
 			char *out, size_t size)
 {
 	struct ids ids = { .tasks = stack->tasks, .count = stack->task_count };
-	size_t n = (size_t)snprintf(out, size, ids.count == 1 ? "task " : "tasks ");
+	size_t n = (size_t)snprintf(out, size, "%s%s ", snap_text_task_noun(stack->runtime, NULL),
+				    snap_plural(ids.count));
 
 	write_ids(lines, &ids, max, out + n, size - n);
 }

@@ -9,6 +9,8 @@
 #include "render/text/alike_tasks.h"
 #include "render/text/line.h"
 
+/* "goroutine", "task": of a runtime, or of the only one of a process. */
+const char *snap_text_task_noun(const char *runtime, const struct snap_node *node);
 /* "main.worker": the name of all tasks, the first few names, or where they stand. */
 void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *stack);
 /* "waiting: chan receive" */

@@ -24,12 +24,22 @@
 #include <errno.h>
 #include <string.h>
 
+enum { MOST_UNNAMED = 8 };
+
+/* A file of which functions have no names. */
+struct unnamed {
+	const char *module; /* NULL: there are no more */
+	size_t frames;
+};
+
 struct text {
 	const struct snap_snapshot *snapshot; /* a view, in which what is alike is folded */
 	const struct snap_options *options;
 	const struct snap_together *together; /* with groups of all processes, or NULL */
 	struct snap_folds rest;               /* then: processes that have none */
 	struct snap_idle hidden;
+	size_t groups_left, processes_left;   /* out, as a terminal has only so many lines */
+	struct unnamed unnamed[MOST_UNNAMED]; /* in the order of first sight */
 	struct snap_sheet lines;
 	struct snap_text_stacks stacks;
 };
@@ -41,23 +51,53 @@ static void report_text_deinit(struct text *text)
 	snap_sheet_deinit(&text->lines);
 }
 
+/* What follows is counted alone: groups, or a process that has none. */
+static bool leave_out(struct text *text, size_t groups)
+{
+	if (!text->options->group_lines || text->lines.written < text->options->group_lines)
+		return false;
+	text->groups_left += groups;
+	text->processes_left += groups == 0;
+	return true;
+}
+
+static void put_left_out(struct text *text)
+{
+	struct snap_sheet *lines = &text->lines;
+	size_t groups = text->groups_left, processes = text->processes_left;
+
+	if (groups == 0 && processes == 0)
+		return;
+	snap_line_blank(lines);
+	snap_line_begin(lines);
+	snap_line_add(lines, SNAP_STYLE_PLAIN, "and ");
+	if (groups)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "%zu more group%s", groups,
+				 snap_plural(groups));
+	if (processes)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "%s%zu more process%s without stacks",
+				 groups ? ", " : "", processes, processes == 1 ? "" : "es");
+	snap_line_add(lines, SNAP_STYLE_PLAIN, " (--all-groups)");
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
 /* Stacks of a process begin: their counts are aligned, their frames are its own. */
 static void enter_stacks(struct text *text, const struct snap_stack *stacks, size_t count)
 {
 	struct snap_sheet *lines = &text->lines;
 	size_t rails = 2 * (lines->depth < SNAP_DEEPEST_RAILS ? lines->depth : SNAP_DEEPEST_RAILS);
-	enum { INDENT = 8, NARROWEST = 16 };
+	enum { INDENT = 8, NARROWEST = 16, IN_A_CHAIN = 40 };
 
 	snap_text_stacks_clear(&text->stacks);
 	if (!text->options->summary) {
 		text->stacks.count_width = count ? snap_count_digits(stacks[0].count) : 1;
 		text->stacks.samples_width = count ? snap_count_digits(stacks[0].samples) : 1;
 	}
-	text->stacks.name_width = 0;
-	if (lines->width)
-		text->stacks.name_width = lines->widest_column > rails + INDENT + NARROWEST
-						  ? lines->widest_column - rails - INDENT
-						  : NARROWEST;
+	text->stacks.name_width = lines->widest_column > rails + INDENT + NARROWEST
+					  ? lines->widest_column - rails - INDENT
+					  : NARROWEST;
+	if (text->options->summary)
+		text->stacks.name_width = SNAP_MIN(text->stacks.name_width, IN_A_CHAIN);
 }
 
 /* Stacks of a recording that hardly count share one line. Returns how many have lines of their own. */
@@ -122,7 +162,7 @@ static void put_report_stacks(struct text *text, const struct snap_stack *stacks
 
 	lines->failed |= !ordered;
 	enter_stacks(text, stacks, count);
-	for (size_t i = 0; i < count && !lines->failed; i++) {
+	for (size_t i = 0; i < count && !lines->failed && !leave_out(text, count - i); i++) {
 		if (i && !text->options->summary)
 			snap_line_blank(lines);
 		snap_line_begin_item(lines, i + 1 == count && !more);
@@ -192,6 +232,8 @@ static void put_logical(struct text *text, const struct snap_node *node)
 		bool has_below = end > i + 1,
 		     last = end == alikes.count || alikes.items[end].logical.depth < logical->depth;
 
+		if (leave_out(text, logical->stack_count))
+			continue;
 		for (; open > logical->depth; open--)
 			snap_sheet_pop(lines);
 		if (!text->options->summary && has_above(node, &alikes.items[i], i == 0))
@@ -256,6 +298,11 @@ static void enter_node(struct text *text, const struct snap_walk_step *step)
 	struct snap_sheet *lines = &text->lines;
 	const struct snap_node *node = step->node, *parent = step->parent;
 
+	if ((parent && snap_text_is_counted_alone(parent) && snap_text_is_counted_alone(node)) ||
+	    leave_out(text, snap_node_stack_count(node))) {
+		snap_sheet_push(lines, false);
+		return;
+	}
 	if (!parent || (!text->options->summary &&
 			(!step->first || parent->stack_count || parent->logical_count)))
 		snap_line_blank(lines);
@@ -327,6 +374,18 @@ static void put_calls_together(struct text *text)
 	snap_sheet_pop(&text->lines);
 }
 
+static void put_without_stacks(struct text *text, const struct snap_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->root_count && !text->lines.failed; i++) {
+		if (snap_node_stack_count(snapshot->processes[i]) || leave_out(text, 0))
+			continue;
+		snap_line_blank(&text->lines);
+		snap_line_begin(&text->lines);
+		snap_text_node_title(&text->lines, snapshot->processes[i]);
+		snap_text_node_trouble(&text->lines, snapshot->processes[i]);
+	}
+}
+
 /* Groups of all processes: a block each, then the processes that have none, folded. */
 static void put_together(struct text *text)
 {
@@ -342,7 +401,9 @@ static void put_together(struct text *text)
 		count = together->stack_count;
 	}
 	lines->failed |= !ordered;
-	for (size_t i = 0; !text->options->call_tree && i < count && !lines->failed; i++)
+	for (size_t i = 0; !text->options->call_tree && i < count && !lines->failed &&
+			   !leave_out(text, count - i);
+	     i++)
 		put_block(text, &(struct owned){ { NULL, NULL }, ordered[i] },
 			  &(struct owned){ { NULL, NULL }, &together->stacks[0] });
 	if (count < together->stack_count) {
@@ -351,14 +412,7 @@ static void put_together(struct text *text)
 		snap_line_begin(lines);
 		end_others(text, together->stacks, count, together->stack_count);
 	}
-	for (size_t i = 0; i < text->rest.snapshot.root_count && !lines->failed; i++) {
-		const struct snap_node *node = text->rest.snapshot.processes[i];
-
-		snap_line_blank(lines);
-		snap_line_begin(lines);
-		snap_text_node_title(lines, node);
-		snap_text_node_trouble(lines, node);
-	}
+	put_without_stacks(text, &text->rest.snapshot);
 }
 
 /* --flat: a block a stack, whatever the process, then the processes that have none to show. */
@@ -391,16 +445,9 @@ static void put_flat(struct text *text)
 	for (size_t i = 1; i < count; i++)
 		if (snap_stack_compare_weight(blocks[i].stack, blocks[widest].stack) < 0)
 			widest = i;
-	for (size_t i = 0; i < count && !text->lines.failed; i++)
+	for (size_t i = 0; i < count && !text->lines.failed && !leave_out(text, count - i); i++)
 		put_block(text, &blocks[i], &blocks[widest]);
-	for (size_t i = 0; i < snapshot->root_count; i++) {
-		if (snap_node_stack_count(snapshot->processes[i]))
-			continue;
-		snap_line_blank(&text->lines);
-		snap_line_begin(&text->lines);
-		snap_text_node_title(&text->lines, snapshot->processes[i]);
-		snap_text_node_trouble(&text->lines, snapshot->processes[i]);
-	}
+	put_without_stacks(text, snapshot);
 }
 
 static void put_body(void *context)
@@ -414,6 +461,7 @@ static void put_body(void *context)
 		put_flat(text);
 	else
 		put_report_tree(text);
+	put_left_out(text);
 	snap_text_stacks_clear(&text->stacks);
 	if (snapshot->stack_count == 0 && snap_text_is_filtered(text->options)) {
 		snap_line_blank(&text->lines);
@@ -437,6 +485,29 @@ static size_t most_alike(struct text *text, const struct snap_node *node)
 	return most;
 }
 
+static void count_unnamed_frame(struct text *text, const struct snap_frame *frame)
+{
+	const char *module = frame->module;
+	struct unnamed *at = text->unnamed, *end = at + MOST_UNNAMED;
+
+	if (!module || *module != '/' || snap_begins_with(module, "/memfd:") ||
+	    frame->entries[frame->entry_count - 1].function)
+		return;
+	while (at < end && at->module && strcmp(at->module, module) != 0)
+		at++;
+	if (at == end)
+		return;
+	at->module = module;
+	at->frames++;
+}
+
+static void survey_stack(struct text *text, const struct snap_stack *stack)
+{
+	snap_text_stacks_survey(&text->stacks, stack);
+	for (size_t i = 0; i < stack->frame_count; i++)
+		count_unnamed_frame(text, stack->frames[i]);
+}
+
 /* What stacks that will be shown have in common; in a summary counts of all line up. */
 static void survey_stacks(struct text *text)
 {
@@ -451,7 +522,7 @@ static void survey_stacks(struct text *text)
 
 		most_count = stack->count > most_count ? stack->count : most_count;
 		most_samples = stack->samples > most_samples ? stack->samples : most_samples;
-		snap_text_stacks_survey(stacks, stack);
+		survey_stack(text, stack);
 	}
 	snap_walk_init(&walk, text->snapshot);
 	while (!text->lines.failed && snap_walk_next(&walk, &step)) {
@@ -472,7 +543,7 @@ static void survey_stacks(struct text *text)
 			most_count = stack->count > most_count ? stack->count : most_count;
 			most_samples =
 				stack->samples > most_samples ? stack->samples : most_samples;
-			snap_text_stacks_survey(stacks, stack);
+			survey_stack(text, stack);
 		}
 	}
 	stacks->count_width = snap_count_digits(most_count);
@@ -518,12 +589,37 @@ static void put_hidden_idle(struct text *text)
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
+/* Files that have no symbols, and what would help. */
+static void put_unnamed(struct text *text)
+{
+	const struct unnamed *unnamed = text->unnamed;
+	struct snap_sheet *lines = &text->lines;
+
+	if (!unnamed->module || !text->options->symbols)
+		return;
+	snap_line_blank(lines);
+	snap_line_begin(lines);
+	snap_line_add(lines, SNAP_STYLE_DIM, "no symbols: ");
+	for (size_t i = 0; i < MOST_UNNAMED && unnamed[i].module; i++) {
+		snap_line_add(lines, SNAP_STYLE_DIM, i ? ", " : "");
+		snap_line_add_escaped(lines, SNAP_STYLE_DIM, snap_base_name(unnamed[i].module));
+		snap_line_printf(lines, SNAP_STYLE_DIM, " (%zu%s)", unnamed[i].frames,
+				 i                      ? ""
+				 : unnamed->frames == 1 ? " frame"
+							: " frames");
+	}
+	snap_line_add(lines, SNAP_STYLE_DIM,
+		      ": packages of their debug symbols, --debug-dir or --debuginfod");
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
 /* The tree is gone through twice or more: see line.h. */
 static struct stacksnap_error *put_measured(struct text *text, FILE *out)
 {
 	survey_stacks(text);
 	snap_text_stacks_put_measured(&text->stacks, put_body, text);
 	put_hidden_idle(text);
+	put_unnamed(text);
 	return put_result(text, out);
 }
 

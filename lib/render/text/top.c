@@ -2,10 +2,13 @@
 /* See top.h. */
 #include "render/text/top.h"
 
+#include "base/table.h"
 #include "base/text.h"
 #include "render/text/stack.h"
+#include "render/view/elide.h"
 #include "render/view/walk.h"
 #include "render/view/when.h"
+#include "render/wait/object.h"
 
 #include <string.h>
 
@@ -20,7 +23,8 @@ struct top {
 	const struct snap_options *options;
 	const struct snap_snapshot *snapshot;
 	const struct snap_waits *waits;
-	bool begun; /* a line stands there already */
+	struct snap_pointer_table nodes; /* of several processes, by pid */
+	bool begun;                      /* a line stands there already */
 };
 
 /* Texts that were made, each of which may be missing without memory. */
@@ -43,21 +47,42 @@ static void begin_top_line(struct top *top, enum snap_style style, const char *w
 	snap_line_add(top->lines, style, word);
 }
 
-/* "java[18660] " in a report of several processes, else "". Malloc'ed, raw; NULL without memory. */
-static char *process_prefix(const struct top *top, pid_t pid)
+static const void *key_of_pid(pid_t pid)
+{
+	return (const void *)(uintptr_t)pid;
+}
+
+static void list_top_nodes(struct top *top)
 {
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_walk_step step;
-	char *prefix = NULL;
 
 	snap_walk_init(&walk, top->snapshot);
-	while (top->snapshot->process_count > 1 && snap_walk_next(&walk, &step))
-		if (step.node->pid == pid)
-			return asprintf(&prefix, "%s[%d] ", step.node->name ? step.node->name : "",
-					(int)pid) < 0
-				       ? NULL
-				       : prefix;
-	return strdup("");
+	while (snap_walk_next(&walk, &step)) {
+		struct snap_pointer_entry *entry =
+			snap_pointer_table_get(&top->nodes, key_of_pid(step.node->pid));
+
+		if (entry && !entry->pointer)
+			entry->pointer = (void *)step.node;
+		top->lines->failed = top->lines->failed || !entry;
+	}
+}
+
+/*
+ * "java[18660] " in a report of several processes, "[18660] " of one that a filter hides, else "".
+ * Malloc'ed, raw; NULL without memory.
+ */
+static char *process_prefix(const struct top *top, pid_t pid)
+{
+	const struct snap_pointer_entry *entry =
+		snap_pointer_table_find(&top->nodes, key_of_pid(pid));
+	const struct snap_node *node = entry ? entry->pointer : NULL;
+	char *prefix;
+
+	if (pid <= 0 || (node && top->snapshot->process_count == 1))
+		return strdup("");
+	return asprintf(&prefix, "%s[%d] ", node && node->name ? node->name : "", pid) < 0 ? NULL
+											   : prefix;
 }
 
 /* ---- deadlocks ---- */
@@ -101,7 +126,10 @@ static struct columns measure(const struct top *top, const struct snap_deadlock 
 				 width_of(lines, snap_wait_owner_line(link->wait), WIDEST));
 		if (link->function)
 			widen_top_column(&columns.function,
-					 width_of(lines, strdup(link->function), WIDEST));
+					 width_of(lines,
+						  snap_short_name(top->options, top->options->utf8,
+								  link->function),
+						  WIDEST));
 	}
 	return columns;
 }
@@ -135,7 +163,8 @@ static void put_top_link(const struct top *top, const struct snap_wait_link *lin
 		continue_top_line(lines, &column, columns->waits);
 	}
 	if (link->function)
-		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, link->function);
+		add_made(lines, SNAP_STYLE_PLAIN,
+			 snap_short_name(top->options, top->options->utf8, link->function));
 	if (link->file) {
 		continue_top_line(lines, &column, columns->function);
 		snap_line_add_escaped(lines, SNAP_STYLE_DIM, snap_base_name(link->file));
@@ -226,7 +255,8 @@ static void put_top_contended(struct top *top)
 
 	for (size_t i = 0; i < top->waits->contended_count && shown < CONTENDED_SHOWN; i++) {
 		const struct snap_contended *contended = &top->waits->contended[i];
-		char *object = snap_wait_object(contended->wait);
+		struct snap_wait wait = snap_shown_wait(top->options, contended->wait);
+		char *object = snap_wait_object(&wait);
 
 		if (shown++)
 			snap_line_add(top->lines, SNAP_STYLE_PLAIN, ", ");
@@ -318,8 +348,10 @@ void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 		put_top_stuck(&top);
 	if (options->explain == SNAP_EXPLAIN_NO)
 		return;
+	list_top_nodes(&top);
 	put_deadlocks(&top);
 	put_blockers(&top);
 	put_top_contended(&top);
 	put_lacks(&top);
+	snap_pointer_table_deinit(&top.nodes);
 }

@@ -59,8 +59,8 @@ static bool is_same_function(const struct writing *writing, const struct snap_ca
 static char *name_of_call(struct writing *writing, const struct snap_call_node *node)
 {
 	size_t room = writing->limit - writing->indent;
-	struct snap_shown_by by = { writing->stacks->options, &writing->stacks->folders,
-				    writing->lines->width ? room : 0 };
+	struct snap_shown_by by = { writing->stacks->options, &writing->stacks->folders, room,
+				    true };
 	const char *dots = writing->lines->signs->dots;
 	char *name = NULL;
 	int n = 0;
@@ -107,8 +107,12 @@ static bool is_hidden(const struct writing *writing, size_t first, size_t last, 
 	       is_system_node(&nodes[reverse ? at + 1 : at - 1]);
 }
 
-/* How many functions from `at` on, up to `last`, share one line; at least 1. */
-static size_t count_call_folded(const struct writing *writing, size_t at, size_t last)
+/*
+ * How many functions from `at` on, up to `last`, share one line; at least 1. *length_ret: of them
+ * stand there time and again; 0: they are the system's, of which the outer two are named.
+ */
+static size_t count_call_folded(const struct writing *writing, size_t at, size_t last,
+				size_t *length_ret)
 {
 	const struct snap_call_node *nodes = writing->tree->nodes;
 	bool folds = !snap_text_tree_is_wide(writing->stacks->options);
@@ -116,11 +120,18 @@ static size_t count_call_folded(const struct writing *writing, size_t at, size_t
 
 	while (folds && end <= last && is_system_node(&nodes[end]))
 		end++;
-	if (end - at >= FEWEST_FOLDED)
+	*length_ret = 0;
+	if (end - at >= FEWEST_FOLDED && !is_same_function(writing, &nodes[at], &nodes[end - 1]))
 		return end - at;
-	for (end = at + 1; end <= last && is_same_function(writing, &nodes[at], &nodes[end]);)
-		end++;
-	return end - at;
+	for (size_t length = 1; length <= SNAP_LONGEST_CYCLE; length++) {
+		for (end = at + length; end <= last; end++)
+			if (!is_same_function(writing, &nodes[end - length], &nodes[end]))
+				break;
+		*length_ret = length;
+		if (end >= at + snap_least_times(length) * length)
+			return (end - at) / length * length;
+	}
+	return *length_ret = 1;
 }
 
 /* The mark of a function that was not found by CFI; "": it needs none. */
@@ -161,42 +172,59 @@ static void put_arrow(struct writing *writing, size_t width)
 		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
 }
 
-/* `count` functions that look alike, or of the system, of which the outer two are named. */
-static void put_call_functions(struct writing *writing, size_t first, size_t count)
+/* "walk", "(is_even → is_odd)": what stands there time and again; malloc'ed, NULL without memory. */
+static char *name_of_cycle(struct writing *writing, size_t first, size_t length)
+{
+	const struct snap_signs *signs = writing->lines->signs;
+	char *names = name_of_call(writing, &writing->tree->nodes[first]);
+
+	for (size_t i = 1; i < length && names; i++) {
+		_cleanup_free_ char *before = names, *name = NULL;
+
+		name = name_of_call(writing, &writing->tree->nodes[first + i]);
+		if (asprintf(&names, "%s%s %s %s%s", i == 1 ? "(" : "", before,
+			     writing->tree->options->reverse ? signs->arrow : signs->calls,
+			     name ? name : "", i + 1 == length ? ")" : "") < 0)
+			names = NULL;
+	}
+	return names;
+}
+
+/* `count` functions: `length` of them time and again; 0: the system's, the outer two are named. */
+static void put_call_functions(struct writing *writing, size_t first, size_t count, size_t length)
 {
 	const struct snap_call_node *from = &writing->tree->nodes[first];
 	const struct snap_call_node *to = from + count - 1;
-	bool alike = count == 1 || is_same_function(writing, from, to);
-	_cleanup_free_ char *name = name_of_call(writing, from);
-	_cleanup_free_ char *other = alike ? NULL : name_of_call(writing, to);
+	_cleanup_free_ char *name = name_of_cycle(writing, first, length);
+	_cleanup_free_ char *other = length ? NULL : name_of_call(writing, to);
 	const char *mark = mark_of(writing, first, count);
 	struct snap_sheet *lines = writing->lines;
 	char between[64] = "";
 
-	if (!name || (!alike && !other))
+	if (!name || (!length && !other))
 		return;
-	if (!alike)
+	if (!length)
 		snprintf(between, sizeof(between), " %s ", lines->signs->dots);
-	else if (count > 1)
-		snprintf(between, sizeof(between), " %s %zu", lines->signs->times, count);
+	else if (count > length)
+		snprintf(between, sizeof(between), " %s %zu", lines->signs->times, count / length);
 	put_arrow(writing, snap_text_width(name) + snap_text_width(between) +
 				   (other ? snap_text_width(other) : 0) +
 				   (*mark ? snap_text_width(mark) + 1 : 0));
 	if (*mark)
 		snap_line_printf(lines, SNAP_STYLE_CYAN, "%s ", mark);
 	snap_line_add(lines, style_of(from), name);
-	snap_line_add(lines, alike ? SNAP_STYLE_BOLD : SNAP_STYLE_DIM, between);
+	snap_line_add(lines, length ? SNAP_STYLE_BOLD : SNAP_STYLE_DIM, between);
 	if (other)
 		snap_line_add(lines, style_of(to), other);
 	writing->begun = true;
 }
 
 /* A line of its own for a function, which ends it. */
-static void put_wide(struct writing *writing, size_t first, size_t count)
+static void put_wide(struct writing *writing, size_t first, size_t count, size_t length)
 {
 	const struct snap_call_node *node = &writing->tree->nodes[first];
-	struct snap_shown_by by = { writing->stacks->options, &writing->stacks->folders, 0 };
-	_cleanup_free_ char *name = name_of_call(writing, node), *location = NULL;
+	struct snap_shown_by by = { writing->stacks->options, &writing->stacks->folders, 0, true };
+	_cleanup_free_ char *name = name_of_cycle(writing, first, length), *location = NULL;
 	struct snap_sheet *lines = writing->lines;
 	const char *mark = mark_of(writing, first, count),
 		   *sign = node->inlined ? lines->signs->inlined : mark;
@@ -214,8 +242,9 @@ static void put_wide(struct writing *writing, size_t first, size_t count)
 	snap_line_add(lines, SNAP_STYLE_CYAN, sign);
 	snap_line_pad(lines, writing->indent + 2);
 	snap_line_add(lines, style_of(node), name);
-	if (count > 1)
-		snap_line_printf(lines, SNAP_STYLE_BOLD, " %s %zu", lines->signs->times, count);
+	if (count > length)
+		snap_line_printf(lines, SNAP_STYLE_BOLD, " %s %zu", lines->signs->times,
+				 count / length);
 	snap_line_end(lines, SNAP_STYLE_DIM, location);
 	writing->begun = true;
 }
@@ -372,14 +401,14 @@ static void put_run(struct writing *writing, size_t first, size_t last)
 	writing->limit = lines->widest_column - 2;
 	writing->limit = SNAP_MAX(writing->limit, writing->indent + LEAST_ROOM);
 	writing->begun = false;
-	for (size_t i = first, step; i <= last && !lines->failed; i += step) {
-		step = count_call_folded(writing, i, last);
+	for (size_t i = first, step, length; i <= last && !lines->failed; i += step) {
+		step = count_call_folded(writing, i, last, &length);
 		if (step == 1 && is_hidden(writing, first, last, i))
 			continue;
 		if (wide)
-			put_wide(writing, i, step);
+			put_wide(writing, i, step, length);
 		else
-			put_call_functions(writing, i, step);
+			put_call_functions(writing, i, step, length);
 	}
 	for (; writing->end_at < tree->end_count && tree->ends[writing->end_at].node <= last;
 	     count++)

@@ -3,7 +3,9 @@
 #include "render/text/wait.h"
 
 #include "base/bsearch.h"
-#include "render/view/elide.h"
+#include "base/text.h"
+#include "model/wait/kind.h"
+#include "render/wait/object.h"
 
 #include <string.h>
 
@@ -15,6 +17,7 @@ enum {
 /* Threads of which the same is said. */
 struct alike {
 	const struct snap_wait *wait; /* of the first one */
+	bool differ;                  /* others wait for something else that is called the same */
 	char *line;                   /* what is said, without times */
 	struct snap_wait_times times;
 	size_t count;
@@ -33,8 +36,17 @@ static void alikes_deinit(struct alikes *alikes)
 		free(alikes->items[i].line);
 }
 
+static char *line_of_wait(const struct snap_options *options, const struct snap_wait *wait,
+			  const struct snap_wait_times *times)
+{
+	struct snap_wait shown = snap_shown_wait(options, wait);
+
+	return snap_wait_line_of(&shown, times, options->explain == SNAP_EXPLAIN_ALL);
+}
+
 /* The entry of threads that wait for the same thing, or for things that the line shows alike. */
-static struct alike *find_alike(struct alikes *alikes, const struct snap_wait *wait, bool all)
+static struct alike *find_alike(struct alikes *alikes, const struct snap_options *options,
+				const struct snap_wait *wait)
 {
 	static const struct snap_wait_times none = { -1, -1, -1, -1 };
 	struct alike *alike = alikes->items, *end = alike + alikes->count;
@@ -44,10 +56,13 @@ static struct alike *find_alike(struct alikes *alikes, const struct snap_wait *w
 		alike++;
 	if (alike < end)
 		return alike;
-	line = snap_wait_line_of(wait, &none, all);
-	for (alike = alikes->items; line && alike < end; alike++)
-		if (alike->line && strcmp(alike->line, line) == 0)
-			return alike;
+	line = line_of_wait(options, wait, &none);
+	for (alike = alikes->items; line && alike < end; alike++) {
+		if (!alike->line || strcmp(alike->line, line) != 0)
+			continue;
+		alike->differ = true;
+		return alike;
+	}
 	if (alikes->count == MOST_LINES)
 		return NULL;
 	alikes->items[alikes->count] = (struct alike){ .wait = wait,
@@ -56,9 +71,10 @@ static struct alike *find_alike(struct alikes *alikes, const struct snap_wait *w
 	return &alikes->items[alikes->count++];
 }
 
-static void add_wait_thread(struct alikes *alikes, const struct snap_member *thread, bool all)
+static void add_wait_thread(struct alikes *alikes, const struct snap_options *options,
+			    const struct snap_member *thread)
 {
-	struct alike *alike = find_alike(alikes, thread->wait, all);
+	struct alike *alike = find_alike(alikes, options, thread->wait);
 
 	if (!alike) {
 		alikes->others++;
@@ -88,9 +104,7 @@ static void add_tids(struct snap_sheet *lines, const struct alike *alike)
 static void put_alike(struct snap_sheet *lines, const struct snap_options *options,
 		      const struct alike *alike, size_t indent, bool with_tids)
 {
-	bool all = options->explain == SNAP_EXPLAIN_ALL;
-	_cleanup_free_ char *line = snap_wait_line_of(alike->wait, &alike->times, all);
-	char *escaped;
+	_cleanup_free_ char *line = line_of_wait(options, alike->wait, &alike->times);
 
 	if (!line) {
 		lines->failed = true;
@@ -98,10 +112,10 @@ static void put_alike(struct snap_sheet *lines, const struct snap_options *optio
 	}
 	snap_line_begin(lines);
 	snap_line_pad(lines, lines->columns + indent);
-	escaped = snap_sheet_escape(lines, line);
-	if (lines->width > lines->columns + 8 && !options->full_names && !with_tids)
-		snap_elide_end(escaped, lines->width - lines->columns, lines->signs->dots);
-	snap_line_add(lines, SNAP_STYLE_CYAN, escaped);
+	lines->hang = indent + 2;
+	snap_line_add_escaped(lines, SNAP_STYLE_CYAN, line);
+	if (alike->differ && snap_wait_kind_is(alike->wait->kind, SNAP_KIND_ADDRESS))
+		snap_line_add(lines, SNAP_STYLE_DIM, ", not all the same one");
 	if (with_tids)
 		add_tids(lines, alike);
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
@@ -118,7 +132,7 @@ void snap_text_waits(struct snap_sheet *lines, const struct snap_options *option
 		return;
 	for (size_t i = 0; i < stack->thread_count; i++)
 		if (snap_wait_is_shown(stack->threads[i].wait, all))
-			add_wait_thread(&alikes, &stack->threads[i], all);
+			add_wait_thread(&alikes, options, &stack->threads[i]);
 	qsort(alikes.items, alikes.count, sizeof(alikes.items[0]), compare_alikes);
 	for (size_t i = 0; i < alikes.count; i++)
 		put_alike(lines, options, &alikes.items[i], indent,
@@ -128,7 +142,6 @@ void snap_text_waits(struct snap_sheet *lines, const struct snap_options *option
 	snap_line_begin(lines);
 	snap_line_pad(lines, lines->columns + indent);
 	snap_line_printf(lines, SNAP_STYLE_DIM, "%zu thread%s more wait%s for other things",
-			 alikes.others, alikes.others == 1 ? "" : "s",
-			 alikes.others == 1 ? "s" : "");
+			 alikes.others, snap_plural(alikes.others), alikes.others == 1 ? "s" : "");
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }

@@ -5,6 +5,7 @@
  */
 #include "render/view/elide.h"
 
+#include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/text.h"
 
@@ -190,6 +191,7 @@ static size_t shorten_list(const char *name, const char *open, const char *close
 /*
  * Lists in these brackets, in place. Of templates `all` arguments, or only those with templates
  * inside; "(int, char)" -> "(…)"; "[abi:cxx11]" and " [clone .part.0]" go.
+ * Behind a dot stands the type that a method of Go belongs to: "queue.(*Queue).Run".
  */
 static void shorten_lists(char *name, const char *brackets, bool all, const char *dots,
 			  char *scratch)
@@ -208,6 +210,7 @@ static void shorten_lists(char *name, const char *brackets, bool all, const char
 			n += skip;
 			p += skip;
 		} else if (close && (*p == '<' || (*p == '(' && close > p + strlen(dots) &&
+						   (p == name || p[-1] != '.') &&
 						   !snap_begins_with(p, "(anonymous")))) {
 			n += shorten_list(name, p, close, all, dots, scratch + n);
 			p = close + 1;
@@ -268,23 +271,61 @@ static size_t tail_start(const char *text, size_t most)
 	return at;
 }
 
-void snap_elide_name(char *name, size_t most, const char *dots)
+/* "std::string" for what it is short for, in place: of gcc since version 5 and before, of llvm. */
+static void shorten_strings(char *name)
+{
+	static const char *const wholes[] = {
+		"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>",
+		"std::basic_string<char, std::char_traits<char>, std::allocator<char>",
+		("std::__1::basic_string<char, std::__1::char_traits<char>, "
+		 "std::__1::allocator<char>"),
+	};
+	static const char brief[] = "std::string";
+	const size_t length = sizeof(brief) - 1;
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(wholes); i++)
+		for (char *at = name; (at = strstr(at, wholes[i])); at++) {
+			const char *end = at + strlen(wholes[i]);
+
+			end += *end == ' ';
+			if (*end != '>')
+				continue;
+			memcpy(at, brief, length);
+			memmove(at + length, end + 1, strlen(end + 1) + 1);
+		}
+}
+
+void snap_shorten_name(char *name, size_t most, const char *dots)
 {
 	enum { LONGEST = 4 * 4096 + 16 };
-	size_t dots_width = snap_text_width(dots), last, tail_width;
 	char scratch[LONGEST];
 
+	shorten_strings(name);
+	if (snap_text_width(name) <= most || strlen(name) >= sizeof(scratch) - 8)
+		return;
+	shorten_lists(name, "<", false, dots, scratch);
+	if (snap_text_width(name) > most)
+		shorten_lists(name, "([", true, dots, scratch);
+	if (snap_text_width(name) > most)
+		shorten_lists(name, "<", true, dots, scratch);
+}
+
+char *snap_short_name(const struct snap_options *options, bool utf8, const char *name)
+{
+	char *copy = strdup(name);
+
+	if (copy && !options->full_names)
+		snap_shorten_name(copy, SNAP_NAME_COLUMNS, utf8 ? "…" : "...");
+	return copy;
+}
+
+void snap_elide_name(char *name, size_t most, const char *dots)
+{
+	size_t dots_width = snap_text_width(dots), last, tail_width;
+
+	snap_shorten_name(name, most, dots);
 	if (snap_text_width(name) <= most)
 		return;
-	if (strlen(name) < sizeof(scratch) - 8) {
-		shorten_lists(name, "<", false, dots, scratch);
-		if (snap_text_width(name) > most)
-			shorten_lists(name, "([", true, dots, scratch);
-		if (snap_text_width(name) > most)
-			shorten_lists(name, "<", true, dots, scratch);
-		if (snap_text_width(name) <= most)
-			return;
-	}
 	last = last_component(name);
 	tail_width = snap_text_width(name + last);
 	if (last && tail_width + dots_width <= most)
@@ -294,6 +335,13 @@ void snap_elide_name(char *name, size_t most, const char *dots)
 	else if (most > dots_width + 2)
 		cut_middle(name, head_bytes(name, (most - dots_width) / 2),
 			   tail_start(name, most - dots_width - (most - dots_width) / 2), dots);
+}
+
+const char *snap_source_path(const char *file)
+{
+	const char *library = snap_begins_with(file, "/rustc/") ? strstr(file, "/library/") : NULL;
+
+	return library && library - file == strlen("/rustc/") + 40 ? library + 1 : file;
 }
 
 void snap_elide_path(char *path, size_t most, const char *dots)

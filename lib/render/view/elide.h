@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "model/options.h"
+
 #include <stddef.h>
 
 /*
@@ -17,13 +19,24 @@ size_t snap_text_character(const char *p, size_t *columns);
 /* Columns of a terminal that a text takes. */
 size_t snap_text_width(const char *text);
 
+/* Columns for the name of a function where no line says how many there are. */
+enum { SNAP_NAME_COLUMNS = 64 };
 /*
- * Shortens a function's name to `most` columns: template arguments that have templates inside, then
- * argument lists, ABI tags and clone marks, then all template arguments, last the middle; the last
- * component of a qualified name is not cut, so the result can be wider. In place.
+ * A function's name as people read it, in place: "std::string" for what it is short for. To fit
+ * `most` columns template arguments that have templates inside go, then argument lists, ABI tags
+ * and clone marks, then all template arguments. It may be a raw name.
+ */
+void snap_shorten_name(char *name, size_t most, const char *dots);
+/* The same unless the options ask for full names, malloc'ed; NULL without memory. */
+char *snap_short_name(const struct snap_options *options, bool utf8, const char *name);
+/*
+ * The same, and then the middle goes; the last component of a qualified name is not cut, so the
+ * result can be wider.
  */
 void snap_elide_name(char *name, size_t most, const char *dots);
 
+/* "library/core/src/…" of Rust's library, without "/rustc/" and a hash; other files as they are. */
+const char *snap_source_path(const char *file);
 /* Drops leading directories: "…/src/queue.c:57". In place. */
 void snap_elide_path(char *path, size_t most, const char *dots);
 

@@ -4,6 +4,7 @@
 
 #include "base/escape.h"
 #include "base/text.h"
+#include "render/view/elide.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -29,6 +30,11 @@ void snap_profile_deinit(struct snap_profile *profile)
 void snap_profile_show_labels(struct snap_profile *profile, const struct snap_options *options)
 {
 	profile->options = options;
+}
+
+void snap_profile_shorten_names(struct snap_profile *profile, const struct snap_options *options)
+{
+	profile->dots = options->full_names ? NULL : options->utf8 ? "…" : "...";
 }
 
 struct snap_labels_of snap_profile_labels(const struct snap_recording *recording,
@@ -60,14 +66,11 @@ static const char *intern_text(struct snap_profile *profile, const char *text)
 	return text ? snap_intern(&profile->interner, text, strlen(text)) : NULL;
 }
 
-/* A frame that was found without call frame information has a mark wherever its name stands. */
+/* A frame in doubt has a mark wherever its name stands, and so has what is inlined into it. */
 static const char *mark_guess(struct snap_profile *profile, const struct snap_frame *frame,
-			      const struct snap_entry *entry, const char *name)
+			      const char *name)
 {
-	bool is_marked =
-		frame->trust != SNAP_TRUST_CFI && entry == &frame->entries[frame->entry_count - 1];
-
-	if (name && is_marked)
+	if (name && frame->trust != SNAP_TRUST_CFI)
 		name = snap_arena_printf(&profile->arena, "%s [?]", name);
 	return intern_text(profile, name);
 }
@@ -94,7 +97,12 @@ static const char *name_or_address(struct snap_profile *profile, const struct sn
 static const char *make_name(struct snap_profile *profile, const struct snap_frame *frame,
 			     const struct snap_entry *entry)
 {
-	return mark_guess(profile, frame, entry, name_or_address(profile, frame, entry));
+	const char *name = name_or_address(profile, frame, entry);
+	char *brief = name && profile->dots ? snap_arena_strdup(&profile->arena, name) : NULL;
+
+	if (brief)
+		snap_shorten_name(brief, SNAP_NAME_COLUMNS, profile->dots);
+	return mark_guess(profile, frame, brief ? brief : name);
 }
 
 const char *snap_profile_name(struct snap_profile *profile, const struct snap_frame *frame,
@@ -125,7 +133,7 @@ const char *snap_profile_brief_name(struct snap_profile *profile, const struct s
 	module = snap_profile_escaped(profile, snap_base_name(module));
 	if (module)
 		module = snap_arena_printf(&profile->arena, "[%s]", module);
-	return mark_guess(profile, frame, of, module);
+	return mark_guess(profile, frame, module);
 }
 
 const char *snap_profile_why_empty(enum snap_unwind_end end)

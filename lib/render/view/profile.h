@@ -27,6 +27,7 @@ struct snap_lines_of {
 struct snap_profile {
 	const struct snap_recording *recording;
 	const struct snap_options *options; /* whose labels are lines, see below; NULL: none are */
+	const char *dots;                   /* in names that are shortened; NULL: none is */
 	struct snap_arena arena;
 	struct snap_interner interner;   /* of names of functions */
 	struct snap_pointer_table names; /* struct snap_frame -> its names, one an entry */
@@ -42,6 +43,9 @@ void snap_profile_deinit(struct snap_profile *profile);
  * `--group-by label:KEY`. The options must outlive the profile.
  */
 void snap_profile_show_labels(struct snap_profile *profile, const struct snap_options *options);
+
+/* Before the first name: it is for people, as in text. Programs get whole names. */
+void snap_profile_shorten_names(struct snap_profile *profile, const struct snap_options *options);
 
 /*
  * The stack, root first, without a state; a gap is a line of its own ("… 12 frames left out …").

@@ -46,11 +46,10 @@ void snap_holders_deinit(struct snap_holders *holders)
 
 /* ---- where a thread stands ---- */
 
-/* NULL: no function of its own is known. */
-static const char *own_function(const struct snap_recorded_stack *stack)
+const char *snap_holder_function(const struct snap_frame *const *frames, size_t count)
 {
-	for (size_t i = 0; i < stack->frame_count; i++) {
-		const struct snap_frame *frame = stack->frames[i];
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_frame *frame = frames[i];
 
 		for (size_t k = 0; k < frame->entry_count; k++) {
 			const struct snap_entry *entry = &frame->entries[k];
@@ -66,7 +65,8 @@ static const char *own_function(const struct snap_recorded_stack *stack)
 static bool find_holder_function(struct snap_holders *holders, uint32_t stack, const char **ret)
 {
 	if (!holders->looked_at[stack]) {
-		const char *function = own_function(&holders->recording->stacks[stack]);
+		const struct snap_recorded_stack *of = &holders->recording->stacks[stack];
+		const char *function = snap_holder_function(of->frames, of->frame_count);
 
 		if (function) {
 			function = snap_intern(&holders->names, function, strlen(function));

@@ -12,6 +12,9 @@
 #include "base/error.h"
 #include "model/recording.h"
 
+/* The innermost function of a thread's own; NULL: none is known. */
+const char *snap_holder_function(const struct snap_frame *const *frames, size_t count);
+
 /* From tick `first` to tick `last` one thread had it, and stood in one function. */
 struct snap_holder_span {
 	uint32_t first, last;

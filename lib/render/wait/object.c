@@ -51,6 +51,11 @@ static char *nameless_text(const struct snap_wait *wait)
 	return strdup(snap_wait_kind_word(wait->kind));
 }
 
+struct snap_wait snap_shown_wait(const struct snap_options *options, const struct snap_wait *wait)
+{
+	return options->verbose ? *wait : snap_wait_plain(wait);
+}
+
 char *snap_waited_text(const struct snap_wait *wait)
 {
 	_cleanup_free_ char *object = snap_wait_object(wait);
@@ -78,6 +83,9 @@ bool snap_waited_is_owed(const struct snap_recorded_wait *recorded)
 {
 	const struct snap_wait *wait = recorded->wait;
 
+	/* A thread that joins others holds up no work, whichever thread it waits for. */
+	if (wait->kind == SNAP_WAIT_THREAD)
+		return false;
 	for (size_t i = 0; i < recorded->owner_count; i++)
 		if (recorded->owners[i].tid)
 			return true;

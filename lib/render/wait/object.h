@@ -5,7 +5,11 @@
  */
 #pragma once
 
+#include "model/options.h"
 #include "model/recording.h"
+
+/* A wait as a report shows it: addresses of what has no name are for -v. */
+struct snap_wait snap_shown_wait(const struct snap_options *options, const struct snap_wait *wait);
 
 /* A socket with an end on the other side that is known by its address. */
 bool snap_waited_is_connection(const struct snap_wait *wait);

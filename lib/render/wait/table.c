@@ -101,16 +101,22 @@ static const char *why_lost(enum snap_owner_lack lack)
 	}
 }
 
-/* "held by 11447 worker-3 (in charge_order)"; malloc'ed, NULL without memory. */
-static char *holder_text(const struct snap_waited_row *row, const struct snap_waited_holder *holder)
+static const char *word_before_holder(enum snap_wait_kind kind)
+{
+	if (kind == SNAP_WAIT_THREAD)
+		return "for the end of";
+	return kind == SNAP_WAIT_ONCE ? "run by" : "held by";
+}
+
+char *snap_waited_holder_text(const struct snap_waited_row *row,
+			      const struct snap_waited_holder *holder)
 {
 	char threads[64] = "", *text;
 
 	if (holder->threads > 1)
 		snprintf(threads, sizeof(threads), "%zu threads, most of it ", holder->threads);
-	if (asprintf(&text, "%s by %s%d%s%s%s%s%s%s",
-		     row->wait->kind == SNAP_WAIT_ONCE ? "run" : "held", threads, holder->tid,
-		     holder->name ? " " : "", holder->name ? holder->name : "",
+	if (asprintf(&text, "%s %s%d%s%s%s%s%s%s", word_before_holder(row->wait->kind), threads,
+		     holder->tid, holder->name ? " " : "", holder->name ? holder->name : "",
 		     holder->function ? " (in " : "", holder->function ? holder->function : "",
 		     holder->function ? ")" : "", why_lost(holder->lack)) < 0)
 		return NULL;
@@ -123,7 +129,7 @@ static void put_holders(struct snap_sheet *lines, const struct snap_waited_row *
 
 	for (size_t i = 0; i < row->holder_count; i++) {
 		begin_holder(lines, row->holders[i].ns);
-		end_line(lines, SNAP_STYLE_PLAIN, holder_text(row, &row->holders[i]));
+		end_line(lines, SNAP_STYLE_PLAIN, snap_waited_holder_text(row, &row->holders[i]));
 	}
 	if (row->holder_total > row->holder_count) {
 		begin_holder(lines, row->other_ns);

@@ -4,6 +4,11 @@
 
 #include "model/recording.h"
 #include "render/text/line.h"
+#include "render/wait/waited.h"
+
+/* "held by 11447 worker-3 (in charge_order)"; malloc'ed, NULL without memory. */
+char *snap_waited_holder_text(const struct snap_waited_row *row,
+			      const struct snap_waited_holder *holder);
 
 /* The table behind an empty line; nothing where nothing was waited for. NO_MEMORY. */
 struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,

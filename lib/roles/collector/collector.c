@@ -52,7 +52,6 @@ struct worker_made {
 /* The collector's first message, with the descriptor of capture->shared if there is one. */
 struct capture_made {
 	struct snap_wire_error error;
-	uid_t parser_uid;
 	uint64_t memory_bytes;
 };
 
@@ -78,11 +77,9 @@ static void run_worker(void *context, int channel)
 static struct stacksnap_error *send_capture(struct collector *collector,
 					    struct stacksnap_error *error)
 {
-	struct capture_made made = { .parser_uid = 0 };
+	struct capture_made made = { .memory_bytes = 0 };
 	int shared = -1;
 
-	if (!error)
-		error = snap_parser_pick_uid(collector->capture, &made.parser_uid);
 	if (!error) {
 		shared = collector->capture->shared_fd;
 		made.memory_bytes = snap_capture_memory_bytes(collector->capture);
@@ -193,7 +190,6 @@ struct snap_collector {
 	volatile int *cancel;            /* shared with the collector: whether it is to end */
 	int bytes, shared;               /* memfds; -1: there is none */
 	int64_t deadline_ns;
-	uid_t parser_uid;
 	uint64_t memory_bytes;              /* of managed runtimes */
 	const struct snap_options *options; /* of the current work */
 };
@@ -381,7 +377,6 @@ struct stacksnap_error *snap_collector_await(struct snap_collector *collector)
 		err = receive_collector_answer(collector->role.channel, &made, sizeof(made),
 					       &collector->shared);
 	if (!err) {
-		collector->parser_uid = made.parser_uid;
 		collector->memory_bytes = made.memory_bytes;
 		collector->worker_is_due = true;
 		return snap_wire_unpack_error(&made.error);
@@ -443,11 +438,6 @@ int snap_collector_shared(const struct snap_collector *collector)
 int64_t snap_collector_deadline_ns(const struct snap_collector *collector)
 {
 	return collector->deadline_ns;
-}
-
-uid_t snap_collector_parser_uid(const struct snap_collector *collector)
-{
-	return collector->parser_uid;
 }
 
 uint64_t snap_collector_memory_bytes(const struct snap_collector *collector)

@@ -50,8 +50,6 @@ int snap_collector_bytes(const struct snap_collector *collector);
 int snap_collector_shared(const struct snap_collector *collector);
 /* When the time of the whole run is over: CLOCK_MONOTONIC; 0: never. */
 int64_t snap_collector_deadline_ns(const struct snap_collector *collector);
-/* What snap_sandbox_pick_uid() says for its processes. */
-uid_t snap_collector_parser_uid(const struct snap_collector *collector);
 
 /* Bytes of managed runtimes' memory in it. */
 uint64_t snap_collector_memory_bytes(const struct snap_collector *collector);

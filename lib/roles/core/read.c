@@ -6,7 +6,6 @@
 #include "roles/core/core.h"
 
 #include "roles/parser.h"
-#include "roles/sandbox/sandbox.h"
 #include "store/capture/model.h"
 
 #include <sys/mman.h>
@@ -99,7 +98,6 @@ struct stacksnap_error *snap_core_read_in_sandbox(int fd, const struct snap_opti
 	const struct snap_parser_start start = {
 		.options = options,
 		.work = parse_core_headers,
-		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.deadline_ns = deadline_ns,
 	};
 	const uint8_t *bytes;

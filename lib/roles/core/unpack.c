@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "core/unpack.h"
 #include "roles/parser.h"
-#include "roles/sandbox/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -288,7 +287,6 @@ static struct stacksnap_error *unpack(struct unpacking *unpacking, int fd,
 	struct snap_role role = SNAP_ROLE_NONE;
 	const struct snap_parser_stay stay = {
 		.options = options,
-		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.run = run_parser,
 		.context = unpacking,
 		.memory = unpacking->memory,

@@ -6,10 +6,9 @@
 #include "roles/file_opener/file_opener.h"
 
 #include "base/clock.h"
-#include "base/reopen.h"
-#include "files/search.h"
 #include "proc/procfs.h"
 #include "roles/file_opener/describe.h"
+#include "roles/file_opener/download.h"
 #include "roles/file_opener/patience.h"
 
 #include <errno.h>
@@ -348,23 +347,13 @@ static struct stacksnap_error *send_opener_request(struct snap_file_opener *open
 
 /* Downloads come last, after all places in file systems. */
 static struct stacksnap_error *download(struct snap_file_opener *opener,
-					const struct snap_broker_request *request, int *fd_ret)
+					const struct snap_broker_request *request, int64_t until_ns,
+					int *fd_ret)
 {
-	struct snap_file_request asked = {
-		.kind = (enum snap_file_kind)request->kind,
-		.build_id = request->build_id,
-		.build_id_size = request->build_id_size,
-	};
-
-	_cleanup_fd_ int fd = -1;
-	struct stacksnap_error *err;
-
 	if (!opener->options->debuginfod || request->build_id_size == 0 ||
-	    (asked.kind != SNAP_FILE_DEBUG && asked.kind != SNAP_FILE_ALT))
+	    (request->kind != SNAP_FILE_DEBUG && request->kind != SNAP_FILE_ALT))
 		return snap_error_not_found();
-	err = snap_download_find(&opener->download, opener->options, &asked, &fd);
-	/* A file that was just downloaded is open for writing, too. */
-	return err ? err : snap_reopen_regular(fd, fd_ret);
+	return snap_download_find(&opener->download, opener->options, request, until_ns, fd_ret);
 }
 
 static bool is_invalid(const struct snap_file_opener *opener,
@@ -401,7 +390,7 @@ static struct stacksnap_error *answer_request(void *context,
 				  SNAP_ERROR_NOT_FOUND))
 			return err;
 	}
-	downloaded = download(opener, request, &reply->fd);
+	downloaded = download(opener, request, reply->until_ns, &reply->fd);
 	/* The local reason says more than that no server has the file. */
 	if (downloaded && snap_error_code(downloaded) == SNAP_ERROR_NOT_FOUND) {
 		snap_error_destroy(downloaded);
@@ -496,7 +485,7 @@ void snap_file_opener_destroy(struct snap_file_opener *opener)
 	if (!opener)
 		return;
 	end_opener(opener);
-	snap_download_destroy(opener->download);
+	free(opener->download);
 	free(opener);
 }
 
@@ -511,7 +500,7 @@ void snap_file_opener_set_options(struct snap_file_opener *opener,
 {
 	opener->options = options;
 	opener->deadline_ns = deadline_ns;
-	snap_download_destroy(opener->download);
+	free(opener->download);
 	opener->download = NULL;
 	if (opener->channel >= 0 && snap_error_ignore(send_rules(opener)))
 		end_opener(opener);

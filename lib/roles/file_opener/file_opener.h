@@ -57,7 +57,7 @@ void snap_file_opener_set_options(struct snap_file_opener *opener,
 				  const struct snap_options *options, int64_t deadline_ns);
 
 /*
- * A broker that answers by openers, one request at a time; with debuginfod this process downloads.
+ * A broker that answers by openers, one request at a time; with debuginfod it downloads.
  * A file that has blocked an opener is not found any more, nor is any file of a process that has
  * blocked several.
  */

@@ -5,6 +5,7 @@
  */
 #include "base/reopen.h"
 #include "files/files.h"
+#include "proc/credentials.h"
 #include "roles/file_opener/file_opener.h"
 #include "roles/file_opener/message.h"
 #include "roles/file_opener/silent.h"
@@ -65,9 +66,15 @@ static bool begin_device(void *context, dev_t device)
 	return snap_silent_begin_device(&server->silent, device);
 }
 
+static bool is_unchanged(const struct snap_process *process, int process_fd)
+{
+	return snap_credentials_hold(process_fd, &process->credentials);
+}
+
 static struct stacksnap_error *need_files(struct server *server)
 {
-	const struct snap_files_watch watch = { begin_opened_process, begin_device, server };
+	const struct snap_files_watch watch = { begin_opened_process, begin_device, is_unchanged,
+						server };
 	struct stacksnap_error *err;
 
 	if (server->files)

@@ -96,8 +96,7 @@ void snap_runtime_probe_set_memory(struct snap_runtime_probe *probe,
 
 /* ---- the parser ---- */
 
-static struct stacksnap_error *need_parser(struct snap_runtime_probe *probe,
-					   const struct snap_capture *capture)
+static struct stacksnap_error *need_parser(struct snap_runtime_probe *probe)
 {
 	struct snap_parser_stay stay = { .options = probe->birth.options,
 					 .run = snap_runtime_probe_serve,
@@ -112,7 +111,7 @@ static struct stacksnap_error *need_parser(struct snap_runtime_probe *probe,
 	probe->user = probe->process->uid;
 	if (probe->role.pidfd >= 0)
 		return NULL;
-	return snap_parser_pick_uid(capture, &stay.uid) ?: snap_parser_spawn(&stay, &probe->role);
+	return snap_parser_spawn(&stay, &probe->role);
 }
 
 static struct stacksnap_error *ask_scout_parser(struct snap_runtime_probe *probe, size_t process,
@@ -287,7 +286,7 @@ bool snap_runtime_probe_begin(struct snap_runtime_probe *probe, const struct sna
 	probe->is_held_back = false;
 	probe->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PROCESS_NS;
 	snap_file_opener_set_capture(probe->opener, capture);
-	err = need_parser(probe, capture) ?: ask_scout_parser(probe, process, is_of_thread);
+	err = need_parser(probe) ?: ask_scout_parser(probe, process, is_of_thread);
 	probe->is_asked = !err;
 	if (err)
 		lose_parser(probe);

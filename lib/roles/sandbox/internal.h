@@ -20,10 +20,10 @@
 #endif
 
 /*
- * No process may look into it or gain rights by it; no groups, no capabilities, a uid without
- * rights. OS.
+ * No process may look into it or gain rights by it; no groups, no capabilities, a uid that no other
+ * process has. OS.
  */
-struct stacksnap_error *snap_sandbox_drop_rights(uid_t uid) _must_check_;
+struct stacksnap_error *snap_sandbox_drop_rights(void) _must_check_;
 
 /* No file may be reached by a name. Does nothing if the kernel has no Landlock. OS. */
 struct stacksnap_error *snap_sandbox_close_files(void) _must_check_;

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The identity of the process in the sandbox: a uid without rights, no groups, no capabilities.
+ * The identity of the process in the sandbox: a uid of its own, no groups, no capabilities.
+ *
+ * A process with the same uid could signal it. So each takes a number by time and pid, of the 2^31 that
+ * no system gives to users, services or containers. A user namespace that maps fewer has those that
+ * systemd gives to short-lived services (UIDS-GIDS.md): chance has 4,336 of them.
  *
  * Raw calls only: glibc's functions change every thread of the process, and a copy made without
- * fork() has no table of threads. If the kernel permits no change (a user namespace that maps one
- * uid, root without CAP_SETUID), the process keeps its uid, but has no capabilities.
+ * fork() has no table of threads. If the kernel permits no change (a user namespace that maps less,
+ * root without CAP_SETUID), the process keeps its uid, but has no capabilities.
  */
 #include "roles/sandbox/internal.h"
+
+#include "base/clock.h"
+#include "base/table.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -15,18 +22,25 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+enum { LOW_UID = 61184, LOW_UIDS = 65520 - LOW_UID };
+
 /* Whether a change of identity failed, and not because this process may not change. */
 static bool is_refused(long result)
 {
 	return result < 0 && errno != EPERM && errno != EINVAL;
 }
 
-static struct stacksnap_error *take_identity(uid_t uid)
+static struct stacksnap_error *take_identity(void)
 {
+	uint64_t chance =
+		snap_hash_add((uint64_t)snap_clock_ns(CLOCK_MONOTONIC), (uint64_t)getpid());
+	uid_t uid = (1u << 31) + (uid_t)(chance % INT32_MAX);
 	int parent_signal = 0;
 	pid_t parent = getppid();
 
 	prctl(PR_GET_PDEATHSIG, &parent_signal, 0, 0, 0);
+	if (syscall(SYS_setresgid, uid, uid, uid) < 0 && errno == EINVAL)
+		uid = LOW_UID + (uid_t)(chance % LOW_UIDS);
 	if (is_refused(syscall(SYS_setgroups, 0, NULL)) ||
 	    is_refused(syscall(SYS_setresgid, uid, uid, uid)) ||
 	    is_refused(syscall(SYS_setresuid, uid, uid, uid)))
@@ -69,7 +83,7 @@ static void make_readable_memory_plain(void)
 		personality((unsigned long)now & ~(unsigned long)READ_IMPLIES_EXEC);
 }
 
-struct stacksnap_error *snap_sandbox_drop_rights(uid_t uid)
+struct stacksnap_error *snap_sandbox_drop_rights(void)
 {
 	struct stacksnap_error *err = NULL;
 
@@ -80,7 +94,7 @@ struct stacksnap_error *snap_sandbox_drop_rights(uid_t uid)
 	make_readable_memory_plain();
 	empty_lasting_sets();
 	if (geteuid() == 0)
-		err = take_identity(uid);
+		err = take_identity();
 	if (!err)
 		err = drop_capabilities();
 	/* Again: a change of uid has set it to the value of fs.suid_dumpable. */

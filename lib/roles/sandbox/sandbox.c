@@ -11,30 +11,10 @@
 static const uint64_t DATA_BYTES = 1ull << 30;
 
 enum {
-	OVERFLOW_UID = 65534, /* proc(5) */
 	/* A file is mapped and closed before the next one is requested: only a few are open. */
 	DESCRIPTORS = 64,
 	STACK_BYTES = 16 << 20,
 };
-
-static bool is_taken(uid_t uid, const uid_t *taken, size_t count)
-{
-	return snap_any(count, i, taken[i] == uid);
-}
-
-uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count)
-{
-	uid_t uid = OVERFLOW_UID;
-
-	while (uid > 0 && is_taken(uid, taken, count))
-		uid--;
-	if (uid > 0)
-		return uid;
-	/* Targets have all of these: take one above. */
-	for (uid = OVERFLOW_UID + 1; is_taken(uid, taken, count);)
-		uid++;
-	return uid;
-}
 
 /*
  * What counts for RLIMIT_DATA already: a program that uses the library may have gigabytes, and the
@@ -123,7 +103,7 @@ struct stacksnap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox)
 	struct stacksnap_error *err;
 
 	data += data_at_hand();
-	err = snap_sandbox_drop_rights(sandbox->uid);
+	err = snap_sandbox_drop_rights();
 	if (!err)
 		err = limit_resources(sandbox, data);
 	if (!err)

@@ -16,17 +16,10 @@
 #include <sys/types.h>
 
 struct snap_sandbox {
-	uid_t uid;           /* to take when started as root; see snap_sandbox_pick_uid() */
 	uint64_t data_bytes; /* RLIMIT_DATA; 0: 1 GiB */
 	unsigned cpu_s;      /* RLIMIT_CPU; 0: no limit, for a parser that stays */
 	int channel;         /* the one descriptor that may be written to */
 };
-
-/*
- * A uid that is neither 0 nor one of `taken`: the overflow uid 65534 (proc(5)) if it is free, else
- * the next free one below it. Only root can use it.
- */
-uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count);
 
 /*
  * Call this before snap_sandbox_enter(): unmaps all memory that this process shares with another
@@ -38,9 +31,9 @@ struct stacksnap_error *snap_sandbox_leave_memory(const void *kept, uint64_t siz
 
 /*
  * Enters the sandbox; the process has one thread and never leaves. In this order: not dumpable, no
- * new privileges, groups and uid (when root; a user namespace that does not map it keeps the uid),
- * capability sets empty, rlimits (data, cpu, files, file size 0, core 0, processes 0), Landlock
- * without rules (Linux 5.13; skipped where absent), a seccomp allow-list (refused calls get EPERM).
- * OS, with the step that failed: then the process is not fit for hostile bytes.
+ * new privileges, no groups and a uid of its own (when root; see rights.c), capability sets empty,
+ * rlimits (data, cpu, files, file size 0, core 0, processes 0), Landlock without rules (Linux 5.13;
+ * skipped where absent), a seccomp allow-list (refused calls get EPERM). OS, with the step that
+ * failed: then the process is not fit for hostile bytes.
  */
 struct stacksnap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox) _must_check_;

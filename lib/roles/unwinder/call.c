@@ -152,7 +152,6 @@ struct stacksnap_error *snap_remote_make_parser(struct snap_remote_unwinder *unw
 {
 	struct snap_exchange_birth birth = { .options = unwinder->options };
 	struct snap_parser_stay stay = { .options = unwinder->options,
-					 .uid = unwinder->uid,
 					 .run = snap_exchange_serve,
 					 .context = &birth };
 	struct stacksnap_error *err;

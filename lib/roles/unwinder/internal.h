@@ -35,7 +35,6 @@ struct snap_remote_unwinder {
 	_Atomic int64_t *asked_ns; /* see snap_remote_unwinder_heed(); NULL: no caller will ask */
 	struct snap_role role;     /* SNAP_ROLE_NONE: no parser */
 	pid_t maker;               /* the thread that made it, with which it ends */
-	uid_t uid;                 /* of the parser */
 	uint32_t calls;            /* calls that were made */
 	uint32_t asked;            /* requests for files that were answered */
 	int64_t answered_ns;       /* CLOCK_MONOTONIC: when it last answered, or was made */

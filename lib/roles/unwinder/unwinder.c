@@ -9,7 +9,6 @@
 #include "roles/unwinder/internal.h"
 
 #include "analyze/unwind/arch.h"
-#include "roles/sandbox/sandbox.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -182,29 +181,6 @@ static struct stacksnap_error *find_user(struct snap_remote_unwinder *unwinder, 
 		return snap_error_no_memory();
 	*ret = &unwinder->users[unwinder->user_count++];
 	**ret = (struct snap_remote_user){ .uid = uid };
-	return NULL;
-}
-
-/*
- * A parser of root takes a uid that no process has. If a later process has it, the parser is
- * replaced.
- */
-static struct stacksnap_error *choose_uid(struct snap_remote_unwinder *unwinder)
-{
-	_cleanup_free_ uid_t *taken = NULL;
-
-	if (geteuid() != 0)
-		return NULL;
-	taken = calloc(unwinder->user_count + 1, sizeof(*taken));
-	if (!taken)
-		return snap_error_no_memory();
-	for (size_t i = 0; i < unwinder->user_count; i++) {
-		taken[i] = unwinder->users[i].uid;
-		if (unwinder->role.pidfd >= 0 && taken[i] == unwinder->uid)
-			snap_remote_end_parser(unwinder);
-	}
-	if (unwinder->role.pidfd < 0)
-		unwinder->uid = snap_sandbox_pick_uid(taken, unwinder->user_count);
 	return NULL;
 }
 
@@ -387,9 +363,7 @@ static enum snap_call_result ask_unwinder(struct snap_remote_unwinder *unwinder,
 		unwinder->entered_bytes += sent_bytes(process);
 		snap_remote_forget_frames(known);
 	}
-	err = enters ? choose_uid(unwinder) : NULL;
-	if (!err)
-		err = snap_remote_make_parser(unwinder);
+	err = snap_remote_make_parser(unwinder);
 	if (!err && enters)
 		err = snap_process_send(unwinder->role.channel, process);
 	if (err)

@@ -15,7 +15,6 @@
 #include "stop/wait_bytes.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -337,20 +336,11 @@ static void find_sampled_runtimes(struct snap_reading_area *area,
 	area->about.runtimes = snap_plan_candidates(&candidate);
 }
 
-/* The credentials with which it reads files, and the network that it sees. */
-static void read_sampled_process(struct snap_reading_area *area)
+static void read_network(struct snap_reading_area *area, int task_fd)
 {
-	char path[PATH], text[PATH];
-	_cleanup_fd_ int fd = -1;
-	ssize_t length;
+	char text[PATH];
+	ssize_t length = snap_procfs_link(task_fd, "ns/net", text, sizeof(text));
 
-	snprintf(path, sizeof(path), "%d", (int)area->target.pid);
-	fd = openat(area->root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0)
-		snap_credentials_read(fd, &area->about.credentials);
-	snprintf(path, sizeof(path), "%d/task/%d/ns/net", (int)area->target.pid,
-		 (int)area->target.tid);
-	length = snap_procfs_link(area->root_fd, path, text, sizeof(text));
 	if (length > 0)
 		snap_parse_namespace(text, (size_t)length, &area->about.net_namespace);
 }
@@ -358,7 +348,8 @@ static void read_sampled_process(struct snap_reading_area *area)
 void snap_reading_space(void *memory, uint32_t item _unused_)
 {
 	struct snap_reading_area *area = memory;
-	_cleanup_fd_ int fd = -1;
+	_cleanup_fd_ int task_fd = open_task_file(area, ""), fd = -1;
+	struct snap_credentials credentials;
 	struct snap_space_reader reader = { .records = &area->records,
 					    .buffer_size = LINES,
 					    .read = read_ranges,
@@ -368,6 +359,7 @@ void snap_reading_space(void *memory, uint32_t item _unused_)
 
 	area->records = (struct snap_region){ area->bytes, area->bytes + SNAP_READING_SPACE_BYTES };
 	area->about = (struct snap_reader_space){ .runtimes = 0 };
+	snap_credentials_begin(task_fd, &credentials);
 	fd = error < 0 ? -1 : open_task_file(area, "maps");
 	area->status = error < 0 ? error : fd < 0 ? fd : 0;
 	if (area->status)
@@ -378,7 +370,9 @@ void snap_reading_space(void *memory, uint32_t item _unused_)
 		area->status = -ENOMEM;
 	else
 		area->status = snap_space_read_maps(&reader, fd, &area->about.space);
-	read_sampled_process(area);
+	credentials.known = snap_credentials_hold(task_fd, &credentials);
+	area->about.credentials = credentials;
+	read_network(area, task_fd);
 	/* Its memory may have been open for long: the mappings are not known to be of the same. */
 	if (!area->status && !is_same_program(area, false))
 		area->status = -ESTALE;

@@ -47,6 +47,7 @@ static bool add_born_process(struct snap_tracer *tracer, pid_t pid, uint32_t par
 		.forked_from = parent,
 		.maps = from->maps,
 		.map_count = from->map_count,
+		.credentials = from->credentials,
 		.pieces = from->pieces,
 		.piece_count = from->piece_count,
 		.stop_begin_ns = snap_clock_ns(CLOCK_MONOTONIC),

@@ -4,11 +4,13 @@
  * It dies with its parent.
  */
 #include "base/clock.h"
+#include "stop/child/await.h"
 #include "stop/child/internal.h"
 #include "stop/describe.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -20,23 +22,22 @@ enum { MOST_ROUNDS = 16 /* in which the tree may have grown */ };
  * A thread that calls exec waits until all other threads have ended, and until we have reaped those
  * of them that we trace, also those that were born to a tracee and that we do not know yet.
  * Meanwhile SEIZE of any of them waits for the exec. So they are reaped here; the kernel then
- * restarts the interrupted SEIZE.
- *
- * The kernel cannot report ends alone: wait(2) reports stops, too, and each only once. These stops
- * are kept for snap_tracer_wait(). Otherwise their threads would seem not to stop, and the signals
- * that some have stopped at would be lost.
+ * restarts the interrupted SEIZE. Each is asked alone: a wait for any of them would take stops, and
+ * with them signals. No listing is under way, as none makes a SEIZE.
  */
 static void reap_for_exec(struct snap_tracer *tracer)
 {
-	int status;
-	long tid;
+	uint32_t process = tracer->tracees[tracer->by_tid[tracer->seizing] - 1].process;
+	int tasks = tracer->task_fds[process], status;
+	struct snap_numbers numbers;
+	pid_t tid;
 
-	while ((tid = syscall(SYS_wait4, -1, &status, WNOHANG | __WALL, NULL)) > 0) {
-		if (tid >= SNAP_TRACER_TIDS)
-			continue;
-		tracer->reported[tid] = WIFSTOPPED(status) ? (uint32_t)status : 0;
-		tracer->any_reported = true;
-	}
+	if (lseek(tasks, 0, SEEK_SET) < 0)
+		return;
+	snap_numbers_init(&numbers, tasks);
+	while (snap_numbers_next(&numbers, &tid) > 0)
+		if (tid > 0)
+			snap_await_tracee(tid, WNOHANG, &status);
 }
 
 /*
@@ -102,16 +103,15 @@ static bool lay_out_scratch(struct snap_tracer *tracer)
 	tracer->capacity = SNAP_MAX_THREADS;
 	tracer->tracees = snap_region_new_array(scratch, SNAP_MAX_THREADS, struct snap_tracee);
 	tracer->by_tid = snap_region_new_array(scratch, SNAP_TRACER_TIDS, uint32_t);
-	tracer->reported = snap_region_new_array(scratch, SNAP_TRACER_TIDS, uint32_t);
 	tracer->task_fds = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, int);
 	tracer->counted = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
 	tracer->unwatched = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
 	tracer->tids = snap_region_new_array(scratch, SNAP_MAX_THREADS, pid_t);
 	tracer->buffer = snap_region_alloc(scratch, SNAP_DESCRIBE_BYTES);
 	tracer->ticks_place = snap_region_alloc(scratch, SNAP_TICKS_PLACE);
-	return tracer->tracees && tracer->by_tid && tracer->reported && tracer->task_fds &&
-	       tracer->counted && tracer->unwatched && tracer->tids && tracer->buffer &&
-	       tracer->ticks_place && snap_tracer_lay_out_copies(tracer);
+	return tracer->tracees && tracer->by_tid && tracer->task_fds && tracer->counted &&
+	       tracer->unwatched && tracer->tids && tracer->buffer && tracer->ticks_place &&
+	       snap_tracer_lay_out_copies(tracer);
 }
 
 /* Asks the parent for processes that were born before the SEIZE; false: the channel is broken. */

@@ -204,6 +204,7 @@ static void forget_space(struct snap_traced *traced)
 	traced->pieces = NULL;
 	traced->map_count = traced->piece_count = 0;
 	traced->maps_cut = false;
+	traced->credentials = (struct snap_credentials){ .known = false };
 }
 
 /*

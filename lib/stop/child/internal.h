@@ -5,6 +5,7 @@
  *	child.c    its life: signals, memory, the order of what follows
  *	seize.c    threads, listed and seized while all run
  *	pause.c    from the first INTERRUPT to the last DETACH
+ *	await.h    a wait for a tracee that leaves signals with the kernel
  *	birth.c    threads and processes that are born meanwhile
  *	settle.c   whether the known threads are all threads
  *	copy.c     registers and stacks; interrupted.c: those below signal handlers
@@ -87,8 +88,6 @@ struct snap_tracer {
 	int64_t seizing_since_ns, first_seize_ns;
 	unsigned seizes_given_up;
 	sigjmp_buf seize_given_up;
-	volatile bool any_reported;
-	uint32_t *reported; /* by tid: the status of a stop that a tick has taken from wait(2) */
 	int64_t wait_until_ns, slow_until_ns, copy_until_ns;
 	/* scratch */
 	pid_t *tids;             /* a listing */

@@ -63,6 +63,7 @@ static void take_space(struct snap_traced *traced, const struct snap_maps_item *
 	traced->maps = item->space.maps;
 	traced->map_count = item->space.map_count;
 	traced->maps_cut = item->space.cut;
+	traced->credentials = item->credentials;
 	traced->pieces = item->space.pieces;
 	traced->piece_count = __atomic_load_n(&item->space.piece_count, __ATOMIC_ACQUIRE);
 }

@@ -7,6 +7,7 @@
  * ends them: polling under SCHED_FIFO would keep the target from a single processor.
  */
 #include "base/clock.h"
+#include "stop/child/await.h"
 #include "stop/child/internal.h"
 
 #include <errno.h>
@@ -79,32 +80,22 @@ static void note_stop(struct snap_tracer *tracer, uint32_t index, int status)
 	}
 }
 
-/* A status that a tick has taken from wait4(); 0: none. */
-static pid_t take_reported_status(struct snap_tracer *tracer, pid_t tid, int *status_ret)
-{
-	if (!tracer->any_reported || !tracer->reported[tid])
-		return 0;
-	*status_ret = (int)tracer->reported[tid];
-	tracer->reported[tid] = 0;
-	return tid;
-}
-
 enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t index, int options)
 {
 	struct snap_tracee *tracee = &tracer->tracees[index];
 	int status;
-	long tid = take_reported_status(tracer, tracee->tid, &status);
-
-	if (!tid)
-		tid = syscall(SYS_wait4, tracee->tid, &status, __WALL | options, NULL);
+	pid_t tid = snap_await_tracee(tracee->tid, options, &status);
 
 	if (tid == 0 || (tid < 0 && errno == EINTR))
 		return SNAP_WAITED_NOT_YET;
-	/* ECHILD: it has exited unnoticed, in an exec of another thread. */
+	/* ECHILD: it has exited, in an exec of another thread; a tick may have reaped it. */
 	if (tid < 0 || !WIFSTOPPED(status)) {
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
 		return SNAP_WAITED_GONE;
 	}
+	/* A stop is reported again and again: it is news once. But an exec is one of another thread. */
+	if (tracee->phase == SNAP_TRACEE_STOPPED && status >> 16 != PTRACE_EVENT_EXEC)
+		return SNAP_WAITED_NOT_YET;
 	note_stop(tracer, index, status);
 	return SNAP_WAITED_STOPPED;
 }

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "proc/credentials.h"
 #include "stop/describe.h"
 #include "stop/plan/candidate.h"
 #include "stop/wait_bytes.h"
@@ -67,7 +68,7 @@ static void note_reached(struct snap_maps_item *item, enum snap_reached reached)
 static int read_by(const struct snap_stop_reader *reader, struct snap_maps_item *item, int tasks_fd,
 		   pid_t tid, int64_t *sign)
 {
-	_cleanup_fd_ int fd = snap_procfs_task_open_file(tasks_fd, tid, "maps");
+	_cleanup_fd_ int task_fd = snap_procfs_task_open_file(tasks_fd, tid, ""), fd = -1;
 	struct memory memory = { tid, sign, 0 };
 	const struct snap_space_reader space_reader = {
 		.records = &reader->memory->records,
@@ -80,10 +81,14 @@ static int read_by(const struct snap_stop_reader *reader, struct snap_maps_item 
 		.pool = reader->pool,
 		.sign = sign,
 	};
-	int error = fd < 0 ? fd : snap_space_read_maps(&space_reader, fd, &item->space);
+	int error;
 
+	snap_credentials_begin(task_fd, &item->credentials);
+	fd = snap_procfs_task_open_file(tasks_fd, tid, "maps");
+	error = fd < 0 ? fd : snap_space_read_maps(&space_reader, fd, &item->space);
 	if (error)
 		return error;
+	item->credentials.known = snap_credentials_hold(task_fd, &item->credentials);
 	give_sign(sign);
 	note_reached(item, SNAP_REACHED_MAPS);
 	snap_space_read_pieces(&space_reader, &item->space);

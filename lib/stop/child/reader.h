@@ -49,6 +49,7 @@ struct snap_maps_item {
 	uint32_t reached; /* enum snap_reached */
 	int32_t error;    /* negative errno: there are none; ESRCH: it has gone */
 	struct snap_space space;
+	struct snap_credentials credentials;
 	unsigned runtimes; /* bits of enum snap_runtime_kind that it may have */
 	/* The number of measured stacks, and their bytes. */
 	uint32_t sample_count;

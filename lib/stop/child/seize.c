@@ -172,10 +172,12 @@ static bool is_worker(const struct snap_thread *thread)
 
 /*
  * 0 or an errno. SEIZE waits for an exec of the process, which its program can block without end;
- * ETIMEDOUT: a tick has given it up.
+ * ETIMEDOUT: a tick has given it up. A tid may have been used again since it was listed. Once it is
+ * seized it cannot be, so it is looked up then, and a foreign thread is released by the next settling.
  */
-static int seize_listed_thread(struct snap_tracer *tracer, pid_t tid)
+static int seize_listed_thread(struct snap_tracer *tracer, const struct snap_tracee *tracee)
 {
+	pid_t tid = tracee->tid;
 	int error;
 
 	if (sigsetjmp(tracer->seize_given_up, 0)) {
@@ -193,6 +195,8 @@ static int seize_listed_thread(struct snap_tracer *tracer, pid_t tid)
 	tracer->seizing = tid;
 	error = ptrace(PTRACE_SEIZE, tid, NULL, (void *)SEIZE_OPTIONS) ? errno : 0;
 	tracer->seizing = 0;
+	if (!error && !snap_procfs_has_task(tracer->task_fds[tracee->process], tid))
+		snap_tracer_process(tracer, tracee)->has_foreign = true;
 	return error;
 }
 
@@ -218,7 +222,7 @@ static enum snap_tracee_event explain_refusal(struct snap_tracer *tracer,
 	 * During an exec tracing is not permitted, and another tracer may have had it for a moment.
 	 */
 	for (int i = 0; i < REFUSED_TRIES && os_errno == EPERM && status.tracer_pid == 0; i++) {
-		if (!seize_listed_thread(tracer, tracee->tid))
+		if (!seize_listed_thread(tracer, tracee))
 			return SNAP_TRACEE_ON_SEIZED;
 		if (snap_procfs_task_status(tasks, tracee->tid, &status))
 			break;
@@ -255,7 +259,7 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		event = SNAP_TRACEE_ON_REFUSED;
 	} else if (thread->state == 'Z' && tracee->tid == process->pid) {
 		event = SNAP_TRACEE_ON_ENDED;
-	} else if ((error = seize_listed_thread(tracer, tracee->tid)) != 0) {
+	} else if ((error = seize_listed_thread(tracer, tracee)) != 0) {
 		event = explain_refusal(tracer, tracee, error);
 		if (error == ETIMEDOUT && event == SNAP_TRACEE_ON_REFUSED)
 			process->unresponsive = SNAP_UNRESPONSIVE_SEIZE;
@@ -390,6 +394,12 @@ static void describe_processes(struct snap_tracer *tracer)
 	}
 }
 
+/* It has no memory that could make a reader wait. */
+static bool is_of_kernel(const struct snap_traced *traced)
+{
+	return traced->thread_count && traced->threads[0].flags & SNAP_PF_KTHREAD;
+}
+
 /*
  * Has a worker read something of the threads of seized processes, from `first` on; `slow_alone`:
  * only of threads that did not stop.
@@ -415,8 +425,8 @@ static void read_of_threads(struct snap_tracer *tracer, void (*run)(void *list, 
 	if (!list || !processes || !signs || !work.marks)
 		return;
 	for (uint32_t i = first; i < stop->process_count; i++)
-		if (!stop->processes[i].look_only && !stop->processes[i].unresponsive &&
-		    !stop->processes[i].left_out)
+		if ((!stop->processes[i].look_only || is_of_kernel(&stop->processes[i])) &&
+		    !stop->processes[i].unresponsive && !stop->processes[i].left_out)
 			processes[count++] = i;
 	*list = (struct snap_kernel_list){ .reader = tracer->reader,
 					   .processes = processes,

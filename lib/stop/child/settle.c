@@ -47,6 +47,8 @@ bool snap_tracer_is_settled(const struct snap_tracer *tracer, uint32_t process)
 
 	if (traced->look_only || traced->left_out || (traced->error && !traced->seized))
 		return true;
+	if (traced->has_foreign)
+		return false;
 	if (snap_procfs_thread_count(tracer->task_fds[process], &threads))
 		return true; /* the number cannot be read */
 	if (threads != tracer->counted[process])
@@ -149,6 +151,8 @@ uint32_t snap_tracer_settle(struct snap_tracer *tracer, uint32_t process)
 	uint32_t seized = 0;
 	ssize_t count;
 
+	/* What is seized from here on is looked up by the next listing. */
+	tracer->stop->processes[process].has_foreign = false;
 	drop_vanished(tracer, process);
 	snap_tracer_reap_killed(tracer, process);
 	count = snap_procfs_list(tracer->task_fds[process], tracer->tids, SNAP_MAX_THREADS);

@@ -17,6 +17,7 @@
 #include "base/spawn.h"
 #include "base/workers.h"
 #include "proc/session.h"
+#include "stop/child/await.h"
 #include "stop/child/internal.h"
 
 #include <errno.h>
@@ -130,11 +131,11 @@ static void note_wait_status(struct snap_slot *slot, int status)
 	note_event(slot, SNAP_TRACEE_ON_STOPPED);
 }
 
-/* Waits for one thread, with `options` of wait4(2); whether it has stopped. */
+/* Waits for one thread, with 0 or WNOHANG; whether it has stopped. */
 static bool wait_for_stop(struct snap_channel *channel, struct snap_slot *slot, int options)
 {
 	int status;
-	long tid = syscall(SYS_wait4, slot->pick.tid, &status, __WALL | options, NULL);
+	pid_t tid = snap_await_tracee(slot->pick.tid, options, &status);
 
 	/* A blocking wait returns as soon as the thread stops. */
 	if (tid == 0 || !(options & WNOHANG))

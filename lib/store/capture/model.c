@@ -340,14 +340,19 @@ void snap_code_signal(struct snap_codec *codec, struct snap_signal *signal)
 {
 	int32_t number = signal->number, code = signal->code;
 
-	snap_code_i32(codec, &number);
+	snap_code_least(codec, &number, 0);
 	snap_code_i32(codec, &code);
-	snap_code_i32(codec, &signal->tid);
+	snap_code_least(codec, &signal->tid, 0);
 	snap_code_bool(codec, &signal->has_address);
 	snap_code_u64(codec, &signal->address);
-	snap_codec_check(codec, number >= 0 && signal->tid >= 0, "invalid signal");
 	signal->number = number;
 	signal->code = code;
+}
+
+void snap_code_usage(struct snap_codec *codec, struct snap_usage *usage)
+{
+	snap_code_range(codec, &usage->rss_bytes, 0, INT64_MAX);
+	snap_code_range(codec, &usage->cpu_ns, 0, INT64_MAX);
 }
 
 void snap_code_process_facts(struct snap_codec *codec, struct snap_process *process)
@@ -386,6 +391,9 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	snap_codec_check(codec, process->embedded_count <= MOST_EMBEDDED,
 			 "invalid number of files");
 	snap_code_signal(codec, &process->signal);
+	/* Recorded processes of tests end before it. */
+	if (!snap_codec_reads(codec) || codec->position < codec->size)
+		snap_code_usage(codec, &process->usage);
 }
 
 void snap_code_embedded(struct snap_codec *codec, const struct snap_process *process,

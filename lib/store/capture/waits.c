@@ -42,26 +42,23 @@ static void code_call(struct snap_codec *codec, struct snap_thread_call *call)
 	snap_code_bool(codec, &call->known);
 	if (!call->known)
 		return;
-	snap_code_i64(codec, &call->number);
+	snap_code_range(codec, &call->number, -1, INT64_MAX);
 	for (int i = 0; i < SNAP_CALL_ARGUMENTS; i++)
 		snap_code_u64(codec, &call->arguments[i]);
 	snap_code_u64(codec, &call->sp);
 	snap_code_u64(codec, &call->pc);
 	snap_code_u64(codec, &call->thread_pointer);
-	snap_codec_check(codec, call->number >= -1, "invalid system call");
 }
 
 void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread)
 {
 	code_call(codec, &thread->call);
-	snap_code_i64(codec, &thread->blocked_ns);
+	snap_code_range(codec, &thread->blocked_ns, -1, INT64_MAX);
 	snap_code_bool(codec, &thread->call_confirmed);
 	snap_code_bool(codec, &thread->confirmed);
 	snap_code_u64(codec, &thread->start_ticks);
-	snap_code_i32(codec, &thread->tracer);
+	snap_code_least(codec, &thread->tracer, 0);
 	snap_code_u64(codec, &thread->runs);
-	snap_codec_check(codec, thread->tracer >= 0, "invalid tracer");
-	snap_codec_check(codec, thread->blocked_ns >= -1, "invalid time");
 }
 
 /* ---- processes ---- */
@@ -112,9 +109,8 @@ void snap_code_process_waits(struct snap_codec *codec, struct snap_process *proc
 		code_descriptor(codec, &process->descriptors[i],
 				i ? &process->descriptors[i - 1] : NULL);
 	snap_code_u64(codec, &process->net_namespace);
-	snap_code_bool(codec, &process->frozen);
-	snap_code_i32(codec, &process->pgrp);
-	snap_codec_check(codec, process->pgrp >= 0, "invalid process group");
+	snap_code_two_bools(codec, &process->frozen, &process->has_other_clocks);
+	snap_code_least(codec, &process->pgrp, 0);
 	snap_code_u64(codec, &process->ipc_namespace);
 	snap_code_u64(codec, &process->caught);
 }

@@ -83,6 +83,13 @@ static void read_signal(struct snap_json_reader *reader, const struct snap_json 
 	reader->crashed_tid = node->signal.tid;
 }
 
+static struct snap_usage read_usage(struct snap_json_pick *pick, const struct snap_json *object,
+				    const char *rss, const char *cpu)
+{
+	return (struct snap_usage){ snap_json_pick_number(pick, object, rss, 0, INT64_MAX, 0),
+				    snap_json_pick_number(pick, object, cpu, 0, INT64_MAX, 0) };
+}
+
 /* All of a process but its children. */
 static void read_node(struct snap_json_reader *reader, const struct snap_json *object,
 		      struct snap_node *node)
@@ -114,6 +121,8 @@ static void read_node(struct snap_json_reader *reader, const struct snap_json *o
 		.stop_duration_ns =
 			snap_json_pick_number(pick, object, "stop_duration_ns", 0, INT64_MAX, 0),
 	};
+	node->usage = read_usage(pick, object, "rss_bytes", "cpu_ns");
+	node->usage_before = read_usage(pick, object, "rss_bytes_before", "cpu_ns_before");
 	read_args(pick, object, node);
 	read_ancestors(pick, object, node);
 	node->labels =

@@ -95,6 +95,7 @@ static void read_runtime(struct snap_json_pick *pick, const struct snap_json *ob
 	*runtime = (struct snap_node_runtime){
 		.name = snap_json_pick_text(pick, object, "name", 64),
 		.version = snap_json_pick_text(pick, object, "version", SNAP_MAX_NAME),
+		.unread = snap_json_pick_flag(pick, object, "unread"),
 		.tasks = (size_t)snap_json_pick_number(pick, object, "tasks", 0, SNAP_MAX_TASKS, 0),
 		.shown = (size_t)snap_json_pick_number(pick, object, "shown", 0, SNAP_MAX_TASKS, 0),
 		.idle_threads = (size_t)snap_json_pick_number(pick, object, "idle_threads", 0,

@@ -7,8 +7,6 @@
 
 #include <limits.h>
 
-static const int64_t MOST_NUMBER = INT64_MAX / 4;
-
 static const char *mode_word(unsigned mode)
 {
 	static const char *const words[] = { "", "read", "write" };
@@ -34,7 +32,7 @@ static char pick_letter(struct snap_json_pick *pick, const struct snap_json *obj
 static int64_t pick_known(struct snap_json_pick *pick, const struct snap_json *object,
 			  const char *key)
 {
-	return snap_json_pick_number(pick, object, key, 0, MOST_NUMBER, -1);
+	return snap_json_pick_number(pick, object, key, 0, SNAP_WAIT_MOST, -1);
 }
 
 static uint64_t pick_address(struct snap_json_pick *pick, const struct snap_json *object,

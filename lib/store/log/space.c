@@ -138,6 +138,7 @@ static bool copy_facts(struct snap_log_space_index *owned, const struct snap_pro
 
 	if (before->ancestors)
 		process.ancestor_count = 0;
+	process.usage = (struct snap_usage){ 0 }; /* it changes while it is recorded */
 	if (!snap_process_copy(&owned->strings, &process, ret))
 		return false;
 	if (before->ancestors) {

@@ -22,23 +22,21 @@ enum {
 };
 
 static const char INVALID_NUMBER[] = "invalid number in a wait";
-static const int64_t MOST_NUMBER = INT64_MAX / 4;
-
 /* A number that is -1 where it is unknown: 0 in the file. */
 static void code_number(struct snap_log_file *file, int64_t *number)
 {
-	uint64_t next = (uint64_t)(*number < MOST_NUMBER ? *number : MOST_NUMBER) + 1;
+	uint64_t next = *number < 0 ? 0 : (uint64_t)SNAP_MIN(*number, SNAP_WAIT_MOST) + 1;
 
-	snap_log_code(file, next, (uint64_t)MOST_NUMBER + 1, INVALID_NUMBER);
+	snap_log_code(file, next, (uint64_t)SNAP_WAIT_MOST + 1, INVALID_NUMBER);
 	if (file->reads)
 		*number = (int64_t)next - 1;
 }
 
-static void code_i32(struct snap_log_file *file, int32_t *number)
+static void code_i32(struct snap_log_file *file, int32_t *number, int32_t least)
 {
-	int64_t wide = snap_log_code_step(file, *number, 0, INVALID_NUMBER);
+	int64_t wide = snap_log_code_step(file, SNAP_MAX(*number, least), 0, INVALID_NUMBER);
 
-	snap_log_check(file, wide > INT32_MIN && wide <= INT32_MAX, INVALID_NUMBER);
+	snap_log_check(file, wide >= least && wide <= INT32_MAX, INVALID_NUMBER);
 	if (file->reads)
 		*number = snap_log_fine(file) ? (int32_t)wide : 0;
 }
@@ -100,8 +98,7 @@ static bool has_file(const struct snap_wait *wait)
 
 static void code_file(struct snap_log_file *file, struct snap_wait *wait)
 {
-	code_i32(file, &wait->fd);
-	snap_log_check(file, wait->fd >= -1, "invalid descriptor in a wait");
+	code_i32(file, &wait->fd, -1);
 	code_explained_name(file, &wait->path);
 	code_number(file, &wait->id);
 	code_explained_name(file, &wait->wchan);
@@ -166,7 +163,7 @@ static void code_fds(struct snap_log_file *file, struct snap_wait *wait)
 			snap_log_fail_memory(file);
 	}
 	for (size_t i = 0; i < count && snap_log_fine(file); i++) {
-		code_i32(file, &wait->fds[i]);
+		code_i32(file, &wait->fds[i], -INT32_MAX);
 		if (has_kinds)
 			snap_log_code(file, kinds[i], SNAP_DESCRIPTOR_KINDS - 1,
 				      "unknown kind of a descriptor");
@@ -214,7 +211,7 @@ static void code_explained_socket(struct snap_log_file *file, struct snap_wait *
 static void code_rest(struct snap_log_file *file, struct snap_wait *wait)
 {
 	snap_log_code_any(file, wait->signals);
-	code_i32(file, &wait->child);
+	code_i32(file, &wait->child, -INT32_MAX);
 	snap_log_code_any(file, wait->range_start);
 	snap_log_code_any(file, wait->range_end);
 }

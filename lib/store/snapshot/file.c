@@ -175,22 +175,20 @@ static void code_snapshot_thread(struct snap_pointer_codec *to, struct snap_memb
 	int32_t cpu = thread->cpu;
 
 	snap_code_i32(codec, &thread->tid);
-	snap_code_i32(codec, &thread->ns_tid);
+	snap_code_least(codec, &thread->ns_tid, 0);
 	snap_code_text_pointer(to, &thread->name, SNAP_MAX_NAME);
 	snap_code_enumerator(codec, &thread->state, SNAP_STATE_COUNT);
 	snap_code_bool(codec, &thread->kernel);
 	snap_code_text_pointer(to, &thread->syscall, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &thread->wchan, SNAP_MAX_NAME);
-	snap_code_i32(codec, &cpu);
+	snap_code_least(codec, &cpu, -1);
 	snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
 	snap_code_wait_pointer(to, &thread->wait);
-	snap_code_u64(codec, &thread->runs);
+	snap_code_most(codec, &thread->runs, INT64_MAX);
 	snap_code_bool(codec, &thread->stuck);
 	if (snap_codec_reads(codec))
 		thread->cpu = cpu;
-	snap_codec_check(codec, thread->tid > 0 && thread->ns_tid >= 0, "invalid tid");
-	snap_codec_check(codec, thread->runs <= INT64_MAX, "number too large");
-	snap_codec_check(codec, cpu >= -1, "invalid processor number");
+	snap_codec_check(codec, thread->tid > 0, "invalid tid");
 	snap_codec_check(codec, !before || before->tid <= thread->tid, "threads not sorted");
 }
 
@@ -277,7 +275,7 @@ static void code_snapshot_stack(struct snap_pointer_codec *to, struct snap_stack
 	snap_code_enumerator(codec, &stack->unwind, SNAP_UNWIND_COUNT);
 	snap_code_text_pointer(to, &stack->unwind_detail, SNAP_LONGEST_MESSAGE);
 	snap_code_at_most(to, &stack->gap_frame, MOST_FRAMES);
-	snap_code_u64(codec, &stack->gap_count);
+	snap_code_most(codec, &stack->gap_count, INT64_MAX);
 	snap_code_bool(codec, &stack->crashed);
 	snap_code_enumerator(codec, &stack->urgency, SNAP_URGENCIES);
 	snap_code_wait_pointer(to, &stack->wait);
@@ -288,8 +286,7 @@ static void code_snapshot_stack(struct snap_pointer_codec *to, struct snap_stack
 	code_list(to, stack);
 	snap_codec_check(codec, stack->description, "stack without a description");
 	snap_codec_check(codec,
-			 stack->gap_count ? stack->gap_frame < stack->frame_count &&
-						    stack->gap_count <= INT64_MAX
+			 stack->gap_count ? stack->gap_frame < stack->frame_count
 					  : stack->gap_frame == 0,
 			 "invalid gap");
 	snap_codec_check(codec, !before || are_in_order(before, stack), "stacks not sorted");
@@ -323,10 +320,8 @@ static void code_ancestors(struct snap_pointer_codec *to, struct snap_node *node
 
 		snap_code_i32(&to->codec, &ancestor->pid);
 		snap_code_text_pointer(to, &ancestor->name, SNAP_MAX_NAME);
-		snap_code_u64(&to->codec, &ancestor->start_ticks);
-		snap_codec_check(&to->codec,
-				 ancestor->pid > 0 && ancestor->start_ticks <= INT64_MAX,
-				 "invalid pid of an ancestor");
+		snap_code_most(&to->codec, &ancestor->start_ticks, INT64_MAX);
+		snap_codec_check(&to->codec, ancestor->pid > 0, "invalid pid of an ancestor");
 	}
 }
 
@@ -335,8 +330,8 @@ static void code_identity(struct snap_pointer_codec *to, struct snap_node *node)
 	struct snap_codec *codec = &to->codec;
 
 	snap_code_i32(codec, &node->pid);
-	snap_code_i32(codec, &node->ppid);
-	snap_code_i32(codec, &node->ns_pid);
+	snap_code_least(codec, &node->ppid, 0);
+	snap_code_least(codec, &node->ns_pid, 0);
 	snap_code_text_pointer(to, &node->name, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &node->description, SNAP_MAX_NAME);
 	snap_code_enumerator(codec, &node->type, TYPES);
@@ -345,13 +340,11 @@ static void code_identity(struct snap_pointer_codec *to, struct snap_node *node)
 	snap_code_u32(codec, &node->uid);
 	snap_code_text_pointer(to, &node->user, SNAP_MAX_NAME);
 	snap_code_moment(to, &node->start_time_ns);
-	snap_code_u64(codec, &node->start_ticks);
+	snap_code_most(codec, &node->start_ticks, INT64_MAX);
 	snap_code_text_pointer(to, &node->cgroup, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &node->unit, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &node->container, SNAP_MAX_NAME);
-	snap_codec_check(codec, node->pid > 0 && node->ppid >= 0 && node->ns_pid >= 0,
-			 "invalid pid");
-	snap_codec_check(codec, node->start_ticks <= INT64_MAX, "number too large");
+	snap_codec_check(codec, node->pid > 0, "invalid pid");
 }
 
 static void code_node(struct snap_pointer_codec *to, struct snap_node *node)
@@ -364,6 +357,8 @@ static void code_node(struct snap_pointer_codec *to, struct snap_node *node)
 	snap_code_at_most(to, &node->thread_count, INT32_MAX);
 	snap_code_at_most(to, &node->threads_missed, INT32_MAX);
 	snap_code_length(to, &node->stop_duration_ns);
+	snap_code_usage(codec, &node->usage);
+	snap_code_usage(codec, &node->usage_before);
 	snap_code_signal(codec, &node->signal);
 	snap_code_task_labels(to, &node->labels, &node->label_count);
 	snap_code_enumerator(codec, &node->trouble, SNAP_TROUBLE_COUNT);
@@ -510,19 +505,8 @@ uint64_t snap_snapshot_size(const struct snap_snapshot *snapshot)
 	return to.no_memory ? UINT64_MAX : to.codec.position;
 }
 
-struct stacksnap_error *snap_snapshot_write(const struct snap_snapshot *snapshot, uint8_t *bytes)
-{
-	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
-		.codec.mode = SNAP_CODEC_WRITE, .codec.memory = bytes
-	};
-
-	code_snapshot(&to, (struct snap_snapshot *)(uintptr_t)snapshot);
-	return to.no_memory ? snap_error_no_memory() : NULL;
-}
-
-struct stacksnap_error *snap_snapshot_write_within(const struct snap_snapshot *snapshot,
-						   uint8_t *bytes, uint64_t room,
-						   uint64_t *size_ret)
+struct stacksnap_error *snap_snapshot_write(const struct snap_snapshot *snapshot, uint8_t *bytes,
+					    uint64_t room, uint64_t *size_ret)
 {
 	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
 		.codec.mode = SNAP_CODEC_WRITE, .codec.memory = bytes, .codec.memory_size = room
@@ -554,6 +538,7 @@ struct stacksnap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
 	if (to.codec.problem)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the snapshot is damaged: %s",
 					 to.codec.problem);
+	snapshot->shown = to.shown;
 	*ret = snap_take_ptr(snapshot);
 	return NULL;
 }

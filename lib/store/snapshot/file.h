@@ -14,14 +14,9 @@
 /* How many bytes snap_snapshot_write() will write; UINT64_MAX without memory. */
 uint64_t snap_snapshot_size(const struct snap_snapshot *snapshot);
 
-/* Writes it to memory that has room for snap_snapshot_size(). NO_MEMORY. */
-struct stacksnap_error *snap_snapshot_write(const struct snap_snapshot *snapshot,
-					    uint8_t *bytes) _must_check_;
-
-/* The same in one pass, where there is room for `room` bytes, 1 or more; OTHER: it takes more. */
-struct stacksnap_error *snap_snapshot_write_within(const struct snap_snapshot *snapshot,
-						   uint8_t *bytes, uint64_t room,
-						   uint64_t *size_ret) _must_check_;
+/* Writes it where there is room for `room` bytes, 1 or more; OTHER: it takes more. NO_MEMORY. */
+struct stacksnap_error *snap_snapshot_write(const struct snap_snapshot *snapshot, uint8_t *bytes,
+					    uint64_t room, uint64_t *size_ret) _must_check_;
 
 /*
  * Reads one. Renderers can rely on the result: enums and counts are in range, texts end, no pointer is

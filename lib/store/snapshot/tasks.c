@@ -40,14 +40,13 @@ static void code_task(struct snap_pointer_codec *to, struct snap_task *task)
 	snap_code_enumerator(codec, &task->state, SNAP_TASK_STATE_COUNT);
 	snap_code_text_pointer(to, &task->wait, SNAP_MAX_NAME);
 	snap_code_length(to, &task->since_ns);
-	snap_code_i32(codec, &task->tid);
+	snap_code_least(codec, &task->tid, 0);
 	snap_code_bool(codec, &task->locked);
 	snap_code_text_pointer(to, &task->parent, SNAP_MAX_NAME);
 	snap_code_entry_pointer(to, &task->created_by);
 	snap_code_task_labels(to, &task->labels, &task->label_count);
 	snap_code_bool(codec, &task->labels_cut);
 	snap_codec_check(codec, task->id && *task->id, "task without an id");
-	snap_codec_check(codec, task->tid >= 0, "invalid tid");
 }
 
 void snap_code_tasks(struct snap_pointer_codec *to, struct snap_stack *stack)
@@ -67,10 +66,8 @@ static void code_gil(struct snap_pointer_codec *to, struct snap_node_runtime *ru
 			sizeof(*runtime->gil), LEAST_GIL);
 	for (size_t i = 0; i < runtime->gil_count; i++) {
 		snap_code_i32(&to->codec, &runtime->gil[i].tid);
-		snap_code_i64(&to->codec, &runtime->gil[i].interpreter);
-		snap_codec_check(&to->codec,
-				 runtime->gil[i].tid > 0 && runtime->gil[i].interpreter >= -1,
-				 "invalid holder of a lock");
+		snap_code_range(&to->codec, &runtime->gil[i].interpreter, -1, INT64_MAX);
+		snap_codec_check(&to->codec, runtime->gil[i].tid > 0, "invalid holder of a lock");
 	}
 }
 
@@ -83,12 +80,12 @@ static void code_runtime(struct snap_pointer_codec *to, struct snap_node_runtime
 	snap_code_at_most(to, &runtime->tasks, SNAP_MAX_TASKS);
 	snap_code_at_most(to, &runtime->shown, SNAP_MAX_TASKS);
 	snap_code_at_most(to, &runtime->idle_threads, SNAP_MAX_THREADS);
+	snap_code_bool(codec, &runtime->unread);
 	snap_code_enumerator(codec, &runtime->cut, SNAP_RUNTIME_CUT_COUNT);
-	snap_code_u64(codec, &runtime->memory_bytes);
+	snap_code_most(codec, &runtime->memory_bytes, INT64_MAX);
 	snap_code_length(to, &runtime->plan_ns);
 	code_gil(to, runtime);
 	snap_codec_check(codec, runtime->name, "runtime without a name");
-	snap_codec_check(codec, runtime->memory_bytes <= INT64_MAX, "number too large");
 }
 
 void snap_code_runtimes(struct snap_pointer_codec *to, struct snap_node *node)

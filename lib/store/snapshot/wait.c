@@ -15,34 +15,24 @@ enum {
 	LONGEST_ID = 16,   /* of a stack */
 };
 
-static const int64_t MOST_NUMBER = INT64_MAX / 4;
-
-/*
- * A number that is -1 where it is unknown. One that is out of range is written as the nearest that
- * is in range: a timer of 300 years must not cost the report.
- */
+/* A number that is -1 where it is unknown. */
 static void code_number(struct snap_pointer_codec *to, int64_t *number)
 {
-	int64_t near = *number < -1 ? -1 : *number > MOST_NUMBER ? MOST_NUMBER : *number;
-
-	snap_code_i64(&to->codec, snap_codec_reads(&to->codec) ? number : &near);
-	snap_codec_check(&to->codec, *number >= -1 && *number <= MOST_NUMBER,
-			 "invalid number in a wait");
+	snap_code_range(&to->codec, number, -1, SNAP_WAIT_MOST);
 }
 
 static void code_party(struct snap_pointer_codec *to, struct snap_wait_party *party)
 {
 	struct snap_codec *codec = &to->codec;
 
-	snap_code_i32(codec, &party->pid);
-	snap_code_i32(codec, &party->tid);
+	snap_code_least(codec, &party->pid, 0);
+	snap_code_least(codec, &party->tid, 0);
 	snap_code_text_pointer(to, &party->name, SNAP_MAX_NAME);
 	snap_code_letter(codec, &party->state);
 	snap_code_text_pointer(to, &party->function, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &party->stack, LONGEST_ID);
 	snap_code_bool(codec, &party->outside);
 	snap_code_wait_pointer(to, &party->wait);
-	snap_codec_check(codec, party->pid >= 0 && party->tid >= 0, "invalid pid in a wait");
 }
 
 static void code_parties(struct snap_pointer_codec *to, struct snap_wait_party **parties,
@@ -72,15 +62,13 @@ static bool has_file(const struct snap_wait *wait)
 
 static void code_file(struct snap_pointer_codec *to, struct snap_wait *wait)
 {
-	snap_code_i32(&to->codec, &wait->fd);
+	snap_code_least(&to->codec, &wait->fd, -1);
 	snap_code_text_pointer(to, &wait->path, SNAP_MAX_NAME);
 	code_number(to, &wait->id);
-	snap_code_i64(&to->codec, &wait->message_type);
-	snap_code_i32(&to->codec, &wait->semaphore);
+	snap_code_range(&to->codec, &wait->message_type, -INT64_MAX, INT64_MAX);
+	snap_code_least(&to->codec, &wait->semaphore, -1);
 	snap_code_text_pointer(to, &wait->wchan, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &wait->cgroup, SNAP_MAX_NAME);
-	snap_codec_check(&to->codec, wait->fd >= -1, "invalid descriptor in a wait");
-	snap_codec_check(&to->codec, wait->semaphore >= -1, "invalid semaphore in a wait");
 }
 
 static bool has_owner(const struct snap_wait *wait)
@@ -173,10 +161,9 @@ static void code_wait_socket(struct snap_pointer_codec *to, struct snap_wait *wa
 static void code_rest(struct snap_pointer_codec *to, struct snap_wait *wait)
 {
 	snap_code_u64(&to->codec, &wait->signals);
-	snap_code_i32(&to->codec, &wait->child);
+	snap_code_least(&to->codec, &wait->child, -INT_MAX);
 	snap_code_u64(&to->codec, &wait->range_start);
 	snap_code_u64(&to->codec, &wait->range_end);
-	snap_codec_check(&to->codec, wait->child > INT_MIN, "invalid child of a wait");
 }
 
 static const struct {

@@ -92,14 +92,13 @@ static void code_deadlock(struct snap_pointer_codec *to, struct snap_deadlock *d
 
 	snap_code_bool(codec, &deadlock->certain);
 	snap_code_bool(codec, &deadlock->timed);
-	snap_code_i64(codec, &deadlock->until_ns);
+	snap_code_range(codec, &deadlock->until_ns, -1, SNAP_WAIT_MOST);
 	snap_code_at_most(to, &deadlock->behind, SNAP_MAX_THREADS);
 	snap_code_at_most(to, &deadlock->size, SNAP_MAX_THREADS);
 	snap_code_array(codec, &deadlock->threads, &deadlock->thread_count, SNAP_DEADLOCK_SHOWN,
 			sizeof(*deadlock->threads), LEAST_LINK);
 	for (size_t i = 0; i < deadlock->thread_count; i++)
 		code_link(to, &deadlock->threads[i]);
-	snap_codec_check(codec, deadlock->until_ns >= -1, "invalid end of a deadlock");
 	snap_codec_check(codec, deadlock->thread_count && deadlock->size >= deadlock->thread_count,
 			 "deadlock without threads");
 }
@@ -108,8 +107,8 @@ static void code_blocker(struct snap_pointer_codec *to, struct snap_blocker *blo
 {
 	struct snap_codec *codec = &to->codec;
 
-	snap_code_i32(codec, &blocker->pid);
-	snap_code_i32(codec, &blocker->tid);
+	snap_code_least(codec, &blocker->pid, 0);
+	snap_code_least(codec, &blocker->tid, 0);
 	snap_code_text_pointer(to, &blocker->name, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &blocker->function, SNAP_MAX_NAME);
 	snap_code_at_most(to, &blocker->blocked, SNAP_MAX_THREADS);
@@ -117,7 +116,6 @@ static void code_blocker(struct snap_pointer_codec *to, struct snap_blocker *blo
 	snap_code_wait_pointer(to, &blocker->wait);
 	snap_code_letter(codec, &blocker->state);
 	snap_code_enumerator(codec, &blocker->lack, SNAP_OWNER_LACKS);
-	snap_codec_check(codec, blocker->pid >= 0 && blocker->tid >= 0, "invalid blocker");
 }
 
 static void code_contended(struct snap_pointer_codec *to, struct snap_contended *contended)

@@ -80,8 +80,6 @@ static struct stacksnap_error *read_python(const struct snap_runtime_process *pr
 	return err;
 }
 
-const struct snap_runtime snap_runtime_cpython = { .name = "cpython",
-						   .kind = SNAP_RUNTIME_CPYTHON,
-						   .lacks = SNAP_LACK_PYTHON_LOCKS,
-						   .probe = probe_python,
-						   .read = read_python };
+const struct snap_runtime snap_runtime_cpython = {
+	.name = "cpython", .kind = SNAP_RUNTIME_CPYTHON, .probe = probe_python, .read = read_python
+};

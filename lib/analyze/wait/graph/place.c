@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Finds the functions that threads are in which others wait for, and the waits that a group has in
- * common: see wait.h.
+ * Finds the functions that threads are in which others wait for: see wait.h.
  *
  * A thread is in the innermost function that is no system code: a thread that holds a lock "runs in
  * charge_order", not in memcpy and not in the function it was started with.
@@ -131,17 +130,6 @@ static size_t count_graph_members(struct snap_node *const *nodes, size_t count)
 	return members;
 }
 
-/* The wait of a group; NULL: its threads do not wait for the same thing, or one for nothing. */
-static const struct snap_wait *common_wait(const struct snap_stack *stack)
-{
-	const struct snap_wait *first = stack->thread_count ? stack->threads[0].wait : NULL;
-
-	for (size_t i = 1; first && i < stack->thread_count; i++)
-		if (!stack->threads[i].wait || !snap_wait_same(first, stack->threads[i].wait))
-			return NULL;
-	return first;
-}
-
 static bool list_places(struct snap_node *const *nodes, size_t count, struct places *places)
 {
 	size_t room = count_graph_members(nodes, count);
@@ -151,9 +139,8 @@ static bool list_places(struct snap_node *const *nodes, size_t count, struct pla
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		for (size_t k = 0; nodes[i] && k < nodes[i]->stack_count; k++) {
-			struct snap_stack *stack = &nodes[i]->stacks[k];
+			const struct snap_stack *stack = &nodes[i]->stacks[k];
 
-			stack->wait = common_wait(stack);
 			for (size_t n = 0; n < stack->thread_count; n++) {
 				pid_t tid = stack->threads[n].tid;
 

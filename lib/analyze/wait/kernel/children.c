@@ -172,12 +172,14 @@ static struct stacksnap_error *explain_waitid(struct snap_wait_analysis *waits,
 	case ID_ALL:
 		return wait_for_any(waits, waiter);
 	case ID_PID:
-		return wait_for_number(waits, waiter, id);
+		if (id > 0)
+			return wait_for_number(waits, waiter, id);
+		break;
 	case ID_GROUP:
 		return wait_for_group(waits, waiter, id > 0 ? id : 0);
 	case ID_PIDFD:
 		descriptor = snap_wait_descriptor(waiter, id);
-		waiter->wait->fd = id;
+		waiter->wait->fd = SNAP_MAX(id, -1);
 		waiter->wait->variant = "pidfd";
 		if (!waiter->thread->thread->call_confirmed)
 			waiter->wait->confidence = SNAP_WAIT_IS_LIKELY;

@@ -28,7 +28,7 @@ int32_t snap_wait_call_fd(const struct snap_waiter *waiter)
 {
 	int at = waiter->row->fd >= 0 ? waiter->row->fd : 0;
 
-	return (int32_t)waiter->call.arguments[at];
+	return SNAP_MAX((int32_t)waiter->call.arguments[at], -1);
 }
 
 const char *snap_wait_path(struct snap_wait_analysis *waits,
@@ -106,7 +106,7 @@ static void set_details(struct snap_wait *wait, const struct snap_descriptor *de
 	switch (descriptor->kind) {
 	case SNAP_DESCRIPTOR_EVENTFD:
 		wait->id = (int64_t)descriptor->id - 1;
-		wait->value = (int64_t)descriptor->count;
+		wait->value = snap_wait_number(descriptor->count);
 		break;
 	case SNAP_DESCRIPTOR_TIMERFD:
 		wait->timed = descriptor->remaining_ns >= 0;
@@ -123,7 +123,7 @@ static void set_details(struct snap_wait *wait, const struct snap_descriptor *de
 		wait->value = descriptor->watches;
 		break;
 	case SNAP_DESCRIPTOR_USERFAULTFD:
-		wait->value = (int64_t)descriptor->count;
+		wait->value = snap_wait_number(descriptor->count);
 		break;
 	case SNAP_DESCRIPTOR_PIDFD:
 		wait->id = descriptor->pid;

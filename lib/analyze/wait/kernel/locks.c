@@ -146,7 +146,7 @@ static struct stacksnap_error *find_holders(struct snap_wait_analysis *waits,
 					    const struct snap_file_lock *lock,
 					    const struct snap_wait_crowd **ret)
 {
-	const unsigned blind = SNAP_LACK_TIME | SNAP_LACK_RIGHTS | SNAP_LACK_CUT;
+	const unsigned blind = SNAP_LACK_TIME | SNAP_LACK_RIGHTS | SNAP_LACK_CUT | SNAP_LACK_CORE;
 	const struct snap_wait_lookup *lookup = waits->lookup;
 	const struct snap_file_lock *all = waits->facts->locks;
 	uint64_t key = snap_wait_object_of(SNAP_WAIT_FILE_LOCK, (uint64_t)(lock - all), 0, 0);
@@ -318,7 +318,8 @@ struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *w
 	struct snap_wait *wait = snap_wait_new(waits, waiter, SNAP_WAIT_FILE_LOCK,
 					       snap_wait_call_confidence(waiter));
 	const struct snap_descriptor *file;
-	const unsigned partial = SNAP_LACK_TIME | SNAP_LACK_CUT | SNAP_LACK_FILE_LOCKS;
+	const unsigned partial =
+		SNAP_LACK_TIME | SNAP_LACK_CUT | SNAP_LACK_FILE_LOCKS | SNAP_LACK_CORE;
 	const struct snap_wait_crowd *crowd = NULL;
 	const struct snap_file_lock *held;
 	struct stacksnap_error *err;

@@ -93,8 +93,8 @@ static struct stacksnap_error *explain_messages(struct snap_wait_analysis *waits
 		set_type(waiter, receives);
 	if (!queue)
 		return NULL;
-	wait->value = (int64_t)queue->messages;
-	wait->recv_queue = (int64_t)queue->bytes;
+	wait->value = snap_wait_number(queue->messages);
+	wait->recv_queue = snap_wait_number(queue->bytes);
 	return hint_at(waits, waiter, receives ? queue->last_sender : queue->last_receiver);
 }
 
@@ -131,7 +131,7 @@ static void explain_descriptor(struct snap_wait_analysis *waits, struct snap_wai
 	if (!descriptor)
 		return;
 	if (descriptor->kind == SNAP_DESCRIPTOR_IO_URING)
-		waiter->wait->value = (int64_t)descriptor->count;
+		waiter->wait->value = snap_wait_number(descriptor->count);
 	else if (descriptor->inode)
 		waiter->object = snap_wait_object_of(
 			waiter->wait->kind, descriptor->inode,

@@ -89,12 +89,12 @@ static void set_queues(struct snap_wait *wait, const struct snap_socket *socket)
 	if (!socket->queues_known)
 		return;
 	if (socket->state == STATE_LISTEN) {
-		wait->backlog = (int64_t)socket->receive_queue;
-		wait->backlog_max = (int64_t)socket->send_queue;
+		wait->backlog = snap_wait_number(socket->receive_queue);
+		wait->backlog_max = snap_wait_number(socket->send_queue);
 		return;
 	}
-	wait->recv_queue = (int64_t)socket->receive_queue;
-	wait->send_queue = (int64_t)socket->send_queue;
+	wait->recv_queue = snap_wait_number(socket->receive_queue);
+	wait->send_queue = snap_wait_number(socket->send_queue);
 	if (is_tcp_wait(socket))
 		wait->retransmits = socket->retransmits;
 }
@@ -131,7 +131,7 @@ static struct stacksnap_error *set_peer(struct snap_wait_analysis *waits,
 	struct stacksnap_error *err;
 
 	if (peer->queues_known && peer->state != STATE_LISTEN)
-		waiter->wait->peer_recv_queue = (int64_t)peer->receive_queue;
+		waiter->wait->peer_recv_queue = snap_wait_number(peer->receive_queue);
 	err = snap_wait_crowd_of_peers(waits, SNAP_DESCRIPTOR_SOCKET, peer->inode,
 				       SNAP_WAIT_ANY_MODE, &crowd);
 	if (!err)
@@ -199,8 +199,8 @@ static struct stacksnap_error *connect_unix(struct snap_wait_analysis *waits,
 	waiter->object =
 		snap_wait_object_of(SNAP_WAIT_UNIX, listener->namespace, listener->inode, 0);
 	if (listener->queues_known) {
-		waiter->wait->backlog = (int64_t)listener->receive_queue;
-		waiter->wait->backlog_max = (int64_t)listener->send_queue;
+		waiter->wait->backlog = snap_wait_number(listener->receive_queue);
+		waiter->wait->backlog_max = snap_wait_number(listener->send_queue);
 	}
 	return set_peer(waits, waiter, listener, true);
 }

@@ -97,6 +97,19 @@ function settled(milliseconds, call) {
 	};
 }
 
+// What unfolds, and is filled when it is opened: there may be much of it.
+function unfolding(className, isOpen, head, body) {
+	const element = make('details', { class: className, open: isOpen }, make('summary', null, head));
+	const fill = () => {
+		if (element.open && element.children.length === 1)
+			append(element, [body()]);
+	};
+
+	element.addEventListener('toggle', fill);
+	fill();
+	return element;
+}
+
 async function copy(text, button) {
 	const was = button.textContent;
 
@@ -130,4 +143,14 @@ function lister(element, items, most, show) {
 	}
 	next();
 	return element;
+}
+
+// The same of what has weights; those that read as 0.0 % of the whole are one row at the end.
+function listOften(items, most, whole, show) {
+	const isSeldom = ({ weight }) => whole > 0 && percent(weight, whole) === '0.0 %';
+	const seldom = items.filter(isSeldom), list = lister(make('div'), seldom.length > 1 ? items.filter((item) => !isSeldom(item)) : items, most, show);
+
+	return seldom.length < 2 ? list : make('div', null, list, unfolding('seldom', false,
+		[make('span', { class: 'count' }, percent(weightOf(seldom), whole)), ` ${plural(seldom.length, 'other')}`],
+		() => lister(make('div', { class: 'inner' }), seldom, most, show)));
 }

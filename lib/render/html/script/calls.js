@@ -59,19 +59,11 @@ function callPart(first, whole, level) {
 
 	if (!last.below.size && !rest.length)
 		return make('div', { class: 'leaf' }, head);
-	const element = make('details', { class: 'calls' }, make('summary', { title: weightText(first.weight) }, head.childNodes.length ? [...head.childNodes] : ''));
-	const fill = () => {
-		if (!element.open || element.children.length > 1)
-			return;
-		append(element, rest);
-		// Far down levels are no longer indented.
-		element.append(lister(make('div', { class: level < 40 ? 'inner' : '' }), below(last), 50,
-				      (node) => callPart(node, whole, level + 1)));
-	};
-	element.addEventListener('toggle', fill);
-	// What nearly all goes through is open.
-	element.open = first.weight >= whole / 4 && level < 12;
-	fill();
+	// What nearly all goes through is open; far down levels are no longer indented.
+	const element = unfolding('calls', first.weight >= whole / 4 && level < 12, [...head.childNodes], () => [rest,
+		make('div', { class: level < 40 ? 'inner' : '' }, listOften(below(last), 50, whole, (node) => callPart(node, whole, level + 1)))]);
+
+	element.firstChild.title = weightText(first.weight);
 	return element;
 }
 
@@ -85,6 +77,6 @@ function renderCalls(panel) {
 			  ' from the innermost functions');
 
 	replace(panel, make('p', null, turn, ' ', make('span', { class: 'note' }, weightText(tree.weight))),
-		lister(make('div'), below(tree), 50, (node) => callPart(node, tree.weight, 0)),
+		listOften(below(tree), 50, tree.weight, (node) => callPart(node, tree.weight, 0)),
 		tree.own ? make('p', { class: 'note' }, `${weightText(tree.own)} without a stack`) : null);
 }

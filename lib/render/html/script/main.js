@@ -12,7 +12,7 @@ const views = data.kind === 'diff'
 	   ...isRecording ? [['time', 'Threads', (panel) => renderTimeline(panel, chooseThread)]] : [],
 	   ['functions', 'Functions', renderFunctions], ['waits', 'Waits', renderWaits],
 	   ['missing', 'Missing', renderMissing]];
-let current = views[0][0];
+let current = isRecording ? 'flame' : views[0][0];
 
 const panel = make('div', { id: 'panel', role: 'tabpanel', tabIndex: 0 });
 const tabs = views.map(([name, title]) => make('button', {
@@ -123,16 +123,6 @@ function redraw() {
 		render();
 }
 
-function alarm() {
-	const certain = (data.deadlocks || []).filter((deadlock) => deadlock.certain);
-
-	if (!certain.length)
-		return null;
-	return make('p', { class: 'alarm' }, `${plural(certain.length, 'deadlock')}: ${certain.slice(0, 3).map((deadlock) =>
-		deadlock.threads.map((link) => `${link.tid} ${link.name || ''}`).join(', ')).join('; ')} `,
-		make('button', { type: 'button', onclick: () => choose('waits') }, 'Show'));
-}
-
 document.addEventListener('keydown', (event) => {
 	if (event.key !== '/' || event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName))
 		return;
@@ -146,7 +136,7 @@ document.addEventListener('keydown', (event) => {
 	if (missing)
 		tabs[tabs.length - 1].append(` (${grouped(missing)})`);
 	document.getElementById('top').append(themeButton());
-	append(app, [facts(), alarm(), make('div', { class: 'choices', role: 'search' },
+	append(app, [facts(), data.kind === 'snapshot' ? standsOut() : null, make('div', { class: 'choices', role: 'search' },
 		make('label', { for: 'search' }, 'Search ', search), ...data.kind === 'diff' ? [] : [processChoice(), stateBoxes()]),
 		slice ? slice.element : null, tabList(), panel]);
 	document.getElementById('text').open = false;

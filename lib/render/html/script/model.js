@@ -80,7 +80,7 @@ const labelPairs = (numbers) => {
 
 function groupOf(row, process) {
 	return {
-		process, key: `${process}/${row.id}/${row.stack}`, id: row.id, stack: row.stack,
+		process, urgency: row.urgency || 0, key: `${process}/${row.id}/${row.stack}`, id: row.id, stack: row.stack,
 		title: text(row.title), end: row.end || 0, why: text(row.why),
 		labels: labelPairs(row.labels), runtime: row.runtime || '', members: [],
 	};
@@ -303,7 +303,7 @@ function addStates(states, more) {
 
 const weightOf = (members) => members.reduce((sum, member) => sum + member.weight, 0);
 
-// Groups with the members that are looked at, the heaviest first.
+// Groups with the members that are looked at, the urgent ones of a snapshot first, then the heaviest.
 function shownGroups() {
 	const word = view.search.trim().toLowerCase(), shown = [];
 
@@ -316,7 +316,7 @@ function shownGroups() {
 		if (weight)
 			shown.push({ group, members, weight });
 	}
-	return shown.sort((a, b) => b.weight - a.weight || (a.group.key < b.group.key ? -1 : 1));
+	return shown.sort((a, b) => a.group.urgency - b.group.urgency || b.weight - a.weight || (a.group.key < b.group.key ? -1 : 1));
 }
 
 // A weight in words: threads, or samples and the time that they stand for.

@@ -5,6 +5,7 @@ const ENDS = {
 	limit: 'the stack was cut here', no_cfi: 'no unwind information', unreadable: 'memory that was not there',
 	cycle: 'the stack leads back to itself', not_stopped: 'the thread could not be stopped',
 	failed: 'it could not be unwound', scanned: 'some frames were found by scanning the stack',
+	guessed: 'some frames were found by frame pointers',
 };
 
 function endText(group) {
@@ -24,7 +25,7 @@ function frameLine(number) {
 	if (frame.flags & INLINED)
 		marks.push(make('abbr', { class: 'mark', title: 'inlined into the next one' }, 'inlined'));
 	if (frame.flags & GUESSED)
-		marks.push(make('abbr', { class: 'mark', title: 'found without unwind information' }, 'guessed'));
+		marks.push(make('abbr', { class: 'mark', title: 'found without unwind information, or from such a frame' }, 'guessed'));
 	if (frame.flags & KERNEL)
 		marks.push(make('span', { class: 'mark' }, 'kernel'));
 	if (frame.language)
@@ -112,15 +113,9 @@ function groupBody(shown) {
 	const { group, members } = shown;
 	const button = make('button', { type: 'button' }, 'Copy the stack');
 	const end = endText(group);
-	const who = make('details', { class: 'who' }, make('summary', null,
-		group.runtime ? plural(members.length, 'task') : plural(members.length, 'thread')));
+	const who = unfolding('who', false, plural(members.length, group.runtime ? 'task' : 'thread'), () => memberTable(group, members));
 
 	button.addEventListener('click', () => copy(stackAsText(group), button));
-	// The table is made when it is opened: there may be thousands.
-	who.addEventListener('toggle', () => {
-		if (who.open && who.children.length === 1)
-			who.append(memberTable(group, members));
-	});
 	return make('div', { class: 'body' }, labelList(group.labels), waitList(members), stackList(group),
 		    end ? make('p', { class: 'note' }, `The stack ends here: ${end}.`) : null,
 		    who, make('p', null, button));

@@ -83,6 +83,22 @@ function deadlockPart(deadlock) {
 		    rest > 0 ? make('p', { class: 'note' }, `and ${grouped(rest)} more`) : null);
 }
 
+// What the text of a snapshot begins with, above all views.
+function standsOut() {
+	const of = (process) => process && data.processes.length > 1 ? `${processName(process)}[${process.pid}] ` : '';
+	const prefix = (pid) => of(data.processes.find((process) => process.pid === pid));
+	const list = (title, items) => lister(make('div'), items, 5, (item) => make('p', null, make('b', null, title), ' ', item));
+	const urgent = groups.filter((group) => group.urgency < 2).map((group) => ({ group, members: group.members, weight: group.members.length }));
+
+	return make('section', { class: 'first', 'aria-label': 'What stands out' }, lister(make('div'), data.deadlocks || [], 3, deadlockPart),
+		data.deadlocks_more ? make('p', { class: 'note' }, `and ${plural(data.deadlocks_more, 'more deadlock')}`) : null,
+		list('Blocked', (data.blocked || []).map(({ pid, line }) => prefix(pid) + line)),
+		list('Contended', (data.contended || []).map(({ pid, waiters, object }) => `${grouped(waiters)} \u00d7 ${prefix(pid)}${object}`)),
+		list('Runs', rowsOf(urgent).map(({ items: [{ group }], members, weight }) => [
+			`${grouped(weight)} \u00d7 ${of(data.processes[group.process])}${memberNames(members)} `, stateChips(members), ' ',
+			make('span', { class: 'own' }, ownName(group))])));
+}
+
 function waitedTable(caption, rows) {
 	if (!rows || !rows.length)
 		return null;
@@ -114,10 +130,6 @@ function renderWaits(panel) {
 	const lines = waitsByLine();
 	const list = (title, items) => items.length ? [make('h2', null, title), make('ul', null, items.map((item) => make('li', null, item)))] : null;
 	const parts = [
-		(data.deadlocks || []).map(deadlockPart),
-		data.deadlocks_more ? make('p', { class: 'note' }, `and ${plural(data.deadlocks_more, 'more deadlock')}`) : null,
-		list('Who holds up others', data.blocked || []),
-		list('Contended', (data.contended || []).map(({ waiters, object }) => `${grouped(waiters)} \u00d7 ${object}`)),
 		waitedTable('Time by wait, for what another thread must provide (all of the recording)', data.owed),
 		waitedTable('Time by wait, of threads without work (all of the recording)', data.idle),
 		lines.length ? sortedTable('What threads wait for', ['wait', isRecording ? 'samples' : 'threads'], lines, 200) : null,

@@ -38,26 +38,46 @@ function tidText(group, members) {
 	return tids.length === 1 ? `tid ${tids[0]}` : `tids ${ranges(tids, 3)}`;
 }
 
-function groupLine(shown, whole) {
-	const { group, members, weight } = shown, frames = framesOf(group.stack);
-	const own = frames.length ? frameOf(ownFrame(frames)).name : '(no stack)';
-	const element = make('details', { class: 'group', open: opened.has(group.key) });
-	const count = isRecording ? percent(weight, whole) : `${grouped(weight)} \u00d7`;
+const ownName = (group) => group.stack ? frameOf(ownFrame(framesOf(group.stack))).name : '(no stack)';
 
-	element.append(make('summary', { title: weightText(weight, group.runtime ? 'task' : 'thread') },
+// What all of them wait for.
+function commonWait(members) {
+	return members.length && members.every(({ wait }) => wait === members[0].wait) ? members[0].wait : '';
+}
+
+// Groups that read alike are one row: their stacks differ in what it does not show.
+function rowsOf(shown) {
+	const rows = new Map();
+
+	for (const { group, members, weight } of shown) {
+		const names = members.map((member) => member.name.replace(/\d+/g, '*'));
+		const key = [ownName(group), group.title, group.runtime, commonWait(members), ...new Set(names), ...statesOf(members).keys()].join('\n');
+		const row = rows.get(key) || { items: [], members: [], weight: 0 };
+
+		row.items.push({ group, members, weight });
+		members.forEach((member) => row.members.push(member));
+		row.weight += weight;
+		rows.set(key, row);
+	}
+	return [...rows.values()];
+}
+
+function groupLine({ items, members, weight }, whole) {
+	const { group } = items[0], own = ownName(group), several = items.length > 1;
+	const key = several ? `${group.key} and others` : group.key;
+	const count = isRecording ? percent(weight, whole) : `${grouped(weight)} \u00d7`;
+	const element = unfolding('group', opened.has(key), [
 		make('span', { class: 'count' }, count), ' ',
 		make('b', null, memberNames(members) || group.runtime || '?'), ' ', stateChips(members), ' ',
 		make('span', { class: 'own' }, own), ' ',
 		group.title && group.title !== own ? make('span', { class: 'title' }, `from ${group.title}`) : null, ' ',
-		make('span', { class: 'tids' }, tidText(group, members))));
-	const fill = () => {
-		if (element.open && element.children.length === 1)
-			element.append(groupBody(shown));
-		opened[element.open ? 'add' : 'delete'](group.key);
-	};
-	element.addEventListener('toggle', fill);
-	if (element.open)
-		element.append(groupBody(shown));
+		make('span', { class: 'waits' }, commonWait(members)), ' ',
+		make('span', { class: 'tids' }, several ? `in ${plural(items.length, 'stack')}` : tidText(group, members))],
+		() => several ? lister(make('div', { class: 'inner' }), items, 100, (item) => groupLine({ ...item, items: [item] }, whole))
+			: groupBody(items[0]));
+
+	element.firstChild.title = weightText(weight, group.runtime ? 'task' : 'thread');
+	element.addEventListener('toggle', () => opened[element.open ? 'add' : 'delete'](key));
 	return element;
 }
 
@@ -93,7 +113,7 @@ function logicalPart(process, number, byLogical) {
 				  labelList(labelPairs(logical.labels)));
 
 		part.style.marginInlineStart = `${Math.min(logical.depth || 0, DEEPEST)}em`;
-		return lister(part, own, 100, (shown) => groupLine(shown, 0));
+		return lister(part, rowsOf(own), 100, (row) => groupLine(row, 0));
 	});
 }
 
@@ -146,7 +166,7 @@ function renderTree(panel) {
 		append(element, [labelList(labelPairs(process.labels))]);
 		if (process.exe)
 			element.title = process.exe;
-		element.append(lister(make('div'), own.get(number) || [], 100, (item) => groupLine(item, whole)));
+		element.append(listOften(rowsOf(own.get(number) || []), 100, isRecording ? whole : 0, (row) => groupLine(row, whole)));
 		append(element, logicalPart(process, number, byLogical));
 		element.addEventListener('toggle', (event) => {
 			if (event.target === element)

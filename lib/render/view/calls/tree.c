@@ -77,8 +77,6 @@ static bool enter_entry(struct building *building, const struct snap_frame *fram
 			uint32_t function, uint64_t weight, uint32_t *at)
 {
 	bool is_new, is_inlined = frame->entries[entry].inlined;
-	/* What is inlined into it has been found with the frame, not by itself. */
-	enum snap_trust trust = entry + 1 == frame->entry_count ? frame->trust : SNAP_TRUST_CFI;
 	const struct snap_entry *before;
 	struct snap_call_node *node;
 
@@ -90,12 +88,12 @@ static bool enter_entry(struct building *building, const struct snap_frame *fram
 		node->frame = frame;
 		node->entry = entry;
 		node->inlined = is_inlined;
-		node->trust = trust;
+		node->trust = frame->trust;
 		return true;
 	}
 	before = snap_call_entry(node);
 	node->inlined = node->inlined && is_inlined;
-	node->trust = trust > node->trust ? trust : node->trust;
+	node->trust = frame->trust > node->trust ? frame->trust : node->trust;
 	node->lines_differ = node->lines_differ || before->line != frame->entries[entry].line ||
 			     !snap_same_text(before->file, frame->entries[entry].file);
 	return true;

@@ -288,6 +288,7 @@ bool snap_fold_merge(struct snap_arena *arena, const struct snap_node *const *me
 	ret->ns_pid = 0;
 	ret->start_time_ns = 0;
 	ret->start_ticks = 0;
+	ret->usage = ret->usage_before = (struct snap_usage){ 0 };
 	ret->thread_count = ret->threads_missed = ret->task_count = 0;
 	for (size_t i = 0; i < count; i++) {
 		ret->thread_count += members[i]->thread_count;
