@@ -31,6 +31,9 @@ static const struct {
 	{ "snaprec", "application/octet-stream" },
 	{ "thread-counts", "text/plain; charset=utf-8" },
 	{ "thread-dump", "text/plain; charset=utf-8" },
+	/* of /metrics, where the library has no say */
+	{ "prometheus", "text/plain; version=0.0.4; charset=utf-8" },
+	{ "openmetrics", "application/openmetrics-text; version=1.0.0; charset=utf-8" },
 };
 
 /* What a client may call what it wants. */
@@ -45,6 +48,7 @@ static const struct {
 	{ "application/jsonl", "jsonl" },
 	{ "application/vnd.google.protobuf+gzip", "pprof" },
 	{ "application/octet-stream", "pprof" },
+	{ "application/openmetrics-text", "openmetrics" },
 	{ "application/*", "json" },
 };
 
@@ -56,10 +60,13 @@ const char *snap_serve_media_type(const char *format)
 	return "application/octet-stream";
 }
 
-static bool has_format(const char *format)
+/* Whether a page has it that `usual` is a format of: the library's, or those of /metrics. */
+static bool has_format(const char *format, const char *usual)
 {
 	const char *name;
 
+	if (strcmp(usual, "prometheus") == 0)
+		return strcmp(format, "openmetrics") == 0 || strcmp(format, "text") == 0;
 	for (size_t i = 0; (name = stacksnap_format_name(i, NULL, NULL)); i++)
 		if (strcmp(name, format) == 0)
 			return true;
@@ -73,7 +80,7 @@ static const char *format_of_range(const char *range, size_t length, const char 
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
 		if (strlen(ranges[i].range) == length &&
 		    strncasecmp(range, ranges[i].range, length) == 0 &&
-		    has_format(ranges[i].format))
+		    has_format(ranges[i].format, usual))
 			return ranges[i].format;
 	return NULL;
 }

@@ -6,16 +6,27 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static bool take_room(struct snap_serve_body *body, size_t size)
+{
+	if (atomic_fetch_add(body->all, size) + size <= SNAP_SERVE_MOST_BODIES)
+		return true;
+	atomic_fetch_sub(body->all, size);
+	return false;
+}
+
 static ssize_t write_some(void *cookie, const char *bytes, size_t size)
 {
 	struct snap_serve_body *body = cookie;
 	size_t done = 0;
 
-	if (size > body->most - body->size) {
-		body->is_full = true;
+	body->is_full |= size > SNAP_SERVE_MOST_BODY - body->size;
+	if (!body->is_full && !take_room(body, size))
+		body->is_crowded = true;
+	if (body->is_full || body->is_crowded) {
 		errno = ENOSPC;
 		return 0;
 	}
+	body->size += size;
 	while (done < size) {
 		ssize_t put = write(body->fd, bytes + done, size - done);
 
@@ -25,14 +36,13 @@ static ssize_t write_some(void *cookie, const char *bytes, size_t size)
 			return 0;
 		done += (size_t)put;
 	}
-	body->size += size;
 	return (ssize_t)size;
 }
 
-bool snap_serve_body_open(struct snap_serve_body *body, size_t most)
+bool snap_serve_body_open(struct snap_serve_body *body, atomic_size_t *all)
 {
 	*body = (struct snap_serve_body){ .fd = memfd_create("stacksnap-answer", MFD_CLOEXEC),
-					  .most = most };
+					  .all = all };
 	if (body->fd < 0)
 		return false;
 	body->out = fopencookie(body, "w", (cookie_io_functions_t){ .write = write_some });
@@ -60,8 +70,10 @@ void snap_serve_body_deinit(struct snap_serve_body *body)
 {
 	if (body->out)
 		fclose(body->out);
-	if (body->fd >= 0)
+	if (body->fd >= 0) {
 		close(body->fd);
+		atomic_fetch_sub(body->all, body->size);
+	}
 	body->out = NULL;
 	body->fd = -1;
 }

@@ -3,17 +3,17 @@
 #include "serve/guard.h"
 
 #include "message.h"
+#include "output_location.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { MOST_HOST = 255 /* bytes of a name */ };
 
 static unsigned refuse(unsigned status, const char *why, const char **why_ret)
 {
@@ -63,10 +63,15 @@ static bool check_token(struct snap_serve_guard *guard, const char *path)
 bool snap_serve_guard_read_token(struct snap_serve_guard *guard, const char *path)
 {
 	/* A FIFO must not hold up the start. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, fd;
+	struct snap_cli_location at;
 	ssize_t got;
 	bool fine;
 
+	if (!snap_cli_locate(path, "read", &at))
+		return false;
+	fd = openat(at.folder, at.name, flags | (at.is_open_file ? 0 : O_NOFOLLOW));
+	close(at.folder);
 	if (fd < 0)
 		return snap_cli_message("cannot read %s: %s", path, strerror(errno));
 	fine = check_token_file(fd, path);
@@ -103,13 +108,13 @@ static bool is_authorized(const struct snap_serve_guard *guard, const char *auth
 /* ---- names ---- */
 
 /* "name", "name:80", "[::1]:80" without the port; false: it is none of these. */
-static bool cut_port(const char *host, char name[MOST_HOST + 1])
+static bool cut_port(const char *host, char name[SNAP_SERVE_MAX_HOST + 1])
 {
 	const char *end = host[0] == '[' ? strchr(host, ']') : host + strcspn(host, ":");
 	const char *from = host[0] == '[' ? host + 1 : host;
 	size_t length = end ? (size_t)(end - from) : 0;
 
-	if (length == 0 || length > MOST_HOST)
+	if (length == 0 || length > SNAP_SERVE_MAX_HOST)
 		return false;
 	memcpy(name, from, length);
 	name[length] = '\0';
@@ -118,39 +123,79 @@ static bool cut_port(const char *host, char name[MOST_HOST + 1])
 				strspn(end + 1, "0123456789") == strlen(end + 1));
 }
 
-static bool is_address(const char *name)
+/* Of a text or of a socket, an IPv4 one as IPv6 maps it. False: it is none. */
+static bool parse_address(const char *text, struct in6_addr *ret)
 {
-	unsigned char bytes[sizeof(struct in6_addr)];
+	struct in_addr v4;
+	char mapped[sizeof("::ffff:") + INET_ADDRSTRLEN];
 
-	return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
+	if (inet_pton(AF_INET, text, &v4) != 1)
+		return inet_pton(AF_INET6, text, ret) == 1;
+	snprintf(mapped, sizeof(mapped), "::ffff:%s", text);
+	return inet_pton(AF_INET6, mapped, ret) == 1;
 }
 
-/* "web-1" or "web-1.example.org", where this host is called either of them. */
-static bool is_own_name(const char *name)
+static bool is_loopback(const struct in6_addr *address)
 {
-	char own[HOST_NAME_MAX + 1] = "";
-	size_t length;
+	return IN6_IS_ADDR_LOOPBACK(address) ||
+	       (IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
+}
 
-	if (gethostname(own, sizeof(own)) < 0)
+static bool is_loopback_name(const char *name)
+{
+	return strcasecmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 ||
+	       strcmp(name, "::1") == 0;
+}
+
+/* The address that the client connected to; false: a path, or it is not known. */
+static bool own_address(const struct sockaddr_storage *own, struct in6_addr *ret)
+{
+	const struct sockaddr_in *v4 = (const void *)own;
+	const struct sockaddr_in6 *v6 = (const void *)own;
+	char text[INET_ADDRSTRLEN];
+
+	if (own->ss_family == AF_INET)
+		return inet_ntop(AF_INET, &v4->sin_addr, text, sizeof(text)) &&
+		       parse_address(text, ret);
+	*ret = v6->sin6_addr;
+	return own->ss_family == AF_INET6;
+}
+
+static bool is_own_name(const struct snap_serve_guard *guard, const char *name,
+			const struct sockaddr_storage *own)
+{
+	struct in6_addr here, wanted;
+
+	for (size_t i = 0; i < guard->host_count; i++)
+		if (strcasecmp(guard->hosts[i], name) == 0)
+			return true;
+	if (!own_address(own, &here))
 		return false;
-	own[sizeof(own) - 1] = '\0';
-	length = strcspn(own, ".");
-	return length && strncasecmp(name, own, length) == 0 &&
-	       (name[length] == '\0' || name[length] == '.');
+	return (parse_address(name, &wanted) && IN6_ARE_ADDR_EQUAL(&here, &wanted)) ||
+	       (is_loopback(&here) && is_loopback_name(name));
 }
 
-static unsigned check_host(const struct snap_serve_guard *guard, const char *host,
-			   const char **why_ret)
+bool snap_serve_guard_add_host(struct snap_serve_guard *guard, const char *text)
 {
-	char name[MOST_HOST + 1];
+	if (guard->host_count == SNAP_SERVE_MAX_HOSTS)
+		return snap_cli_message("--host: at most %d names", SNAP_SERVE_MAX_HOSTS);
+	if (!cut_port(text, guard->hosts[guard->host_count]))
+		return snap_cli_message("--host: '%s' is no name as a request's Host has it", text);
+	guard->host_count++;
+	return true;
+}
 
-	if (!host || !cut_port(host, name))
+static unsigned check_host(const struct snap_serve_guard *guard,
+			   const struct snap_serve_headers *headers, const char **why_ret)
+{
+	char name[SNAP_SERVE_MAX_HOST + 1];
+
+	if (!headers->host || !cut_port(headers->host, name))
 		return refuse(400, "Host: is missing or malformed", why_ret);
-	/* An address has no name that another site could lead here. */
-	if (guard->any_host || is_address(name) || strcasecmp(name, "localhost") == 0 ||
-	    (guard->own_name && is_own_name(name)))
+	/* No browser comes to a path, whatever it is called. */
+	if (headers->own.ss_family == AF_UNIX || is_own_name(guard, name, &headers->own))
 		return 0;
-	return refuse(421, "Host: this server is not called so", why_ret);
+	return refuse(421, "Host: not the address of this server, see --host", why_ret);
 }
 
 /* What browsers say of the page that asks; "none" is the user, who typed the address. */
@@ -165,7 +210,7 @@ static bool is_of_other_site(const struct snap_serve_headers *headers)
 unsigned snap_serve_guard_check(const struct snap_serve_guard *guard,
 				const struct snap_serve_headers *headers, const char **why_ret)
 {
-	unsigned status = check_host(guard, headers->host, why_ret);
+	unsigned status = check_host(guard, headers, why_ret);
 
 	if (status)
 		return status;

@@ -37,14 +37,24 @@ static bool has_body(struct MHD_Connection *connection)
 	       (length && strspn(length, "0") != strlen(length));
 }
 
+int snap_serve_http_descriptor(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info ? info->connect_fd : -1;
+}
+
 unsigned snap_serve_http_look(struct MHD_Connection *connection, const char *method,
 			      const char *version, struct snap_serve_headers *ret,
 			      const char **accept_ret, const char **why_ret)
 {
 	unsigned hosts = 0;
+	socklen_t size = sizeof(ret->own);
 
-	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0) {
-		*why_ret = "only GET is answered";
+	/* libmicrohttpd leaves out the body of an answer to HEAD. */
+	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+		*why_ret = "only GET and HEAD are answered";
 		return MHD_HTTP_METHOD_NOT_ALLOWED;
 	}
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
@@ -59,6 +69,9 @@ unsigned snap_serve_http_look(struct MHD_Connection *connection, const char *met
 		.fetch_site = header(connection, "Sec-Fetch-Site"),
 		.authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION),
 	};
+	if (getsockname(snap_serve_http_descriptor(connection), (struct sockaddr *)&ret->own,
+			&size) < 0)
+		ret->own.ss_family = AF_UNSPEC;
 	*accept_ret = header(connection, MHD_HTTP_HEADER_ACCEPT);
 	return 0;
 }
@@ -125,7 +138,7 @@ static bool add_headers(struct MHD_Response *made, const struct snap_serve_respo
 		{ "Stacksnap-Outcome", response->outcome },
 		{ MHD_HTTP_HEADER_RETRY_AFTER, response->retry_after_s ? seconds : NULL },
 		{ MHD_HTTP_HEADER_ALLOW,
-		  response->status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET" : NULL },
+		  response->status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL },
 		{ MHD_HTTP_HEADER_WWW_AUTHENTICATE,
 		  response->status == MHD_HTTP_UNAUTHORIZED ? "Bearer" : NULL },
 		{ MHD_HTTP_HEADER_LOCATION,
@@ -155,4 +168,16 @@ bool snap_serve_http_respond(struct MHD_Connection *connection,
 	       MHD_queue_response(connection, response->status, made) == MHD_YES;
 	MHD_destroy_response(made);
 	return fine;
+}
+
+void snap_serve_http_give_up(int fd, unsigned status)
+{
+	char text[96];
+	int length =
+		snprintf(text, sizeof(text), "HTTP/1.1 %u %s\r\nConnection: close\r\n\r\n", status,
+			 status == MHD_HTTP_BAD_REQUEST ? "Bad Request" : "Request Timeout");
+
+	/* Where there is no room it goes without. */
+	if (send(fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return;
 }

@@ -29,8 +29,14 @@ struct snap_serve_response {
 bool snap_serve_http_respond(struct MHD_Connection *connection,
 			     const struct snap_serve_response *response);
 
+/* An answer without libmicrohttpd, to a request of which it makes none. */
+void snap_serve_http_give_up(int fd, unsigned status);
+
+/* -1: it is not known. */
+int snap_serve_http_descriptor(struct MHD_Connection *connection);
+
 /*
- * 0, or the status of a refusal (400, 405) of what is no plain GET, and a word about it, static.
+ * 0, or the status of a refusal (400, 405) of what is no plain GET or HEAD, and a word about it, static.
  * What counts of the headers else goes to *ret, borrowed from the connection.
  */
 unsigned snap_serve_http_look(struct MHD_Connection *connection, const char *method,

@@ -12,14 +12,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MAX_BODY = 64 << 20 /* bytes */ };
+enum { MOST_STOPPED_NS = 1000000000 }; /* of a snapshot: the default of --stop-timeout */
 
 struct snap_serve_job {
-	const struct snap_cli_request *request;
+	struct snap_serve_common *common;
 	const struct snap_serve_order *order;
-	int wake;
+	double share; /* of the time, for which a recording may stop its targets */
 	pthread_t thread;
 	volatile int cancel; /* polled by the library */
 	atomic_bool done;
@@ -73,7 +74,10 @@ static unsigned status_of(enum stacksnap_error_code code)
 static void fail_with(struct snap_serve_job *job, struct stacksnap_error *err)
 {
 	if (job->body.is_full)
-		fail(job, 500, "the answer would be larger than %d MiB", MAX_BODY >> 20);
+		fail(job, 500, "the answer would be larger than %d MiB",
+		     SNAP_SERVE_MOST_BODY >> 20);
+	else if (job->body.is_crowded)
+		fail(job, 503, "other answers, which are being read, take all the memory");
 	else if (job->cancel)
 		fail(job, 503, "the server is ending");
 	else
@@ -103,7 +107,7 @@ static struct stacksnap_error *make_list(struct snap_serve_job *job)
 	FILE *out = job->body.out;
 
 	if (!err && job->order->page == SNAP_SERVE_HOME)
-		snap_serve_put_home(job->request, list, out);
+		snap_serve_put_home(job->common->request, list, out);
 	else if (!err)
 		err = stacksnap_snapshot_render(list, job->options, job->order->format, out);
 	job->answer.work.is_made = !err;
@@ -111,14 +115,35 @@ static struct stacksnap_error *make_list(struct snap_serve_job *job)
 	return err;
 }
 
+int64_t snap_serve_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* How long targets may have stood in a snapshot that failed, which took so long. */
+static int64_t most_stopped(const struct stacksnap_error *err, int64_t taken_ns)
+{
+	enum stacksnap_error_code code = stacksnap_error_code(err);
+
+	if (code == STACKSNAP_ERROR_NOT_FOUND || code == STACKSNAP_ERROR_PERMISSION)
+		return 0;
+	return taken_ns < MOST_STOPPED_NS ? taken_ns : MOST_STOPPED_NS;
+}
+
 static struct stacksnap_error *make_snapshot(struct snap_serve_job *job)
 {
 	struct snap_serve_work *work = &job->answer.work;
 	struct stacksnap_snapshot *snapshot = NULL;
+	int64_t begin_ns = snap_serve_now_ns();
 	struct stacksnap_error *err = stacksnap_take(job->options, &snapshot);
 
-	if (err)
+	if (err) {
+		work->stopped_ns = most_stopped(err, snap_serve_now_ns() - begin_ns);
 		return err;
+	}
 	work->is_partial = stacksnap_snapshot_outcome(snapshot) != STACKSNAP_OUTCOME_WHOLE;
 	work->stopped_ns = stacksnap_snapshot_stop_duration_ns(snapshot);
 	work->is_made = stacksnap_snapshot_outcome(snapshot) != STACKSNAP_OUTCOME_NOTHING;
@@ -150,6 +175,7 @@ static struct stacksnap_error *render_recording(struct snap_serve_job *job,
 		.is_made = outcome != STACKSNAP_OUTCOME_NOTHING,
 		.is_partial = outcome != STACKSNAP_OUTCOME_WHOLE,
 		.stopped_ns = stats->stopped_ns,
+		.length_ns = stats->duration_ns,
 		.ticks = stats->ticks,
 		.ticks_missed = stats->ticks_missed,
 	};
@@ -161,19 +187,29 @@ static struct stacksnap_error *render_recording(struct snap_serve_job *job,
 }
 
 static struct stacksnap_error *set_number(struct stacksnap_options *options, const char *name,
-					  unsigned number)
+					  double number)
 {
-	char text[16];
+	char text[32];
 
-	snprintf(text, sizeof(text), "%u", number);
+	snprintf(text, sizeof(text), "%.10g", number);
 	return stacksnap_options_set(options, name, text);
+}
+
+/* Of one that is cancelled there is nothing else to tell how long targets stood still. */
+static int note_figures(void *context, const struct stacksnap_recorder_status *status)
+{
+	struct snap_serve_job *job = context;
+
+	job->answer.work.stopped_ns = status->stats->stopped_ns;
+	job->answer.work.length_ns = status->elapsed_ns;
+	return 1;
 }
 
 static struct stacksnap_error *record(struct snap_serve_job *job,
 				      struct stacksnap_recorder *recorder)
 {
 	struct stacksnap_recording *recording = NULL;
-	struct stacksnap_error *err = stacksnap_recorder_run(recorder, NULL, NULL);
+	struct stacksnap_error *err = stacksnap_recorder_run(recorder, note_figures, job);
 
 	if (!err && !job->cancel)
 		err = stacksnap_recorder_slice(recorder, job->options, &recording);
@@ -193,6 +229,9 @@ static struct stacksnap_error *make_recording(struct snap_serve_job *job)
 
 	if (!err)
 		err = set_number(job->options, "hz", order->hz);
+	if (!err)
+		err = set_number(job->options, "max-stopped",
+				 (double)(long)(job->share * 1e6) / 1e4);
 	if (!err)
 		err = stacksnap_options_set(job->options, "mode", order->mode);
 	if (!err)
@@ -230,7 +269,7 @@ static void end_body(struct snap_serve_job *job)
 	struct snap_serve_answer *answer = &job->answer;
 
 	if (!snap_serve_body_finish(&job->body)) {
-		if (job->body.is_full)
+		if (job->body.is_full || job->body.is_crowded)
 			fail_with(job, NULL);
 		else
 			fail(job, 500, "no room for the answer: %s", strerror(errno));
@@ -248,13 +287,13 @@ static void run_job(struct snap_serve_job *job)
 	struct stacksnap_error *err;
 	bool found;
 
-	err = snap_serve_targets_choose(job->request, order->target, &job->cancel, &found,
-					&job->options);
+	err = snap_serve_targets_choose(job->common->request, job->common->seen, order->target,
+					&job->cancel, &found, &job->options);
 	if (!err && !found) {
 		fail(job, 404, "target: no such one is served");
 		return;
 	}
-	if (!err && !snap_serve_body_open(&job->body, MAX_BODY)) {
+	if (!err && !snap_serve_body_open(&job->body, &job->common->bodies)) {
 		fail(job, 500, "no room for an answer: %s", strerror(errno));
 		return;
 	}
@@ -276,22 +315,22 @@ static void *run_thread(void *context)
 	stacksnap_options_destroy(job->options);
 	job->done = true;
 	/* An eventfd takes it unless it has been written to 2^64 times. */
-	while (write(job->wake, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (write(job->common->wake, &one, sizeof(one)) < 0 && errno == EINTR)
 		continue;
 	return NULL;
 }
 
-struct snap_serve_job *snap_serve_job_start(const struct snap_cli_request *request,
-					    const struct snap_serve_order *order, int wake)
+struct snap_serve_job *snap_serve_job_start(struct snap_serve_common *common,
+					    const struct snap_serve_order *order, double share)
 {
 	struct snap_serve_job *job = calloc(1, sizeof(*job));
 	int os_errno;
 
 	if (!job)
 		return NULL;
-	job->request = request;
+	job->common = common;
 	job->order = order;
-	job->wake = wake;
+	job->share = share;
 	job->body.fd = -1;
 	job->answer =
 		(struct snap_serve_answer){ .status = 200, .fd = -1, .work.page = order->page };

@@ -62,9 +62,8 @@ static bool describe(struct snap_serve_listener *listener)
 
 	if (getsockname(listener->fd, &address.any, &length) < 0)
 		return false;
-	listener->is_unix = address.any.sa_family == AF_UNIX;
 	listener->is_loopback = is_loopback(&address);
-	if (listener->is_unix) {
+	if (address.any.sa_family == AF_UNIX) {
 		snprintf(listener->url, sizeof(listener->url), "unix:%.*s",
 			 (int)sizeof(address.path.sun_path), address.path.sun_path);
 	} else if (address.any.sa_family == AF_INET) {

@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 
 struct snap_serve_listener {
-	int fd; /* listening, does not block; -1: none */
-	bool is_unix;
+	int fd;           /* listening, does not block; -1: none */
 	bool is_loopback; /* no other host can connect; a unix socket is so, too */
 	char url[160];    /* "http://127.0.0.1:6099/", "unix:/run/stacksnap.sock" */
 	/* of a path that was made here: it goes away with the listener, if it is still the same */

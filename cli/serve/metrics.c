@@ -7,8 +7,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-const char snap_serve_metrics_type[] = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /* Upper ends, in seconds. */
 static const double stop_buckets[SNAP_SERVE_STOP_BUCKETS] = { 0.0005, 0.001, 0.0025, 0.005, 0.01,
 							      0.025,  0.05,  0.1,    0.5,   1 };
@@ -69,72 +67,87 @@ void snap_serve_metrics_add_refusal(struct snap_serve_metrics *metrics, unsigned
 
 /* ---- text ---- */
 
-static void put_family(FILE *out, const char *name, const char *type, const char *unit,
-		       const char *help)
+struct page {
+	FILE *out;
+	bool is_open; /* OpenMetrics, else the text format of Prometheus */
+};
+
+/* The older format has no units, calls an info a gauge, and describes each by its whole name. */
+static void put_family(const struct page *page, const char *name, const char *type,
+		       const char *unit, const char *help)
 {
-	fprintf(out, "# TYPE %s %s\n", name, type);
-	if (unit)
-		fprintf(out, "# UNIT %s %s\n", name, unit);
-	fprintf(out, "# HELP %s %s\n", name, help);
+	const char *suffix = "";
+
+	if (!page->is_open && strcmp(type, "counter") == 0)
+		suffix = "_total";
+	if (!page->is_open && strcmp(type, "info") == 0) {
+		suffix = "_info";
+		type = "gauge";
+	}
+	fprintf(page->out, "# TYPE %s%s %s\n", name, suffix, type);
+	if (unit && page->is_open)
+		fprintf(page->out, "# UNIT %s %s\n", name, unit);
+	fprintf(page->out, "# HELP %s%s %s\n", name, suffix, help);
 }
 
-static void put_count(FILE *out, const char *name, unsigned long long count, const char *help)
+static void put_count(const struct page *page, const char *name, unsigned long long count,
+		      const char *help)
 {
-	put_family(out, name, "counter", NULL, help);
-	fprintf(out, "%s_total %llu\n", name, count);
+	put_family(page, name, "counter", NULL, help);
+	fprintf(page->out, "%s_total %llu\n", name, count);
 }
 
-static void put_stops(const struct snap_serve_metrics *metrics, FILE *out)
+static void put_stops(const struct snap_serve_metrics *metrics, const struct page *page)
 {
 	static const char name[] = "stacksnap_stop_seconds";
 	unsigned long long sum = 0;
 
-	put_family(out, name, "histogram", "seconds",
+	put_family(page, name, "histogram", "seconds",
 		   "How long the targets of a snapshot stood still.");
 	for (size_t i = 0; i < SNAP_SERVE_STOP_BUCKETS; i++) {
 		sum += metrics->stops[i];
-		fprintf(out, "%s_bucket{le=\"%g\"} %llu\n", name, stop_buckets[i], sum);
+		fprintf(page->out, "%s_bucket{le=\"%g\"} %llu\n", name, stop_buckets[i], sum);
 	}
 	sum += metrics->stops[SNAP_SERVE_STOP_BUCKETS];
-	fprintf(out, "%s_bucket{le=\"+Inf\"} %llu\n%s_count %llu\n%s_sum %.9g\n", name, sum, name,
-		sum, name, metrics->stopped_s);
+	fprintf(page->out, "%s_bucket{le=\"+Inf\"} %llu\n%s_count %llu\n%s_sum %.9g\n", name, sum,
+		name, sum, name, metrics->stopped_s);
 }
 
-static void put_refusals(const struct snap_serve_metrics *metrics, FILE *out)
+static void put_refusals(const struct snap_serve_metrics *metrics, const struct page *page)
 {
 	static const char name[] = "stacksnap_requests_refused";
 
-	put_family(out, name, "counter", NULL, "Requests that were refused, by reason.");
+	put_family(page, name, "counter", NULL, "Requests that were refused, by reason.");
 	for (size_t i = 0; i < SNAP_SERVE_REFUSALS; i++)
-		fprintf(out, "%s_total{reason=\"%s\"} %llu\n", name, refusals[i].reason,
+		fprintf(page->out, "%s_total{reason=\"%s\"} %llu\n", name, refusals[i].reason,
 			metrics->refused[i]);
 }
 
-static void put_work(const struct snap_serve_metrics *metrics, FILE *out)
+static void put_work(const struct snap_serve_metrics *metrics, const struct page *page)
 {
-	put_count(out, "stacksnap_requests", metrics->requests, "Requests that were answered.");
-	put_count(out, "stacksnap_snapshots", metrics->snapshots, "Snapshots that were taken.");
-	put_count(out, "stacksnap_recordings", metrics->recordings, "Recordings that were made.");
-	put_count(out, "stacksnap_failures", metrics->failed,
+	put_count(page, "stacksnap_requests", metrics->requests, "Requests that were answered.");
+	put_count(page, "stacksnap_snapshots", metrics->snapshots, "Snapshots that were taken.");
+	put_count(page, "stacksnap_recordings", metrics->recordings, "Recordings that were made.");
+	put_count(page, "stacksnap_failures", metrics->failed,
 		  "Snapshots and recordings that show nothing.");
-	put_count(out, "stacksnap_partial", metrics->partial,
+	put_count(page, "stacksnap_partial", metrics->partial,
 		  "Snapshots and recordings in which something is missing.");
-	put_count(out, "stacksnap_cancelled", metrics->cancelled,
+	put_count(page, "stacksnap_cancelled", metrics->cancelled,
 		  "Snapshots and recordings whose client went away.");
-	put_count(out, "stacksnap_connections_cut", metrics->cut,
+	put_count(page, "stacksnap_connections_cut", metrics->cut,
 		  "Connections whose client was too slow.");
-	put_stops(metrics, out);
-	put_family(out, "stacksnap_recording_stopped_seconds", "counter", "seconds",
+	put_stops(metrics, page);
+	put_family(page, "stacksnap_recording_stopped_seconds", "counter", "seconds",
 		   "How long the targets of recordings stood still.");
-	fprintf(out, "stacksnap_recording_stopped_seconds_total %.9g\n",
+	fprintf(page->out, "stacksnap_recording_stopped_seconds_total %.9g\n",
 		metrics->recording_stopped_s);
-	put_count(out, "stacksnap_ticks", metrics->ticks, "Looks of recordings at their targets.");
-	put_count(out, "stacksnap_ticks_missed", metrics->ticks_missed,
+	put_count(page, "stacksnap_ticks", metrics->ticks, "Looks of recordings at their targets.");
+	put_count(page, "stacksnap_ticks_missed", metrics->ticks_missed,
 		  "Looks that came too late and were left out.");
-	put_refusals(metrics, out);
-	put_family(out, "stacksnap_running", "gauge", NULL,
+	put_refusals(metrics, page);
+	put_family(page, "stacksnap_running", "gauge", NULL,
 		   "Snapshots, recordings and lists that are being made.");
-	fprintf(out, "stacksnap_running %u\n", metrics->running);
+	fprintf(page->out, "stacksnap_running %u\n", metrics->running);
 }
 
 /* ---- the process ---- */
@@ -173,29 +186,32 @@ static double seconds_of_time(const struct timeval *time)
 }
 
 /* Names as all exporters of Prometheus have them; children are the library's processes. */
-static void put_process(FILE *out)
+static void put_process(const struct page *page)
 {
 	struct rusage own = { 0 }, children = { 0 };
 
 	getrusage(RUSAGE_SELF, &own);
 	getrusage(RUSAGE_CHILDREN, &children);
-	put_family(out, "process_cpu_seconds", "counter", "seconds",
+	put_family(page, "process_cpu_seconds", "counter", "seconds",
 		   "Processor time of the server and of its processes that have ended.");
-	fprintf(out, "process_cpu_seconds_total %.6f\n",
+	fprintf(page->out, "process_cpu_seconds_total %.6f\n",
 		seconds_of_time(&own.ru_utime) + seconds_of_time(&own.ru_stime) +
 			seconds_of_time(&children.ru_utime) + seconds_of_time(&children.ru_stime));
-	put_family(out, "process_resident_memory_bytes", "gauge", "bytes",
+	put_family(page, "process_resident_memory_bytes", "gauge", "bytes",
 		   "Resident memory of the server.");
-	fprintf(out, "process_resident_memory_bytes %llu\n", resident_bytes());
-	put_family(out, "process_open_fds", "gauge", NULL, "Open descriptors of the server.");
-	fprintf(out, "process_open_fds %u\n", open_descriptors());
+	fprintf(page->out, "process_resident_memory_bytes %llu\n", resident_bytes());
+	put_family(page, "process_open_fds", "gauge", NULL, "Open descriptors of the server.");
+	fprintf(page->out, "process_open_fds %u\n", open_descriptors());
 }
 
-void snap_serve_metrics_print(const struct snap_serve_metrics *metrics, FILE *out)
+void snap_serve_metrics_print(const struct snap_serve_metrics *metrics, bool is_open, FILE *out)
 {
-	put_family(out, "stacksnap_build", "info", NULL, "The version of the server.");
+	const struct page page = { .out = out, .is_open = is_open };
+
+	put_family(&page, "stacksnap_build", "info", NULL, "The version of the server.");
 	fprintf(out, "stacksnap_build_info{version=\"%s\"} 1\n", stacksnap_version());
-	put_work(metrics, out);
-	put_process(out);
-	fputs("# EOF\n", out);
+	put_work(metrics, &page);
+	put_process(&page);
+	if (is_open)
+		fputs("# EOF\n", out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Metrics: what the server has done and what it costs, as OpenMetrics text, for Prometheus and its
- * kind. Knows nothing of connections; used by one thread.
+ * Metrics: what the server has done and what it costs, as text for Prometheus and its kind. Knows
+ * nothing of connections; used by one thread.
  */
 #pragma once
 
@@ -23,10 +23,9 @@ struct snap_serve_metrics {
 	unsigned running;                                /* jobs, now */
 };
 
-extern const char snap_serve_metrics_type[];
-
 void snap_serve_metrics_add_work(struct snap_serve_metrics *metrics,
 				 const struct snap_serve_work *work);
 /* A request was refused with this status. */
 void snap_serve_metrics_add_refusal(struct snap_serve_metrics *metrics, unsigned status);
-void snap_serve_metrics_print(const struct snap_serve_metrics *metrics, FILE *out);
+/* As OpenMetrics, else in the older text format of Prometheus. */
+void snap_serve_metrics_print(const struct snap_serve_metrics *metrics, bool is_open, FILE *out);

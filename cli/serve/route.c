@@ -37,7 +37,7 @@ static const struct page {
 	const char *mode;
 } pages[] = {
 	{ "/", SNAP_SERVE_HOME, 0, "text", NULL, 0, NULL },
-	{ "/metrics", SNAP_SERVE_METRICS, 0, "text", NULL, 0, NULL },
+	{ "/metrics", SNAP_SERVE_METRICS, 0, "prometheus", NULL, 0, NULL },
 	{ "/debug/pprof", SNAP_SERVE_PPROF_REDIRECT, 0, "text", NULL, 0, NULL },
 	{ "/debug/pprof/", SNAP_SERVE_PPROF_INDEX, TARGET, "text", NULL, 0, NULL },
 	/* As of Go: of what runs, for 30 seconds. */
@@ -156,6 +156,14 @@ static bool can_show(const struct page *page, const char *format)
 	       strcmp(format, "json") == 0;
 }
 
+/* Every client gets the older text, but one that would rather have the newer. */
+static const char *metrics_format(const char *accept)
+{
+	const char *format = snap_serve_accept(accept, "prometheus");
+
+	return format && strcmp(format, "openmetrics") == 0 ? format : "prometheus";
+}
+
 unsigned snap_serve_route(const struct snap_serve_query *query, const char *accept,
 			  struct snap_serve_order *ret, const char **why_ret)
 {
@@ -173,6 +181,8 @@ unsigned snap_serve_route(const struct snap_serve_query *query, const char *acce
 	if (!page->format)
 		ret->format =
 			*suffix ? format_of_suffix(suffix) : snap_serve_accept(accept, page->usual);
+	else if (page->page == SNAP_SERVE_METRICS)
+		ret->format = metrics_format(accept);
 	if (!ret->format || !can_show(page, ret->format))
 		return refuse(406, "no such format here: see 'stacksnap --help'", why_ret);
 	status = set_parameters(query, page, ret, why_ret);

@@ -3,32 +3,31 @@
 #include "serve/server.h"
 
 #include "message.h"
+#include "serve/body.h"
 #include "serve/http.h"
-#include "serve/job.h"
 #include "serve/library.h"
-#include "serve/metrics.h"
+#include "serve/look.h"
 #include "serve/pages.h"
 #include "serve/query.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
 	MOST_CONNECTIONS = 64,
-	MOST_CAPTURES = 4, /* snapshots and recordings at one time */
-	MOST_LISTS = 4,
 	/* for a request to come, for an answer to be read, and then to go */
 	PATIENCE_S = 30,
-	JOB_PATIENCE_S = 60,   /* beyond the length of a recording */
-	ENDING_PATIENCE_S = 5, /* for answers that are being read, once it has to end */
-	HEAD_BYTES = 16 << 10, /* of a request */
+	MALFORMED_PATIENCE_S = 1, /* for what can become no request of ours */
+	READING_S = 5,            /* what an answer may be read for where memory is scarce */
+	ENDING_PATIENCE_S = 5,    /* for answers that are being read, once it has to end */
+	HEAD_BYTES = 16 << 10,    /* of a request */
 };
 
 /* A request and its answer. */
@@ -37,10 +36,9 @@ struct exchange {
 	struct snap_serve_order order; /* its texts are the query's */
 	bool is_wellformed;            /* `query` is there */
 	bool is_answered;
-	struct snap_serve_job *job; /* NULL: none is running */
-	bool is_gone, is_late;      /* the client went away; the job took too long */
-	bool is_resumed;            /* its connection goes on, which may be said once */
-	int64_t job_ends_ns;        /* about, CLOCK_MONOTONIC */
+	struct snap_serve_look *look; /* that it waits for, or whose answer is read; NULL: none */
+	bool is_gone;                 /* the client went away while it waited */
+	bool is_resumed;              /* its connection goes on, which may be said once */
 };
 
 struct connection {
@@ -48,33 +46,25 @@ struct connection {
 	struct MHD_Connection *mhd;
 	int fd;
 	int64_t deadline_ns;       /* CLOCK_MONOTONIC; 0: none */
+	bool has_ended;            /* the client sends no more, and had its short time since then */
 	struct exchange *exchange; /* the current one, NULL: none */
 };
 
 struct snap_serve_server {
-	const struct snap_cli_request *request;
 	const struct snap_serve_guard *guard;
 	struct MHD_Daemon *daemon;
-	int wake; /* eventfd: of jobs that are done, and of stop */
 	volatile sig_atomic_t is_told_to_stop;
 	int64_t ending_ns; /* when it ends whatever is going on; 0: it is not to end */
 	struct connection *connections;
 	unsigned connection_count;
 	struct snap_serve_metrics metrics;
-	unsigned captures, lists; /* jobs */
+	struct snap_serve_looks looks;
+	struct stacksnap_snapshot *seen; /* the targets at the start; NULL: no pids */
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static int64_t in_seconds(unsigned seconds)
 {
-	return now_ns() + (int64_t)seconds * 1000000000;
+	return snap_serve_now_ns() + (int64_t)seconds * 1000000000;
 }
 
 static struct connection *connection_of(struct MHD_Connection *mhd)
@@ -94,18 +84,21 @@ static enum MHD_Result respond(struct snap_serve_server *server, struct connecti
 
 	exchange->is_answered = true;
 	connection->deadline_ns = in_seconds(PATIENCE_S);
-	if (snap_cli_request_has(server->request, "verbose"))
+	if (snap_cli_request_has(server->looks.common.request, "verbose"))
 		snap_cli_message("%u %s", response->status,
 				 exchange->is_wellformed ? exchange->query.path : "?");
 	return snap_serve_http_respond(connection->mhd, response) ? MHD_YES : MHD_NO;
 }
 
+/* `retry_s`: in how many seconds to ask again; 0: it is not said. */
 static enum MHD_Result refuse(struct snap_serve_server *server, struct connection *connection,
-			      unsigned status, const char *why)
+			      unsigned status, const char *why, unsigned retry_s)
 {
 	snap_serve_metrics_add_refusal(&server->metrics, status);
-	return respond(server, connection,
-		       &(struct snap_serve_response){ .status = status, .fd = -1, .message = why });
+	return respond(
+		server, connection,
+		&(struct snap_serve_response){
+			.status = status, .fd = -1, .message = why, .retry_after_s = retry_s });
 }
 
 /* What is known at once. */
@@ -119,9 +112,10 @@ static enum MHD_Result respond_at_once(struct snap_serve_server *server,
 	if (!out)
 		return MHD_NO;
 	if (order->page == SNAP_SERVE_METRICS) {
-		response.type = snap_serve_metrics_type;
-		server->metrics.running = server->captures + server->lists;
-		snap_serve_metrics_print(&server->metrics, out);
+		response.type = order->type;
+		server->metrics.running = server->looks.captures + server->looks.lists;
+		snap_serve_metrics_print(&server->metrics,
+					 strcmp(order->format, "openmetrics") == 0, out);
 	} else if (order->page == SNAP_SERVE_PPROF_REDIRECT) {
 		response.status = MHD_HTTP_MOVED_PERMANENTLY;
 		fputs("/debug/pprof/\n", out);
@@ -136,98 +130,80 @@ static enum MHD_Result respond_at_once(struct snap_serve_server *server,
 	return respond(server, connection, &response);
 }
 
-static const char *message_of(const struct exchange *exchange,
-			      const struct snap_serve_answer *answer)
+/* Each client reads by itself what all have in common. */
+static enum MHD_Result respond_with_look(struct snap_serve_server *server,
+					 struct connection *connection)
 {
-	return exchange->is_late ? "took too long" : answer->message;
-}
+	const struct snap_serve_look *look = connection->exchange->look;
+	const struct snap_serve_answer *answer = &look->answer;
+	struct snap_serve_response response = { .status = answer->status,
+						.fd = -1,
+						.message = answer->message };
 
-/* Takes the answer of the job, and its place is free. Whether it was a capture. */
-static bool end_job(struct snap_serve_server *server, struct exchange *exchange,
-		    struct snap_serve_answer *ret)
-{
-	bool is_capture = exchange->order.page == SNAP_SERVE_SNAPSHOT ||
-			  exchange->order.page == SNAP_SERVE_RECORDING;
-
-	snap_serve_job_finish(exchange->job, ret);
-	exchange->job = NULL;
-	if (is_capture)
-		server->captures--;
-	else
-		server->lists--;
-	if (exchange->is_gone && is_capture)
-		server->metrics.cancelled++;
-	else
-		snap_serve_metrics_add_work(&server->metrics, &ret->work);
-	return is_capture;
-}
-
-/* Of the job that is done. */
-static enum MHD_Result respond_with_job(struct snap_serve_server *server,
-					struct connection *connection)
-{
-	struct exchange *exchange = connection->exchange;
-	struct snap_serve_answer answer;
-	bool is_capture = end_job(server, exchange, &answer);
-
-	return respond(server, connection,
-		       &(struct snap_serve_response){
-			       .status = exchange->is_late && answer.fd < 0 ? 504 : answer.status,
-			       .type = answer.fd >= 0 ? answer.type : NULL,
-			       .fd = answer.fd,
-			       .size = answer.size,
-			       .message = message_of(exchange, &answer),
-			       .outcome = answer.fd < 0 || !is_capture ? NULL
-					  : answer.work.is_partial     ? "partial"
-								       : "whole",
-		       });
-}
-
-/* ---- jobs ---- */
-
-/* When the first of the running jobs is likely to be done, in seconds, at least one. */
-static unsigned seconds_until_free(const struct snap_serve_server *server)
-{
-	int64_t now = now_ns(), first = INT64_MAX;
-
-	for (const struct connection *c = server->connections; c; c = c->next)
-		if (c->exchange && c->exchange->job && c->exchange->job_ends_ns < first)
-			first = c->exchange->job_ends_ns;
-	return first == INT64_MAX || first < now ? 1 : (unsigned)((first - now) / 1000000000) + 1;
-}
-
-static enum MHD_Result refuse_for_now(struct snap_serve_server *server,
-				      struct connection *connection)
-{
-	const struct snap_serve_response response = {
-		.status = MHD_HTTP_TOO_MANY_REQUESTS,
-		.fd = -1,
-		.message = "too many at once",
-		.retry_after_s = seconds_until_free(server),
-	};
-
-	snap_serve_metrics_add_refusal(&server->metrics, response.status);
+	if (answer->fd >= 0) {
+		response.fd = fcntl(answer->fd, F_DUPFD_CLOEXEC, 0);
+		if (response.fd < 0)
+			return refuse(server, connection, 500, strerror(errno), 0);
+		response.type = answer->type;
+		response.size = answer->size;
+		if (snap_serve_look_is_capture(&look->order))
+			response.outcome = answer->work.is_partial ? "partial" : "whole";
+	} else if (look->is_late) {
+		response.status = 504;
+		response.message = "took too long";
+	} else if (answer->status == 503 && !server->ending_ns) {
+		response.retry_after_s = READING_S;
+	}
 	return respond(server, connection, &response);
 }
 
-static enum MHD_Result start_job(struct snap_serve_server *server, struct connection *connection)
+/* ---- looks ---- */
+
+/* Half a request, or one that no more of it can mend, is answered past libmicrohttpd. */
+static void cut_connection(struct snap_serve_server *server, struct connection *connection)
+{
+	const struct exchange *exchange = connection->exchange;
+	bool is_open = exchange && !exchange->is_answered;
+	bool is_bad = is_open && (!exchange->is_wellformed || connection->has_ended);
+
+	if (is_bad)
+		snap_serve_metrics_add_refusal(&server->metrics, 400);
+	else
+		server->metrics.cut += exchange && !server->ending_ns;
+	if (is_open)
+		snap_serve_http_give_up(connection->fd, is_bad ? 400 : 408);
+	shutdown(connection->fd, SHUT_RDWR);
+	/* libmicrohttpd sees an end of file, and closes it; on_connection() is called. */
+	connection->deadline_ns = in_seconds(PATIENCE_S);
+}
+
+/* Clients that read for long give way where answers take half of the memory that they may have. */
+static void make_room(struct snap_serve_server *server)
+{
+	int64_t since_ns = in_seconds(PATIENCE_S - READING_S);
+
+	if (atomic_load(&server->looks.common.bodies) < SNAP_SERVE_MOST_BODIES / 2)
+		return;
+	for (struct connection *c = server->connections; c; c = c->next)
+		if (c->exchange && c->exchange->is_answered && c->exchange->look &&
+		    c->deadline_ns < since_ns)
+			cut_connection(server, c);
+}
+
+static enum MHD_Result join_look(struct snap_serve_server *server, struct connection *connection)
 {
 	struct exchange *exchange = connection->exchange;
-	bool is_recording = exchange->order.page == SNAP_SERVE_RECORDING;
-	bool is_capture = is_recording || exchange->order.page == SNAP_SERVE_SNAPSHOT;
-	unsigned *count = is_capture ? &server->captures : &server->lists;
-	unsigned seconds = is_recording ? exchange->order.seconds : 0;
+	const char *why;
+	unsigned status, retry_s;
 
-	if (server->ending_ns)
-		return refuse(server, connection, 503, "the server is about to end");
-	if (*count >= (is_capture ? MOST_CAPTURES : MOST_LISTS))
-		return refuse_for_now(server, connection);
-	exchange->job = snap_serve_job_start(server->request, &exchange->order, server->wake);
-	if (!exchange->job)
-		return refuse(server, connection, 500, strerror(errno));
-	++*count;
-	exchange->job_ends_ns = in_seconds(seconds);
-	connection->deadline_ns = in_seconds(seconds + JOB_PATIENCE_S);
+	make_room(server);
+	exchange->look =
+		snap_serve_looks_join(&server->looks, &exchange->order, &status, &why, &retry_s);
+	if (!exchange->look)
+		return refuse(server, connection, status, why, retry_s);
+	if (exchange->look->is_done)
+		return respond_with_look(server, connection);
+	connection->deadline_ns = 0; /* the look has one */
 	MHD_suspend_connection(connection->mhd);
 	return MHD_YES;
 }
@@ -249,7 +225,7 @@ static enum MHD_Result begin(struct snap_serve_server *server, struct connection
 	if (!status)
 		status = snap_serve_route(&exchange->query, accept, &exchange->order, &why);
 	if (status)
-		return refuse(server, connection, status, why);
+		return refuse(server, connection, status, why, 0);
 	switch (exchange->order.page) {
 	case SNAP_SERVE_PPROF_INDEX:
 	case SNAP_SERVE_PPROF_REDIRECT:
@@ -261,7 +237,7 @@ static enum MHD_Result begin(struct snap_serve_server *server, struct connection
 	case SNAP_SERVE_RECORDING:
 		break;
 	}
-	return start_job(server, connection);
+	return join_look(server, connection);
 }
 
 /* ---- what libmicrohttpd calls ---- */
@@ -281,8 +257,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
 	*upload_size = 0;
 	if (exchange->is_answered)
 		return MHD_YES;
-	if (exchange->job)
-		return respond_with_job(server, connection);
+	if (exchange->is_gone)
+		return MHD_NO;
+	if (exchange->look)
+		return respond_with_look(server, connection);
 	return begin(server, connection, method, version);
 }
 
@@ -297,19 +275,19 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
 		return NULL;
 	/* NULL: a line of one word. */
 	exchange->is_wellformed = target && snap_serve_query_parse(target, &exchange->query);
+	/* libmicrohttpd 0.9 forgets to go on where parameters are too many for its memory. */
+	if (!exchange->is_wellformed)
+		connection->deadline_ns = in_seconds(MALFORMED_PATIENCE_S);
 	connection->exchange = exchange;
 	return exchange;
 }
 
-/* Its answer is not wanted any more. */
-static void drop_job(struct snap_serve_server *server, struct exchange *exchange)
+/* Takes NULL. */
+static void drop_exchange(struct exchange *exchange)
 {
-	struct snap_serve_answer answer;
-
-	snap_serve_job_cancel(exchange->job);
-	end_job(server, exchange, &answer);
-	if (answer.fd >= 0)
-		close(answer.fd);
+	if (exchange && exchange->look)
+		snap_serve_look_leave(exchange->look);
+	free(exchange);
 }
 
 static void on_completed(void *context, struct MHD_Connection *mhd, void **exchange_place,
@@ -320,23 +298,12 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **excha
 	struct exchange *exchange = *exchange_place;
 
 	(void)code;
-	/* A connection that goes on may be found closed before it is answered. */
-	if (exchange && exchange->job)
-		drop_job(server, exchange);
-	free(exchange);
+	drop_exchange(exchange);
 	*exchange_place = NULL;
 	if (!connection)
 		return;
 	connection->exchange = NULL;
-	connection->deadline_ns = server->ending_ns ? now_ns() : in_seconds(PATIENCE_S);
-}
-
-static int descriptor_of(struct MHD_Connection *mhd)
-{
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-
-	return info ? info->connect_fd : -1;
+	connection->deadline_ns = server->ending_ns ? snap_serve_now_ns() : in_seconds(PATIENCE_S);
 }
 
 static void on_connection(void *context, struct MHD_Connection *mhd, void **place,
@@ -351,7 +318,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **plac
 		if (!connection)
 			return;
 		connection->mhd = mhd;
-		connection->fd = descriptor_of(mhd);
+		connection->fd = snap_serve_http_descriptor(mhd);
 		connection->deadline_ns = in_seconds(PATIENCE_S);
 		connection->next = server->connections;
 		connection->link = &server->connections;
@@ -365,31 +332,70 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **plac
 		if (connection->next)
 			connection->next->link = connection->link;
 		*place = NULL;
+		/* libmicrohttpd 0.9 may not report the end of one with too many parameters. */
+		drop_exchange(connection->exchange);
 		free(connection);
 	}
 }
 
 /* ---- the loop ---- */
 
-static bool has_running_job(const struct connection *connection)
+static bool waits_for_look(const struct connection *connection)
 {
-	return connection->exchange && connection->exchange->job && !connection->exchange->is_gone;
+	const struct exchange *exchange = connection->exchange;
+
+	return exchange && exchange->look && !exchange->is_answered;
+}
+
+/* For its request, or the rest of it. */
+static bool is_waited_for(const struct connection *connection)
+{
+	const struct exchange *exchange = connection->exchange;
+
+	return !connection->has_ended &&
+	       (!exchange || !(exchange->look || exchange->is_answered || exchange->is_gone));
+}
+
+static void resume(struct connection *connection)
+{
+	if (!connection->exchange->is_resumed)
+		MHD_resume_connection(connection->mhd);
+	connection->exchange->is_resumed = true;
+}
+
+/* The client sends no more: it waits for no look, but perhaps for an answer to what it sent. */
+static void note_end(struct connection *connection)
+{
+	struct exchange *exchange = connection->exchange;
+
+	if (waits_for_look(connection)) {
+		snap_serve_look_leave(exchange->look);
+		exchange->look = NULL;
+		exchange->is_gone = true;
+		connection->deadline_ns = in_seconds(MALFORMED_PATIENCE_S);
+		resume(connection);
+	} else {
+		connection->has_ended = true;
+		connection->deadline_ns = in_seconds(MALFORMED_PATIENCE_S);
+	}
 }
 
 /* How long to sleep, in milliseconds; -1: until something happens. */
-static int time_to_sleep(const struct snap_serve_server *server)
+static int time_to_sleep(struct snap_serve_server *server)
 {
 	/* Jobs are waited for longer, and wake the loop themselves. */
-	bool can_end = server->ending_ns && server->captures + server->lists == 0;
-	int64_t first = can_end ? server->ending_ns : INT64_MAX, left;
+	bool can_end = server->ending_ns && server->looks.captures + server->looks.lists == 0;
+	int64_t first = snap_serve_looks_due(&server->looks), left;
 	MHD_UNSIGNED_LONG_LONG most;
 	int sleep_ms = -1;
 
+	if (can_end && server->ending_ns < first)
+		first = server->ending_ns;
 	for (const struct connection *c = server->connections; c; c = c->next)
 		if (c->deadline_ns && c->deadline_ns < first)
 			first = c->deadline_ns;
 	if (first != INT64_MAX) {
-		left = first - now_ns();
+		left = first - snap_serve_now_ns();
 		sleep_ms = left > 0 ? (int)(left / 1000000) + 1 : 0;
 	}
 	if (MHD_get_timeout(server->daemon, &most) == MHD_YES &&
@@ -409,61 +415,36 @@ static bool wait_for_something(struct snap_serve_server *server)
 	nfds_t count = OWN;
 	uint64_t drained;
 
-	polled[0] = (struct pollfd){ .fd = server->wake, .events = POLLIN };
+	polled[0] = (struct pollfd){ .fd = server->looks.common.wake, .events = POLLIN };
 	polled[1] = (struct pollfd){ .fd = info->epoll_fd, .events = POLLIN };
-	/* libmicrohttpd does not look at connections whose answer is being made. */
+	/* libmicrohttpd does not look at connections whose answer is being made, and misses an end
+	 * that comes with the last bytes of half a request. */
 	for (struct connection *c = server->connections; c && count < OWN + MOST_CONNECTIONS;
 	     c = c->next) {
-		if (!has_running_job(c))
+		if (!waits_for_look(c) && !is_waited_for(c))
 			continue;
 		clients[count - OWN] = c;
 		polled[count++] = (struct pollfd){ .fd = c->fd, .events = POLLRDHUP };
 	}
 	if (poll(polled, count, time_to_sleep(server)) < 0)
 		return errno == EINTR || snap_cli_message("cannot wait: %s", strerror(errno));
-	if (polled[0].revents && read(server->wake, &drained, sizeof(drained)) < 0 &&
+	if (polled[0].revents && read(server->looks.common.wake, &drained, sizeof(drained)) < 0 &&
 	    errno != EAGAIN && errno != EINTR)
 		return snap_cli_message("cannot wait: %s", strerror(errno));
 	for (nfds_t i = OWN; i < count; i++) {
-		if (!polled[i].revents)
-			continue;
-		clients[i - OWN]->exchange->is_gone = true;
-		snap_serve_job_cancel(clients[i - OWN]->exchange->job);
+		if (polled[i].revents)
+			note_end(clients[i - OWN]);
 	}
 	return true;
-}
-
-/* Too late: of a job, which is asked to end, or of a client, which is not served any more. */
-static void enforce_deadline(struct snap_serve_server *server, struct connection *connection)
-{
-	if (!connection->deadline_ns || now_ns() < connection->deadline_ns)
-		return;
-	if (connection->exchange && connection->exchange->job) {
-		connection->exchange->is_late = true;
-		connection->deadline_ns = 0;
-		snap_serve_job_cancel(connection->exchange->job);
-		return;
-	}
-	server->metrics.cut += !server->ending_ns && connection->exchange;
-	shutdown(connection->fd, SHUT_RDWR);
-	/* libmicrohttpd sees an end of file, and closes it; on_connection() is called. */
-	connection->deadline_ns = in_seconds(PATIENCE_S);
-}
-
-static void resume(struct connection *connection)
-{
-	if (!connection->exchange->is_resumed)
-		MHD_resume_connection(connection->mhd);
-	connection->exchange->is_resumed = true;
 }
 
 static void look_after_connections(struct snap_serve_server *server)
 {
 	for (struct connection *c = server->connections; c; c = c->next) {
-		if (c->exchange && c->exchange->job && snap_serve_job_is_done(c->exchange->job))
+		if (waits_for_look(c) && c->exchange->look->is_done)
 			resume(c);
-		else
-			enforce_deadline(server, c);
+		else if (c->deadline_ns && snap_serve_now_ns() >= c->deadline_ns)
+			cut_connection(server, c);
 	}
 }
 
@@ -474,12 +455,10 @@ static void begin_to_end(struct snap_serve_server *server)
 {
 	server->ending_ns = in_seconds(ENDING_PATIENCE_S);
 	MHD_quiesce_daemon(server->daemon);
-	for (struct connection *c = server->connections; c; c = c->next) {
-		if (has_running_job(c))
-			snap_serve_job_cancel(c->exchange->job);
-		else if (!c->exchange)
-			c->deadline_ns = now_ns();
-	}
+	snap_serve_looks_cancel(&server->looks);
+	for (struct connection *c = server->connections; c; c = c->next)
+		if (!c->exchange)
+			c->deadline_ns = snap_serve_now_ns();
 }
 
 static bool is_over(const struct snap_serve_server *server)
@@ -489,7 +468,8 @@ static bool is_over(const struct snap_serve_server *server)
 	if (!server->connections)
 		return true;
 	/* Jobs are waited for: they were asked to end, and their threads use what is released. */
-	return now_ns() >= server->ending_ns && server->captures + server->lists == 0;
+	return snap_serve_now_ns() >= server->ending_ns &&
+	       server->looks.captures + server->looks.lists == 0;
 }
 
 /*
@@ -515,6 +495,7 @@ bool snap_serve_server_run(struct snap_serve_server *server)
 		fine = wait_for_something(server);
 		if (server->is_told_to_stop && !server->ending_ns)
 			begin_to_end(server);
+		snap_serve_looks_go_on(&server->looks);
 		look_after_connections(server);
 		fine = run_daemon(server) && fine;
 	}
@@ -527,7 +508,7 @@ void snap_serve_server_stop(struct snap_serve_server *server)
 
 	server->is_told_to_stop = 1;
 	/* It fails only where the loop is awake already. */
-	if (write(server->wake, &one, sizeof(one)) < 0)
+	if (write(server->looks.common.wake, &one, sizeof(one)) < 0)
 		return;
 }
 
@@ -545,10 +526,22 @@ static struct MHD_Daemon *start_daemon(struct snap_serve_server *server, int fd)
 				MHD_OPTION_END);
 }
 
+/* What a target may be stopped for, by --max-stopped, which the library has checked. */
+static double share_of_time(const struct snap_cli_request *request)
+{
+	const char *percent = "3";
+
+	for (size_t i = 0; i < request->setting_count; i++)
+		if (strcmp(request->settings[i].name, "max-stopped") == 0)
+			percent = request->settings[i].value;
+	return strtod(percent, NULL) / 100;
+}
+
 struct snap_serve_server *snap_serve_server_create(const struct snap_cli_request *request,
 						   const struct snap_serve_guard *guard, int fd)
 {
 	struct snap_serve_server *server;
+	struct stacksnap_error *err;
 
 	if (!snap_serve_library_load())
 		return NULL;
@@ -557,10 +550,21 @@ struct snap_serve_server *snap_serve_server_create(const struct snap_cli_request
 		snap_cli_message("out of memory");
 		return NULL;
 	}
-	server->request = request;
+	server->looks.common.request = request;
+	server->looks.common.wake = -1;
+	err = snap_cli_request_look(request, &server->seen);
+	if (err) {
+		snap_cli_message("cannot serve: %s", stacksnap_error_message(err));
+		stacksnap_error_destroy(err);
+		snap_serve_server_destroy(server);
+		return NULL;
+	}
+	server->looks.common.seen = server->seen;
+	server->looks.metrics = &server->metrics;
+	server->looks.ledger.share = share_of_time(request);
 	server->guard = guard;
-	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (server->wake >= 0)
+	server->looks.common.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (server->looks.common.wake >= 0)
 		server->daemon = start_daemon(server, fd);
 	if (server->daemon)
 		return server;
@@ -569,13 +573,13 @@ struct snap_serve_server *snap_serve_server_create(const struct snap_cli_request
 	return NULL;
 }
 
-/* Jobs that a failed loop left behind are ended: their connections must go on to be closed. */
-static void end_jobs(struct snap_serve_server *server)
+/* What a failed loop left behind is ended: its connections must go on to be closed. */
+static void end_looks(struct snap_serve_server *server)
 {
+	snap_serve_looks_finish(&server->looks);
 	for (struct connection *c = server->connections; c; c = c->next) {
-		if (!c->exchange || !c->exchange->job)
+		if (!waits_for_look(c))
 			continue;
-		drop_job(server, c->exchange);
 		c->exchange->is_answered = true;
 		resume(c);
 	}
@@ -586,12 +590,14 @@ void snap_serve_server_destroy(struct snap_serve_server *server)
 	if (!server)
 		return;
 	if (server->daemon) {
-		end_jobs(server);
+		end_looks(server);
 		/* The socket is its opener's to close. */
 		MHD_quiesce_daemon(server->daemon);
 		MHD_stop_daemon(server->daemon);
 	}
-	if (server->wake >= 0)
-		close(server->wake);
+	snap_serve_looks_deinit(&server->looks);
+	stacksnap_snapshot_destroy(server->seen);
+	if (server->looks.common.wake >= 0)
+		close(server->looks.common.wake);
 	free(server);
 }

@@ -9,19 +9,10 @@
 
 enum { MOST_DIGITS = 10 /* of a pid */ };
 
-static bool is_target(const struct snap_cli_setting *setting)
-{
-	static const char *const names[] = { "pid", "name", "unit", "cgroup", "container", "all" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(setting->name, names[i]) == 0)
-			return true;
-	return false;
-}
-
 static bool is_named(const struct snap_cli_setting *setting)
 {
-	return is_target(setting) && setting->value && strcmp(setting->name, "pid") != 0;
+	return snap_cli_names_targets(setting->name) && setting->value &&
+	       strcmp(setting->name, "pid") != 0;
 }
 
 const char *snap_serve_targets_name(const struct snap_cli_request *request, size_t index)
@@ -40,13 +31,17 @@ static struct stacksnap_error *set_usual(struct stacksnap_options *options,
 
 	/* Several recordings may be going on at once. */
 	if (!err)
-		err = stacksnap_options_set(options, "max-memory", "64M");
+		err = stacksnap_options_set(options, "max-memory", "32M");
 	stacksnap_options_set_cancel(options, cancel);
 	return err;
 }
 
-/* `only`: of the targets those alone that are named so; NULL: all; "": none. */
+/*
+ * `only`: of the targets those alone that are named so; NULL: all; "": none. `seen`: what pids mean;
+ * NULL: whichever processes have them.
+ */
 static struct stacksnap_error *replay(const struct snap_cli_request *request, const char *only,
+				      const struct stacksnap_snapshot *seen,
 				      const volatile int *cancel, struct stacksnap_options **ret)
 {
 	struct stacksnap_options *options = NULL;
@@ -57,11 +52,13 @@ static struct stacksnap_error *replay(const struct snap_cli_request *request, co
 	for (size_t i = 0; !err && i < request->setting_count; i++) {
 		const struct snap_cli_setting *setting = &request->settings[i];
 
-		if (only && is_target(setting) &&
+		if (only && snap_cli_names_targets(setting->name) &&
 		    !(is_named(setting) && strcmp(setting->value, only) == 0))
 			continue;
 		err = stacksnap_options_set(options, setting->name, setting->value);
 	}
+	if (!err && seen)
+		err = stacksnap_options_pin(options, seen);
 	if (err)
 		stacksnap_options_destroy(options);
 	else
@@ -89,48 +86,50 @@ static pid_t pid_of(const char *text)
 	return pid > 0 && pid <= 0x7fffffff ? (pid_t)pid : 0;
 }
 
-/* Whether the process is one of all targets, or a descendant, at this moment. */
-static struct stacksnap_error *look_for(const struct snap_cli_request *request, pid_t wanted,
-					const volatile int *cancel, bool *found_ret)
+/* Whether the process is one of all targets, or a descendant, at this moment; and what was seen. */
+static struct stacksnap_error *look_for(const struct snap_cli_request *request,
+					const struct stacksnap_snapshot *seen, pid_t wanted,
+					const volatile int *cancel, bool *found_ret,
+					struct stacksnap_snapshot **list_ret)
 {
 	struct stacksnap_options *options = NULL;
-	struct stacksnap_snapshot *list = NULL;
-	struct stacksnap_error *err = replay(request, NULL, cancel, &options);
+	struct stacksnap_error *err = replay(request, NULL, seen, cancel, &options);
 	pid_t pid;
 
 	if (!err)
-		err = stacksnap_list(options, &list);
+		err = stacksnap_list(options, list_ret);
 	*found_ret = false;
-	for (size_t i = 0; list && stacksnap_snapshot_process(list, i, &pid, NULL, NULL); i++)
+	for (size_t i = 0; !err && stacksnap_snapshot_process(*list_ret, i, &pid, NULL, NULL); i++)
 		*found_ret |= pid == wanted;
-	stacksnap_snapshot_destroy(list);
 	stacksnap_options_destroy(options);
 	return err;
 }
 
 struct stacksnap_error *snap_serve_targets_choose(const struct snap_cli_request *request,
+						  const struct stacksnap_snapshot *seen,
 						  const char *target, const volatile int *cancel,
 						  bool *found_ret, struct stacksnap_options **ret)
 {
 	struct stacksnap_options *options = NULL;
+	struct stacksnap_snapshot *list = NULL;
 	struct stacksnap_error *err;
 	pid_t pid = target ? pid_of(target) : 0;
 
 	*found_ret = true;
 	if (!target || has_name(request, target))
-		return replay(request, target, cancel, ret);
+		return replay(request, target, seen, cancel, ret);
 	*found_ret = false;
 	if (!pid)
 		return NULL;
-	err = look_for(request, pid, cancel, found_ret);
-	if (err || !*found_ret)
-		return err;
-	err = replay(request, "", cancel, &options);
-	if (!err)
+	err = look_for(request, seen, pid, cancel, found_ret, &list);
+	if (!err && *found_ret)
+		err = replay(request, "", list, cancel, &options);
+	if (!err && options)
 		err = stacksnap_options_set(options, "pid", target);
+	stacksnap_snapshot_destroy(list);
 	if (err)
 		stacksnap_options_destroy(options);
-	else
+	else if (options)
 		*ret = options;
 	return err;
 }

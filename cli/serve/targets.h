@@ -13,9 +13,11 @@ const char *snap_serve_targets_name(const struct snap_cli_request *request, size
 
 /*
  * Fresh options, the caller's, with everything that the command line says. `target`: NULL for all,
- * or the text of a target as it was named, or the pid of a process that is among them now.
- * *found_ret is false if there is no such one; then, and with an error, *ret stays as it is.
+ * or the text of a target as it was named, or the pid of a process that is among them now. `seen`:
+ * what snap_cli_request_look() found. *found_ret is false if there is no such one; then, and with
+ * an error, *ret stays as it is.
  */
 struct stacksnap_error *snap_serve_targets_choose(const struct snap_cli_request *request,
+						  const struct stacksnap_snapshot *seen,
 						  const char *target, const volatile int *cancel,
 						  bool *found_ret, struct stacksnap_options **ret);
