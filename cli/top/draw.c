@@ -3,9 +3,10 @@
  * What stands where: see draw.h.
  *
  *     stacksnap top  orderd[1234]  64 threads  10 looks/s  stopped 0.31 %
- *     groups by share, last 5 s: running 1.0, sleeping 63.0
- *      share  state     threads  names       function (in leaf)            waits
- *     96.9 %  sleeping     62.0  worker-*    queue_pop (in pthread_cond…)  condition queue.more
+ *     groups by urgency, last 5 s: running 1.0, sleeping 63.0
+ *     blocked 62.0 threads: mutex queue.lock, held by 1302 flusher (in flush)
+ *      share  state     threads  names       function (in leaf)       waits for
+ *     96.9 %  sleeping     62.0  worker-*    queue_pop (in __lll_lo…  mutex queue.lock, held by …
  *     …
  *     s sort  f filter  Enter stack  …
  */
@@ -15,38 +16,44 @@
 #include <string.h>
 
 enum {
-	FOOT_FROM = 3, /* lines that a screen has at least for the last line … */
-	HEAD_FROM = 5, /* … for the titles of columns … */
-	INFO_FROM = 7, /* … and for the line above them */
+	FOOT_FROM = 3,    /* lines that a screen has at least for the last line … */
+	HEAD_FROM = 5,    /* … for the titles of columns … */
+	INFO_FROM = 7,    /* … and for the line above them … */
+	BLOCKED_FROM = 8, /* … and for that of locks */
 
 	SHARE_COLUMNS = 8,
 	STATE_COLUMNS = 10,
 	THREADS_COLUMNS = 9,
-	NAMES_COLUMNS = 17,
+	FUNCTION_LEAST = 12,
 	STATE_FROM = 30, /* columns that a screen has at least for these */
-	THREADS_FROM = 44,
-	NAME_OF_TOOL_FROM = 60,
-	NAMES_FROM = 100,
-	WAIT_FROM = 72,
+	NAMES_FROM = 44,
 	PLACE_FROM = 50,
+	WAIT_FROM = 50,
+	NAME_OF_TOOL_FROM = 60,
+	THREADS_FROM = 76, /* beside that of processes, if there are several */
+	PROCESS_FROM = 80,
 
 	MOST_LINE = 1024, /* bytes */
 };
 
 struct layout {
-	unsigned info, head, body, foot; /* lines; UINT_MAX: there is none */
+	unsigned info, blocked, head, body, foot; /* lines; UINT_MAX: there is none */
 	unsigned body_rows;
 };
 
 static const unsigned NOWHERE = ~0u;
 
-static struct layout lay_out(const struct snap_top_screen *screen)
+static struct layout lay_out(const struct snap_top_screen *screen, bool is_blocked)
 {
-	struct layout at = { .info = NOWHERE, .head = NOWHERE, .foot = NOWHERE };
+	struct layout at = {
+		.info = NOWHERE, .blocked = NOWHERE, .head = NOWHERE, .foot = NOWHERE
+	};
 	unsigned rows = screen->rows, next = rows > 1;
 
 	if (rows >= INFO_FROM)
 		at.info = next++;
+	if (rows >= BLOCKED_FROM && is_blocked)
+		at.blocked = next++;
 	if (rows >= HEAD_FROM)
 		at.head = next++;
 	at.body = next;
@@ -134,39 +141,122 @@ static void draw_info(struct snap_top_screen *screen, unsigned row,
 	put_line(screen, row, text, SNAP_TOP_PLAIN);
 }
 
+static const char *text_or(const char *text, const char *other)
+{
+	return text ? text : other;
+}
+
+/* Threads that wait for the same lock of the same holder as group `index`; 0: one before it does. */
+static double count_blocked(const struct snap_top_table *table, size_t index)
+{
+	const struct stacksnap_group *of = stacksnap_groups_get(table->groups, index), *group;
+	unsigned long long samples = 0;
+
+	for (size_t i = 0; (group = stacksnap_groups_get(table->groups, i)); i++) {
+		if (!group->waits_for_lock ||
+		    strcmp(text_or(group->wait, ""), text_or(of->wait, "")) != 0 ||
+		    strcmp(text_or(group->holder, ""), text_or(of->holder, "")) != 0)
+			continue;
+		if (i < index)
+			return 0;
+		samples += group->samples;
+	}
+	return (double)samples / (double)table->ticks;
+}
+
+/* Which locks hold up threads, and which threads have these; as many as fit. False: none does. */
+static bool print_blocked(const struct snap_top_table *table, char *out, size_t size)
+{
+	const struct stacksnap_group *group;
+	unsigned long long samples = 0;
+	double all, threads;
+	size_t used = 0;
+	char count[32];
+
+	for (size_t i = 0; table->ticks && (group = stacksnap_groups_get(table->groups, i)); i++)
+		samples += group->waits_for_lock ? group->samples : 0;
+	if (!samples)
+		return false;
+	all = (double)samples / (double)table->ticks;
+	used += (size_t)snprintf(out, size, "blocked %.1f threads:", all);
+	for (size_t i = 0; used < size && (group = stacksnap_groups_get(table->groups, i)); i++) {
+		threads = group->waits_for_lock ? count_blocked(table, i) : 0;
+		if (threads <= 0)
+			continue;
+		snprintf(count, sizeof(count), "%.1f for ", threads);
+		used += (size_t)snprintf(
+			out + used, size - used, "%s %s%s%s%s", out[used - 1] == ':' ? "" : ";",
+			threads < all ? count : "", text_or(group->wait, "several locks"),
+			group->holder ? ", " : "", text_or(group->holder, ""));
+	}
+	return true;
+}
+
 /* ---- rows ---- */
 
 /* Where columns begin; NOWHERE: there is no room. */
 struct columns {
-	unsigned state, threads, names, function, wait;
-	unsigned function_columns;
+	unsigned state, threads, process, names, function, wait;
+	unsigned process_columns, names_columns;
 };
 
-static struct columns columns_of(const struct snap_top_screen *screen)
+/* "orderd[1234]"; empty: the row has several. */
+static void print_process(const struct snap_top_row *row, char *out, size_t size)
 {
-	struct columns at = {
-		.state = NOWHERE, .threads = NOWHERE, .names = NOWHERE, .wait = NOWHERE
-	};
-	unsigned next = SHARE_COLUMNS, left;
+	char pid[16] = "";
 
+	if (row->pid)
+		snprintf(pid, sizeof(pid), "[%d]", row->pid);
+	snprintf(out, size, "%s%s", text_or(row->process, ""), pid);
+}
+
+/* With a blank behind each, and room for their titles. */
+static void measure_columns(const struct snap_top_screen *screen,
+			    const struct snap_top_table *table, struct columns *at)
+{
+	char process[MOST_LINE];
+	unsigned names = strlen("names"), processes = strlen("process"), columns;
+
+	for (size_t i = 0; i < table->count; i++) {
+		print_process(&table->rows[i], process, sizeof(process));
+		columns = snap_top_columns(process, screen->utf8);
+		processes = columns > processes ? columns : processes;
+		columns = snap_top_columns(text_or(table->rows[i].threads, ""), screen->utf8);
+		names = columns > names ? columns : names;
+	}
+	at->names_columns = (names < screen->columns / 3 ? names : screen->columns / 3) + 1;
+	at->process_columns =
+		(processes < screen->columns / 5 ? processes : screen->columns / 5) + 1;
+}
+
+static struct columns columns_of(const struct snap_top_screen *screen,
+				 const struct snap_top_table *table)
+{
+	struct columns at = { NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, 0, 0 };
+	unsigned next = SHARE_COLUMNS, beside, function;
+
+	measure_columns(screen, table, &at);
+	beside = table->process_count > 1 ? at.process_columns : 0;
 	if (screen->columns >= STATE_FROM) {
 		at.state = next;
 		next += STATE_COLUMNS;
 	}
-	if (screen->columns >= THREADS_FROM) {
+	if (screen->columns >= THREADS_FROM + beside) {
 		at.threads = next;
 		next += THREADS_COLUMNS;
 	}
+	if (beside && screen->columns >= PROCESS_FROM) {
+		at.process = next;
+		next += at.process_columns;
+	}
 	if (screen->columns >= NAMES_FROM) {
 		at.names = next;
-		next += NAMES_COLUMNS;
+		next += at.names_columns;
 	}
 	at.function = next;
-	left = screen->columns > next ? screen->columns - next : 1;
-	at.function_columns = left;
 	if (screen->columns >= WAIT_FROM) {
-		at.function_columns = left * 3 / 5 - 2;
-		at.wait = next + left * 3 / 5;
+		function = (screen->columns - next) * 2 / 5;
+		at.wait = next + (function > FUNCTION_LEAST ? function : FUNCTION_LEAST);
 	}
 	return at;
 }
@@ -178,17 +268,16 @@ static void put_cell(struct snap_top_screen *screen, unsigned row, unsigned colu
 		snap_top_screen_put(screen, row, column, columns, text, SNAP_TOP_KEEP_HEAD, style);
 }
 
-static void draw_head(struct snap_top_screen *screen, unsigned row)
+static void draw_head(struct snap_top_screen *screen, unsigned row, const struct columns *at)
 {
-	const struct columns at = columns_of(screen);
-
 	snap_top_screen_fill(screen, row, 0, SNAP_TOP_REVERSE);
 	put_cell(screen, row, 0, SHARE_COLUMNS - 1, " share", SNAP_TOP_REVERSE);
-	put_cell(screen, row, at.state, STATE_COLUMNS - 1, "state", SNAP_TOP_REVERSE);
-	put_cell(screen, row, at.threads, THREADS_COLUMNS - 2, "threads", SNAP_TOP_REVERSE);
-	put_cell(screen, row, at.names, NAMES_COLUMNS - 1, "names", SNAP_TOP_REVERSE);
-	put_cell(screen, row, at.function, at.function_columns, "function", SNAP_TOP_REVERSE);
-	put_cell(screen, row, at.wait, screen->columns, "waits for", SNAP_TOP_REVERSE);
+	put_cell(screen, row, at->state, STATE_COLUMNS - 1, "state", SNAP_TOP_REVERSE);
+	put_cell(screen, row, at->threads, THREADS_COLUMNS - 2, "threads", SNAP_TOP_REVERSE);
+	put_cell(screen, row, at->process, at->process_columns - 1, "process", SNAP_TOP_REVERSE);
+	put_cell(screen, row, at->names, at->names_columns - 1, "names", SNAP_TOP_REVERSE);
+	put_cell(screen, row, at->function, FUNCTION_LEAST - 1, "function", SNAP_TOP_REVERSE);
+	put_cell(screen, row, at->wait, screen->columns, "waits for", SNAP_TOP_REVERSE);
 }
 
 /* Colour is never the only sign. */
@@ -210,11 +299,32 @@ static unsigned style_of(const char *state)
 	return SNAP_TOP_PLAIN;
 }
 
-static void draw_row(struct snap_top_screen *screen, unsigned row,
+/* The wait takes what it needs of the function's columns, and the function those of no wait. */
+static void draw_function_and_wait(struct snap_top_screen *screen, unsigned row,
+				   const struct columns *at, const struct snap_top_row *of,
+				   unsigned style)
+{
+	unsigned end = SNAP_TOP_CELLS_SIZE, least = at->function + FUNCTION_LEAST, needed;
+	char text[MOST_LINE];
+
+	if (at->wait != NOWHERE && of->wait) {
+		snprintf(text, sizeof(text), "%s%s%s", of->wait, of->holder ? ", " : "",
+			 text_or(of->holder, ""));
+		needed = snap_top_columns(text, screen->utf8);
+		end = at->wait;
+		if (needed > screen->columns - end)
+			end = needed > screen->columns - least ? least : screen->columns - needed;
+		put_cell(screen, row, end, screen->columns - end, text, style);
+	}
+	snprintf(text, sizeof(text), "%s%s%s%s", of->function, of->leaf ? " (in " : "",
+		 text_or(of->leaf, ""), of->leaf ? ")" : "");
+	put_cell(screen, row, at->function, end - at->function - 1, text, style);
+}
+
+static void draw_row(struct snap_top_screen *screen, unsigned row, const struct columns *at,
 		     const struct snap_top_table *table, const struct snap_top_row *of,
 		     bool is_chosen)
 {
-	const struct columns at = columns_of(screen);
 	unsigned style = is_chosen ? SNAP_TOP_REVERSE : SNAP_TOP_PLAIN;
 	char text[MOST_LINE];
 
@@ -222,15 +332,17 @@ static void draw_row(struct snap_top_screen *screen, unsigned row,
 		snap_top_screen_fill(screen, row, 0, style);
 	snprintf(text, sizeof(text), "%5.1f %%", snap_top_row_share(table, of));
 	put_cell(screen, row, 0, SHARE_COLUMNS - 1, text, style);
-	put_cell(screen, row, at.state, STATE_COLUMNS - 1, shown_state(of->state),
+	put_cell(screen, row, at->state, STATE_COLUMNS - 1, shown_state(of->state),
 		 style | style_of(of->state));
 	snprintf(text, sizeof(text), "%7.1f", snap_top_row_threads(table, of));
-	put_cell(screen, row, at.threads, THREADS_COLUMNS - 2, text, style);
-	put_cell(screen, row, at.names, NAMES_COLUMNS - 1, of->threads ? of->threads : "", style);
-	snprintf(text, sizeof(text), "%s%s%s%s", of->function, of->leaf ? " (in " : "",
-		 of->leaf ? of->leaf : "", of->leaf ? ")" : "");
-	put_cell(screen, row, at.function, at.function_columns, text, style);
-	put_cell(screen, row, at.wait, screen->columns, of->wait, style);
+	put_cell(screen, row, at->threads, THREADS_COLUMNS - 2, text, style);
+	put_cell(screen, row, at->names, at->names_columns - 1, text_or(of->threads, ""), style);
+	print_process(of, text, sizeof(text));
+	/* The tail of a long one stays, as the number tells it from others. */
+	if (at->process != NOWHERE)
+		snap_top_screen_put(screen, row, at->process, at->process_columns - 1, text,
+				    SNAP_TOP_KEEP_TAIL, style);
+	draw_function_and_wait(screen, row, at, of, style);
 }
 
 /* The chosen row is on the screen, and no line below the last row is empty without need. */
@@ -248,11 +360,13 @@ static void scroll_rows(struct snap_top_view *view, const struct snap_top_table 
 static void draw_rows(struct snap_top_screen *screen, const struct layout *at,
 		      struct snap_top_view *view, const struct snap_top_table *table)
 {
+	const struct columns columns = columns_of(screen, table);
+
 	if (at->head != NOWHERE)
-		draw_head(screen, at->head);
+		draw_head(screen, at->head, &columns);
 	scroll_rows(view, table, at->body_rows);
 	for (unsigned i = 0; i < at->body_rows && view->first + i < table->count; i++)
-		draw_row(screen, at->body + i, table, &table->rows[view->first + i],
+		draw_row(screen, at->body + i, &columns, table, &table->rows[view->first + i],
 			 view->first + i == view->cursor);
 	if (table->count == 0 && at->body_rows)
 		put_line(screen, at->body,
@@ -366,15 +480,18 @@ static void draw_foot(struct snap_top_screen *screen, unsigned row,
 void snap_top_draw(struct snap_top_screen *screen, struct snap_top_view *view,
 		   const struct snap_top_table *table, const struct snap_top_status *status)
 {
+	char blocked[MOST_LINE];
 	struct layout at;
 
 	snap_top_screen_begin(screen);
-	at = lay_out(screen);
+	at = lay_out(screen, print_blocked(table, blocked, sizeof(blocked)));
 	view->page_size = at.body_rows ? at.body_rows : 1;
 	if (screen->rows > 1)
 		draw_title(screen, view, table, status);
 	if (at.info != NOWHERE)
 		draw_info(screen, at.info, view, table, status);
+	if (at.blocked != NOWHERE)
+		put_line(screen, at.blocked, blocked, SNAP_TOP_RED | SNAP_TOP_BOLD);
 	switch (view->page) {
 	case SNAP_TOP_PAGE_ROWS:
 		draw_rows(screen, &at, view, table);

@@ -49,12 +49,13 @@ static bool add_head(struct snap_top_stack *stack, const struct snap_top_table *
 
 	return add_line(stack, "%s[%d]  %s", group->process, group->pid,
 			group->threads ? group->threads : "") &&
-	       add_line(stack, "%s%s%s", group->state ? group->state : "several states",
-			row->wait ? ", waits: " : "", row->wait ? row->wait : "") &&
+	       add_line(stack, "%s%s%s%s%s", group->state ? group->state : "several states",
+			row->wait ? ", waits: " : "", row->wait ? row->wait : "",
+			row->holder ? ", " : "", row->holder ? row->holder : "") &&
 	       add_line(stack, "%.1f %% of all samples, %.1f %s on average",
 			snap_top_row_share(table, row), snap_top_row_threads(table, row), what) &&
 	       (row->groups == 1 ||
-		add_line(stack, "the largest of %zu groups in this function", row->groups)) &&
+		add_line(stack, "the largest of %zu groups in this row", row->groups)) &&
 	       add_line(stack, "%s", "");
 }
 
@@ -76,6 +77,8 @@ static bool add_frames(struct snap_top_stack *stack, struct snap_top_table *tabl
 
 static bool add_end(struct snap_top_stack *stack, const struct stacksnap_group *group)
 {
+	if (strcmp(group->unwind, "scanned") == 0 || strcmp(group->unwind, "guessed") == 0)
+		return add_line(stack, "(complete, in part %s)", group->unwind);
 	return strcmp(group->unwind, "complete") == 0 ||
 	       add_line(stack, "(the stack ends here: %s)", group->unwind);
 }

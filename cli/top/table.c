@@ -74,12 +74,28 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+static enum snap_top_rank rank_of(const struct stacksnap_group *group)
+{
+	const char *state = group->state ? group->state : "";
+
+	if (strcmp(state, "running") == 0 || strcmp(state, "runnable") == 0 ||
+	    strcmp(state, "syscall") == 0)
+		return SNAP_TOP_RUNNING;
+	if (strcmp(state, "disk") == 0)
+		return SNAP_TOP_DISK;
+	return group->has_lock         ? SNAP_TOP_HOLDER
+	       : group->waits_for_lock ? SNAP_TOP_LOCK
+				       : SNAP_TOP_REST;
+}
+
 static struct snap_top_row row_of(const struct stacksnap_group *group, size_t index)
 {
 	return (struct snap_top_row){
 		.function = group->function,
 		.leaf = group->leaf,
 		.wait = group->wait ? group->wait : group->syscall,
+		.holder = group->holder,
+		.rank = rank_of(group),
 		.threads = group->threads,
 		.process = group->process,
 		.state = group->state,
@@ -92,7 +108,7 @@ static struct snap_top_row row_of(const struct stacksnap_group *group, size_t in
 
 static bool matches(const regex_t *regex, const struct snap_top_row *row)
 {
-	const char *const texts[] = { row->function, row->leaf,    row->wait,
+	const char *const texts[] = { row->function, row->leaf,    row->wait, row->holder,
 				      row->threads,  row->process, row->state };
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -136,7 +152,7 @@ static void fill_rows(struct snap_top_table *table, const char *filter)
 		regfree(&regex);
 }
 
-/* ---- functions ---- */
+/* ---- rows of several groups ---- */
 
 /* NULL before all texts. */
 static int compare_texts(const char *a, const char *b)
@@ -146,14 +162,42 @@ static int compare_texts(const char *a, const char *b)
 	return strcmp(a, b);
 }
 
-static int by_function_and_state(const void *left, const void *right)
+static int compare_functions(const struct snap_top_row *a, const struct snap_top_row *b)
 {
-	const struct snap_top_row *a = left, *b = right;
 	int order = strcmp(a->function, b->function);
 
-	if (!order)
-		order = compare_texts(a->state, b->state);
-	/* Groups come with the most samples first. */
+	return order ? order : compare_texts(a->state, b->state);
+}
+
+/* Whether groups of one function read alike, whatever else their stacks have. */
+static int compare_reading(const struct snap_top_row *a, const struct snap_top_row *b)
+{
+	const char *const texts[][2] = { { a->leaf, b->leaf },
+					 { a->wait, b->wait },
+					 { a->holder, b->holder },
+					 { a->threads, b->threads },
+					 { a->process, b->process } };
+	int order = compare_functions(a, b);
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && !order; i++)
+		order = compare_texts(texts[i][0], texts[i][1]);
+	return order ? order : (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+/* Groups come with the most samples first. */
+static int by_reading(const void *left, const void *right)
+{
+	const struct snap_top_row *a = left, *b = right;
+	int order = compare_reading(a, b);
+
+	return order ? order : (a->group > b->group) - (a->group < b->group);
+}
+
+static int by_function(const void *left, const void *right)
+{
+	const struct snap_top_row *a = left, *b = right;
+	int order = compare_functions(a, b);
+
 	return order ? order : (a->group > b->group) - (a->group < b->group);
 }
 
@@ -167,6 +211,8 @@ static void add_row(struct snap_top_row *to, const struct snap_top_row *row)
 {
 	keep_if_same(&to->leaf, row->leaf);
 	keep_if_same(&to->wait, row->wait);
+	keep_if_same(&to->holder, row->holder);
+	to->rank = row->rank < to->rank ? row->rank : to->rank;
 	keep_if_same(&to->threads, row->threads);
 	if (to->pid != row->pid)
 		to->pid = 0;
@@ -175,17 +221,20 @@ static void add_row(struct snap_top_row *to, const struct snap_top_row *row)
 	to->groups += row->groups;
 }
 
-static void join_functions(struct snap_top_table *table)
+/* Rows that read alike become one, or those of one function. */
+static void join_rows(struct snap_top_table *table, enum snap_top_rows rows)
 {
+	bool is_function = rows == SNAP_TOP_FUNCTIONS;
 	size_t count = 0;
 
-	qsort(table->rows, table->count, sizeof(*table->rows), by_function_and_state);
+	qsort(table->rows, table->count, sizeof(*table->rows),
+	      is_function ? by_function : by_reading);
 	for (size_t i = 0; i < table->count; i++) {
 		const struct snap_top_row *row = &table->rows[i];
 		struct snap_top_row *last = count ? &table->rows[count - 1] : NULL;
 
-		if (last && strcmp(last->function, row->function) == 0 &&
-		    same_text(last->state, row->state))
+		if (last &&
+		    (is_function ? compare_functions(last, row) : compare_reading(last, row)) == 0)
 			add_row(last, row);
 		else
 			table->rows[count++] = *row;
@@ -195,30 +244,11 @@ static void join_functions(struct snap_top_table *table)
 
 /* ---- in which order ---- */
 
-/* What a reader asks about first. */
-static int state_rank(const char *state)
-{
-	static const char *const first[] = { "running", "disk", "runnable", "syscall" };
-	int rank = 0;
-
-	while (rank < (int)(sizeof(first) / sizeof(first[0])) &&
-	       !(state && strcmp(state, first[rank]) == 0))
-		rank++;
-	return rank;
-}
-
 static int by_share(const struct snap_top_row *a, const struct snap_top_row *b)
 {
 	if (a->samples != b->samples)
 		return a->samples < b->samples ? 1 : -1;
 	return (a->group > b->group) - (a->group < b->group);
-}
-
-static int by_state(const struct snap_top_row *a, const struct snap_top_row *b)
-{
-	int order = state_rank(a->state) - state_rank(b->state);
-
-	return order ? order : compare_texts(a->state, b->state);
 }
 
 /* What has no name comes last. */
@@ -236,11 +266,11 @@ static int by_choice(const void *left, const void *right, void *context)
 	int order = 0;
 
 	switch (choice->sort) {
+	case SNAP_TOP_BY_URGENCY:
+		order = (int)a->rank - (int)b->rank;
+		break;
 	case SNAP_TOP_BY_SHARE:
 	case SNAP_TOP_SORT_COUNT:
-		break;
-	case SNAP_TOP_BY_STATE:
-		order = by_state(a, b);
 		break;
 	case SNAP_TOP_BY_FUNCTION:
 		order = strcmp(a->function, b->function);
@@ -254,6 +284,7 @@ static int by_choice(const void *left, const void *right, void *context)
 
 bool snap_top_table_choose(struct snap_top_table *table, const struct snap_top_choice *choice)
 {
+	const double fewest_threads = 0.05; /* that do not read as 0.0 */
 	struct snap_top_choice by = *choice;
 
 	if (!table->groups)
@@ -264,8 +295,11 @@ bool snap_top_table_choose(struct snap_top_table *table, const struct snap_top_c
 	if (!table->rows)
 		return false;
 	fill_rows(table, choice->filter);
-	if (choice->rows == SNAP_TOP_FUNCTIONS)
-		join_functions(table);
+	join_rows(table, choice->rows);
+	for (size_t i = 0; i < table->count; i++)
+		if (table->rows[i].rank < SNAP_TOP_SELDOM &&
+		    snap_top_row_threads(table, &table->rows[i]) < fewest_threads)
+			table->rows[i].rank = SNAP_TOP_SELDOM;
 	qsort_r(table->rows, table->count, sizeof(*table->rows), by_choice, &by);
 	return true;
 }
@@ -304,8 +338,8 @@ const char *snap_top_rows_word(enum snap_top_rows rows)
 const char *snap_top_sort_word(enum snap_top_sort sort)
 {
 	static const char *const words[] = {
+		[SNAP_TOP_BY_URGENCY] = "urgency",
 		[SNAP_TOP_BY_SHARE] = "share",
-		[SNAP_TOP_BY_STATE] = "state",
 		[SNAP_TOP_BY_FUNCTION] = "function",
 		[SNAP_TOP_BY_WAIT] = "wait",
 	};

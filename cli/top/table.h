@@ -12,6 +12,16 @@
 
 #include <stdbool.h>
 
+/* What people are shown first: the order of a snapshot's text. */
+enum snap_top_rank {
+	SNAP_TOP_RUNNING,
+	SNAP_TOP_DISK,
+	SNAP_TOP_HOLDER, /* others wait for a lock that one of its threads has there */
+	SNAP_TOP_LOCK,   /* it waits for such a lock */
+	SNAP_TOP_SELDOM, /* one of these, but hardly ever seen */
+	SNAP_TOP_REST,
+};
+
 enum snap_top_rows {
 	SNAP_TOP_GROUPS,    /* threads of one process with the same stack and state */
 	SNAP_TOP_FUNCTIONS, /* the same function and state, whatever its stacks and processes */
@@ -19,8 +29,8 @@ enum snap_top_rows {
 };
 
 enum snap_top_sort {
+	SNAP_TOP_BY_URGENCY, /* as a snapshot: what runs first, then locks and their holders */
 	SNAP_TOP_BY_SHARE,
-	SNAP_TOP_BY_STATE, /* running threads first, then those that wait for a disk */
 	SNAP_TOP_BY_FUNCTION,
 	SNAP_TOP_BY_WAIT,
 	SNAP_TOP_SORT_COUNT,
@@ -30,10 +40,12 @@ enum { SNAP_TOP_KEY_SIZE = 64 };
 
 struct snap_top_row {
 	const char *function;
-	const char *leaf, *wait, *threads, *process, *state; /* NULL: not the same for all */
-	pid_t pid;                                           /* 0 likewise */
+	/* NULL: not the same for all */
+	const char *leaf, *wait, *holder, *threads, *process, *state;
+	pid_t pid; /* 0 likewise */
+	enum snap_top_rank rank;
 	unsigned long long samples;
-	size_t groups; /* how many are in the row */
+	size_t groups; /* how many are in the row: those that read alike, or of its function */
 	size_t group;  /* the index of the one with the most samples, whose stack is shown */
 };
 

@@ -124,19 +124,39 @@ class TopCase(Case):
 
 
 class Rows(TopCase):
+    def rows(self, text):
+        return [line for line in text.split("\n") if re.match(r" *\d+\.\d %", line)]
+
+    def test_what_is_urgent_comes_first(self):
+        """As in a snapshot: what runs, who has a lock, who waits for it, the rest; and whose threads they are."""
+        victim, other = self.victim("convoy", "4", "400000"), self.victim("threads", "spin:1:burner", running=1)
+        screen = Terminal(self, ["top", "--max-stopped", "100", victim.pid, other.pid], columns=130)
+        screen.wait(r"^blocked [23]\.\d threads: mutex busy, held by .*\d+ convoy \(in take\)")
+        screen.wait(r"sleeping +[23]\.\d +convoy\[%d\] +convoy +take \(in .*mutex busy, held by .* convoy" % victim.pid)
+        # Which thread has it is known a little later.
+        screen.wait(r" RUNNING +[01]\.\d +threads\[%d\] +burner +spin *\n(.* RUNNING .*\n)*"
+                    r".* take \(in .*nanosl.* sleep\n(.* mutex busy, held by .*\n)+(.* RUNNING .*\n)*.* victim_hold " % other.pid)
+        # A narrow screen has names and waits all the same.
+        screen.resize(80, 24)
+        screen.wait(r"convoy\[%d\] +convoy +take .* mutex busy, held" % victim.pid)
+        screen.resize(52, 24)
+        screen.wait(r"sleeping +convoy +take .* mutex busy, \S* *$")
+        screen.type("q")
+        screen.wait("^status 0$")
+
     def test_groups_functions_filter_and_sort(self):
         victim = self.victim("threads", "futex:5:worker", "spin:1:burner", running=1)
         screen = Terminal(self, ["top", victim.pid])
         text = screen.wait(r"^ *\d+\.\d % +sleeping +5\.0 +worker-\* +wait_futex \(in ")
         self.assertRegex(text, r"^stacksnap top  threads\[%d\]  \d+ threads" % victim.pid)
-        self.assertRegex(text, r"groups by share, last 5 s: running \d")
+        self.assertRegex(text, r"groups by urgency, last 5 s: running \d")
         self.assertRegex(text, r"RUNNING +\d+\.\d +burner +")
+        self.assertRegex(self.rows(text)[0], "RUNNING")
+        self.assertNotIn("blocked", text)
         screen.type("s")
-        text = screen.wait("groups by state")
-        rows = [line for line in text.split("\n") if re.match(r" *\d+\.\d %", line)]
-        self.assertRegex(rows[0], "RUNNING")
+        self.assertRegex(self.rows(screen.wait("groups by share"))[0], "wait_futex")
         screen.type("Tab")
-        screen.wait("functions by state")
+        screen.wait("functions by share")
         screen.wait(r"wait_futex")
         screen.type("f")
         screen.wait("^filter: ")
@@ -251,6 +271,21 @@ class Files(TopCase):
         screen.wait("recording written to")
         self.assertTrue(os.path.getsize(ring))
         screen.type("w", "Escape", "q")
+        screen.wait("^status 0$")
+
+    def test_a_number_that_is_used_again(self):
+        """Whichever process has it by then is not what was asked for: nothing of it is shown or written."""
+        victim = self.victim("reuse")
+        path = os.path.join(self.scratch(), "now.json")
+        screen = Terminal(self, ["top", victim.pid])
+        screen.wait("first_process")
+        victim.tell()
+        self.assertEqual(victim.read_line(), "again\n")
+        screen.wait("all targets have exited")
+        self.name_file(screen, "s", path)
+        screen.wait("another one has its number now|snapshot written to")
+        self.assertNotIn("other_process", screen.text() + str(read_file(path)))
+        screen.type("q")
         screen.wait("^status 0$")
 
 
