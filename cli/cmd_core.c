@@ -5,9 +5,6 @@
 #include "report.h"
 #include "signals.h"
 
-#include <errno.h>
-#include <string.h>
-
 static int print(struct snap_cli_report *report, const struct snap_cli_input *input)
 {
 	struct stacksnap_snapshot *snapshot = NULL;
@@ -42,7 +39,7 @@ int snap_cli_cmd_core(struct snap_cli_request *request)
 			snap_cli_signals_set_timer(0);
 		if (!snap_cli_input_init(&input, request->file))
 			status = snap_cli_report_refusal(&report, "unreadable", "cannot read",
-							 strerror(errno));
+							 snap_cli_input_why());
 		else if (input.kind != STACKSNAP_FILE_CORE)
 			status = snap_cli_report_refusal(&report, "format", "cannot read",
 							 "it is not a core");

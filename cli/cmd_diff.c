@@ -9,7 +9,6 @@
 #include "report.h"
 #include "signals.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,8 +100,8 @@ static bool open_side(struct snap_cli_report *report, struct side *side, int *st
 	bool fine = false;
 
 	if (!snap_cli_input_init(&input, side->path)) {
-		*status_ret =
-			refuse_side(report, side, "unreadable", "cannot read", strerror(errno));
+		*status_ret = refuse_side(report, side, "unreadable", "cannot read",
+					  snap_cli_input_why());
 	} else if (input.kind == STACKSNAP_FILE_UNKNOWN) {
 		*status_ret = refuse_side(report, side, "format", "cannot compare",
 					  "it is not a capture, a recording or a JSON snapshot");

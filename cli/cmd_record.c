@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ static int prepare_run(struct run *run)
 	/* A condition or a ring says when the run ends. */
 	if ((snap_cli_request_has(request, "ring") || snap_cli_request_has(request, "until")) &&
 	    !snap_cli_request_has(request, "duration"))
-		stacksnap_error_destroy(stacksnap_options_set(request->options, "duration", "0"));
+		snap_cli_set_option(request->options, "duration", "0");
 	snap_cli_report_prepare(&run->report, request);
 	run->stats = run->report;
 	run->grows = !snap_cli_request_has(request, "ring") &&
@@ -178,8 +179,28 @@ static bool end_run(struct run *run, struct stacksnap_error *err)
 	return !run->grows || end_growing(run);
 }
 
+/* A line of figures, which goes on below where the terminal ends; 0: it has no width. */
+static void print_figures(char *line, unsigned width)
+{
+	enum { PREFIX = 11 }; /* "stacksnap: " */
+	size_t room = width > 2 * PREFIX ? width - PREFIX : SIZE_MAX;
+
+	while (strlen(line) > room) {
+		char *end = line + room;
+
+		while (end > line && (*end != ' ' || end[1] == '%'))
+			end--;
+		if (end == line)
+			break;
+		*end = '\0';
+		snap_cli_message_escaped(line);
+		line = end + 1;
+	}
+	snap_cli_message_escaped(line);
+}
+
 /* On stderr, where each line shows whose it is; below an empty line stands a table. */
-static void print_lines(char *text)
+static void print_lines(char *text, unsigned width)
 {
 	bool in_table = false;
 	char *line;
@@ -188,31 +209,33 @@ static void print_lines(char *text)
 		if (in_table && *line)
 			fprintf(stderr, " %s\n", line);
 		else if (*line)
-			snap_cli_message_escaped(line);
+			print_figures(line, width);
 		else
 			in_table = true;
 }
 
 static void print_summary(struct run *run, const struct stacksnap_recording *recording)
 {
+	unsigned columns = snap_cli_terminal_width(STDERR_FILENO);
+	char width[16], *text = NULL;
 	struct stacksnap_error *err;
-	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
 	if (!out)
 		return;
-	/* --color is about the recording; here a terminal alone decides. */
+	/* --color and --width are about the recording; here a terminal alone decides. */
 	snap_cli_report_describe(&run->report, STDERR_FILENO);
-	err = stacksnap_options_set(run->request->options, "color",
-				    snap_cli_terminal_has_color(STDERR_FILENO) ? "always"
-									       : "never");
-	stacksnap_error_destroy(err);
+	snap_cli_set_option(run->request->options, "color",
+			    snap_cli_terminal_has_color(STDERR_FILENO) ? "always" : "never");
+	/* Lines of tables begin with a blank. */
+	snprintf(width, sizeof(width), "%u", columns > 1 ? columns - 1 : 0);
+	snap_cli_set_option(run->request->options, "width", width);
 	err = stacksnap_recording_summary(recording, run->request->options, out);
 	if (fclose(out) != 0 || err)
 		stacksnap_error_destroy(err);
 	else
-		print_lines(text);
+		print_lines(text, columns);
 	free(text);
 }
 
@@ -267,6 +290,7 @@ static int finish_run(struct run *run, struct stacksnap_error *err)
 	err = stacksnap_recorder_slice(run->recorder, run->request->options, &recording);
 	if (err)
 		return snap_cli_report_error(&run->report, err);
+	run->report.is_last = true;
 	if (!run->grows && !run->report.broken_pipe)
 		run->failed = !write_recording(run, recording);
 	status = conclude_run(run, recording);

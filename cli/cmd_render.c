@@ -9,9 +9,7 @@
 #include "report.h"
 #include "signals.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int render_snapshot(struct snap_cli_report *report, const struct snap_cli_input *input)
 {
@@ -39,9 +37,6 @@ static int render_recording(struct snap_cli_report *report, int fd)
 	struct stacksnap_error *err;
 	int status;
 
-	/* Hours of samples take their time: there is a limit only if one is asked for. */
-	if (!snap_cli_request_has(report->request, "timeout"))
-		snap_cli_signals_set_timer(0);
 	err = stacksnap_recording_load(fd, report->request->options, &recording);
 	status = err ? snap_cli_report_error(report, err)
 		     : snap_cli_report_recording(report, recording);
@@ -56,9 +51,17 @@ int snap_cli_cmd_render(struct snap_cli_request *request)
 	int status = SNAP_CLI_TROUBLE;
 
 	if (snap_cli_report_init(&report, request)) {
-		if (!snap_cli_input_init(&input, request->file))
-			status = snap_cli_report_refusal(&report, "unreadable", "cannot read",
-							 strerror(errno));
+		const char *why =
+			snap_cli_input_init(&input, request->file) ? NULL : snap_cli_input_why();
+
+		/*
+		 * Hours of samples, and large cores, take their time: a limit is asked for. Until
+		 * then there is one, as a FIFO may have no writer.
+		 */
+		if (!snap_cli_request_has(request, "timeout"))
+			snap_cli_signals_set_timer(0);
+		if (why)
+			status = snap_cli_report_refusal(&report, "unreadable", "cannot read", why);
 		else if (input.kind == STACKSNAP_FILE_UNKNOWN)
 			status = snap_cli_report_refusal(&report, "format", "cannot render",
 							 "it is not a capture, a recording, a JSON "

@@ -52,11 +52,12 @@ int snap_cli_cmd_serve(struct snap_cli_request *request)
 
 	if (request->token_file && !snap_serve_guard_read_token(&guard, request->token_file))
 		return SNAP_CLI_TROUBLE;
+	for (size_t i = 0; i < request->host_count; i++)
+		if (!snap_serve_guard_add_host(&guard, request->hosts[i]))
+			return SNAP_CLI_USAGE;
 	/* It has no end of its own. */
 	snap_cli_signals_set_timer(0);
 	status = snap_serve_listen(&listener, request->listen);
-	guard.any_host = listener.is_unix;
-	guard.own_name = !listener.is_loopback;
 	if (status == SNAP_CLI_WHOLE && !check_reach(&listener, &guard))
 		status = SNAP_CLI_USAGE;
 	if (status == SNAP_CLI_WHOLE)

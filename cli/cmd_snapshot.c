@@ -125,7 +125,7 @@ int snap_cli_cmd_snapshot(struct snap_cli_request *request)
 	}
 	/* A stop counts as a run, so what is stuck would not be known. */
 	if (snap_cli_request_has(request, "again") && !snap_cli_request_has(request, "engine"))
-		stacksnap_error_destroy(stacksnap_options_set(request->options, "no-stop", NULL));
+		snap_cli_set_option(request->options, "no-stop", NULL);
 	if (open_places(&run, request))
 		status = finish_run(&run, request);
 	stacksnap_snapshot_destroy(run.snapshot);

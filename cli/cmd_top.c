@@ -5,6 +5,7 @@
  */
 #include "commands.h"
 #include "message.h"
+#include "report.h"
 #include "signals.h"
 #include "terminal.h"
 #include "top/draw.h"
@@ -79,29 +80,16 @@ static const struct {
 	{ "duration", "0" },
 };
 
-/* These values are valid. */
-static void set_option(struct stacksnap_options *options, const char *name, const char *value)
-{
-	stacksnap_error_destroy(stacksnap_options_set(options, name, value));
-}
-
 static void set_options(struct snap_cli_request *request)
 {
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
 		if (!snap_cli_request_has(request, defaults[i].name))
-			set_option(request->options, defaults[i].name, defaults[i].value);
+			snap_cli_set_option(request->options, defaults[i].name, defaults[i].value);
 	/* Looking on never causes more stops than the recorder's. */
-	set_option(request->others[SNAP_CLI_OF_SNAPSHOTS], "no-stop", NULL);
+	snap_cli_set_option(request->others[SNAP_CLI_OF_SNAPSHOTS], "no-stop", NULL);
 	stacksnap_options_set_cancel(request->options, snap_cli_signals_flag());
 	stacksnap_options_set_cancel(request->others[SNAP_CLI_OF_SNAPSHOTS],
 				     snap_cli_signals_flag());
-}
-
-/* ---- news of the recorder ---- */
-
-static void take_message(void *context, const char *line)
-{
-	snap_top_view_tell(context, line);
 }
 
 static bool tell_error(struct stacksnap_error *err)
@@ -111,6 +99,28 @@ static bool tell_error(struct stacksnap_error *err)
 	snap_cli_message("%s", stacksnap_error_message(err));
 	stacksnap_error_destroy(err);
 	return false;
+}
+
+/* What is recorded and what is written are of the same processes, whichever have their pids later. */
+static bool pin_targets(const struct snap_cli_request *request)
+{
+	struct stacksnap_options *written = request->others[SNAP_CLI_OF_SNAPSHOTS];
+	struct stacksnap_snapshot *seen = NULL;
+	struct stacksnap_error *err = snap_cli_request_look(request, &seen);
+
+	if (seen && !err)
+		err = stacksnap_options_pin(request->options, seen);
+	if (seen && !err)
+		err = stacksnap_options_pin(written, seen);
+	stacksnap_snapshot_destroy(seen);
+	return tell_error(err);
+}
+
+/* ---- news of the recorder ---- */
+
+static void take_message(void *context, const char *line)
+{
+	snap_top_view_tell(context, line);
 }
 
 static void take_recording(struct top *top, struct stacksnap_recording *recording)
@@ -308,7 +318,7 @@ static int run(struct top *top)
 int snap_cli_cmd_top(struct snap_cli_request *request)
 {
 	struct top top = { .request = request };
-	int status;
+	int status = SNAP_CLI_TROUBLE;
 
 	if (!snap_top_screen_is_possible())
 		return SNAP_CLI_USAGE;
@@ -316,7 +326,8 @@ int snap_cli_cmd_top(struct snap_cli_request *request)
 	set_options(request);
 	/* Only the search for targets is bounded by --timeout. */
 	snap_cli_signals_set_timer(stacksnap_options_timeout_ms(request->options));
-	status = snap_top_feed_create(request, &top.feed);
+	if (pin_targets(request))
+		status = snap_top_feed_create(request, &top.feed);
 	snap_cli_signals_set_timer(0);
 	if (status == SNAP_CLI_WHOLE)
 		status = run(&top);

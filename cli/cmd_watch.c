@@ -126,7 +126,7 @@ static int status_without_alert(const struct run *run)
 
 	while ((lack = stacksnap_watcher_lack(run->watcher, count)) != NULL) {
 		count++;
-		snap_cli_message("a deadlock may have been missed; not known: %s", lack);
+		snap_cli_report_lack(lack);
 	}
 	return count ? SNAP_CLI_UNKNOWN : SNAP_CLI_WHOLE;
 }

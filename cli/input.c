@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum {
@@ -20,8 +21,8 @@ enum {
 	PIPE_SIZE = 1 << 20, /* what every user may ask for (pipe(7)) */
 };
 
-/* Of what comes through a pipe and has to be kept in memory. */
-static const off_t MAX_COPY = (off_t)1 << 33;
+/* Of what comes through a pipe: what a document may have, and what any other file may. */
+static const off_t MOST_JSON = (off_t)1 << 30, MOST_COPY = (off_t)1 << 42;
 
 int snap_cli_input_open(const char *path)
 {
@@ -104,17 +105,26 @@ static bool put(int to, const char *block, size_t size, bool with_holes)
 	return write_all(to, block, size);
 }
 
-/* All that comes behind the head; a core is as large as it is. */
-static bool copy_rest(int from, int to, bool is_core)
+/* All that comes behind the head; it fills at most half of the free space. */
+static bool copy_rest(int from, int to, enum stacksnap_file_kind kind)
 {
+	bool is_core = kind == STACKSNAP_FILE_CORE;
+	off_t total = HEAD_SIZE, most = kind == STACKSNAP_FILE_JSON ? MOST_JSON : MOST_COPY;
 	char block[BLOCK_SIZE];
-	off_t total = HEAD_SIZE;
+	struct statvfs room;
+	struct stat status;
+	blkcnt_t blocks;
 	ssize_t got;
 
+	if (fstatvfs(to, &room) < 0)
+		return false;
+	/* In memory, where there is no directory for it, as much as a document. */
+	blocks = room.f_blocks ? (blkcnt_t)(room.f_bavail / 2 * (room.f_frsize / 512))
+			       : MOST_JSON / 512;
 	while ((got = read_some(from, block, sizeof(block))) > 0) {
 		total += got;
-		if (!is_core && total > MAX_COPY) {
-			errno = EFBIG;
+		if (total > most || fstat(to, &status) < 0 || status.st_blocks > blocks) {
+			errno = total > most ? EFBIG : ENOSPC;
 			return false;
 		}
 		if (!put(to, block, (size_t)got, is_core))
@@ -123,7 +133,7 @@ static bool copy_rest(int from, int to, bool is_core)
 	return got == 0 && (!is_core || ftruncate(to, total) == 0) && lseek(to, 0, SEEK_SET) == 0;
 }
 
-/* What is not ours ends after its head; a core goes to a file, all others into memory. */
+/* What is not ours ends after its head; all others go to a file. */
 static bool copy_pipe(struct snap_cli_input *input)
 {
 	int old = input->fd;
@@ -141,10 +151,12 @@ static bool copy_pipe(struct snap_cli_input *input)
 	 */
 	if (is_core)
 		(void)!fcntl(old, F_SETPIPE_SZ, PIPE_SIZE);
-	input->fd = is_core ? open_unnamed() : memfd_create("stacksnap-input", MFD_CLOEXEC);
+	input->fd = open_unnamed();
+	if (input->fd < 0 && !is_core)
+		input->fd = memfd_create("stacksnap-input", MFD_CLOEXEC);
 	fine = input->fd >= 0 && write_all(input->fd, head, (size_t)got);
 	if (fine && got == HEAD_SIZE && input->kind != STACKSNAP_FILE_UNKNOWN)
-		fine = copy_rest(old, input->fd, is_core);
+		fine = copy_rest(old, input->fd, input->kind);
 	else if (fine)
 		fine = lseek(input->fd, 0, SEEK_SET) == 0;
 	close(old);
@@ -180,6 +192,19 @@ bool snap_cli_input_init(struct snap_cli_input *input, const char *path)
 	if (input->kind == STACKSNAP_FILE_CORE && ends_as_packed_json(path))
 		input->kind = STACKSNAP_FILE_JSON;
 	return true;
+}
+
+const char *snap_cli_input_why(void)
+{
+	switch (errno) {
+	case EFBIG:
+		return "it is too large";
+	case ENOSPC:
+	case EDQUOT:
+		return "there is no room for it in $TMPDIR (/var/tmp)";
+	default:
+		return strerror(errno);
+	}
 }
 
 void snap_cli_input_deinit(struct snap_cli_input *input)

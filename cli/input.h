@@ -18,11 +18,12 @@ struct snap_cli_input {
 int snap_cli_input_open(const char *path);
 
 /*
- * "-" is stdin; a FIFO waits for its writer, and what comes from it is copied: into memory, or if
- * it is a core into an unnamed file in $TMPDIR. False with errno. Released by
+ * "-" is stdin; a FIFO waits for its writer, and what comes from it is copied into an unnamed file
+ * in $TMPDIR. False with errno, of which the second function says what it means here. Released by
  * snap_cli_input_deinit() in any case.
  */
 bool snap_cli_input_init(struct snap_cli_input *input, const char *path);
+const char *snap_cli_input_why(void);
 void snap_cli_input_deinit(struct snap_cli_input *input);
 
 /* The snapshot in a JSON document, a capture or a core. */

@@ -220,6 +220,8 @@ const struct snap_cli_option snap_cli_options[] = {
 #ifdef SNAP_WITH_SERVE
 	{ "listen", 0, "PLACE", "ADDRESS:PORT or unix:PATH (127.0.0.1:6099)", SERVING, SERVE, HERE,
 	  TEXT },
+	{ "host", 0, "NAME", "another name in the Host of requests; repeatable", SERVING, SERVE,
+	  HERE, TEXT },
 	{ "token-file", 0, "FILE", "file with the token that requests must send", SERVING, SERVE,
 	  HERE, FILE_NAME },
 #endif
@@ -238,6 +240,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ "per-thread", 0, NULL, "one stack per thread", VIEWS, STACKS, LIBRARY, NONE },
 	{ "no-fold", 0, NULL, "show similar processes one by one", VIEWS, SNAPSHOTS | RENDER,
 	  LIBRARY, NONE },
+	{ "all-groups", 0, NULL, "on a terminal: more than three screens of groups", VIEWS, SHOWN,
+	  HERE, NONE },
 	{ "call-tree", 0, NULL, "all stacks of a process as one tree, with counts", VIEWS, SHOWN,
 	  LIBRARY, NONE },
 	{ "reverse", 0, NULL, "with --call-tree: from the innermost functions", VIEWS, SHOWN,
@@ -274,8 +278,7 @@ const struct snap_cli_option snap_cli_options[] = {
 	  NONE },
 	{ "runtimes", 0, "LIST", "runtimes to look for: auto, none, or go,php (auto)", FRAMES,
 	  TAKER | CORE, LIBRARY, WORDS },
-	{ "full-names", 0, NULL, "never shorten long names", FRAMES, STACKS | MERGE, LIBRARY,
-	  NONE },
+	{ "full-names", 0, NULL, "never shorten long names", FRAMES, SEEN | MERGE, LIBRARY, NONE },
 
 	{ "json", 'j', NULL, "print one JSON document", OUTPUT, PRINTED, HERE, NONE },
 	{ "format", 'f', "NAME", "output format, see 'stacksnap help formats'", OUTPUT, PRINTED,
@@ -283,6 +286,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ "output", 'o', "FILE", "write to FILE; its ending selects the format", OUTPUT, PRINTED,
 	  HERE, FILE_NAME },
 	{ "color", 0, "WHEN", "color the text", OUTPUT, PRINTED | TOP, HERE, WORD },
+	{ "no-pager", 0, NULL, "write long reports to the terminal without a pager", OUTPUT,
+	  PRINTED & ~WATCH, HERE, NONE },
 	{ "width", 0, "COLUMNS", "width of the text, 0 = no limit", OUTPUT, PRINTED, LIBRARY,
 	  TEXT },
 

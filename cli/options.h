@@ -133,10 +133,13 @@ struct snap_cli_request {
 	struct stacksnap_options *others[SNAP_CLI_OTHER_COUNT];
 	const char *listen;     /* of serve; NULL: not said */
 	const char *token_file; /* of serve; NULL: none */
+	const char **hosts;     /* of serve; owned, the texts are not */
+	size_t host_count;
 	/* the library's options that were given, in order, to make more like `options`; owned */
 	struct snap_cli_setting *settings;
 	size_t setting_count;
 	enum snap_cli_color color;
+	bool all_groups, no_pager;
 	bool help, version;
 	const char *topic; /* of help; NULL: the first page */
 	int refusal;       /* the exit status where snap_cli_request_init() says no */
@@ -151,6 +154,16 @@ void snap_cli_request_deinit(struct snap_cli_request *request);
 
 /* How often an option of the library was given. */
 unsigned snap_cli_request_has(const struct snap_cli_request *request, const char *name);
+
+/* Whether an option of the library says which processes are meant, and not how far. */
+bool snap_cli_names_targets(const char *name);
+
+/*
+ * Which processes the pids of the command line mean, now: later ones with the same numbers are others
+ * (stacksnap_options_pin()). *ret is the caller's, NULL where no pid was named.
+ */
+struct stacksnap_error *snap_cli_request_look(const struct snap_cli_request *request,
+					      struct stacksnap_snapshot **ret);
 
 /* The format of the report: -f, which with --watch is that of alerts, else the ending of -o, else text. */
 const char *snap_cli_request_format(const struct snap_cli_request *request);

@@ -134,7 +134,7 @@ static bool look_at_place(struct snap_cli_output *output, const char *path)
 	}
 	/* Through symbolic links: what they point to is replaced, not they. */
 	output->path = strdup(path);
-	return output->path ? snap_cli_locate(path, &output->at)
+	return output->path ? snap_cli_locate(path, "write", &output->at)
 			    : snap_cli_message("out of memory");
 }
 

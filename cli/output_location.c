@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where a name that is to be written leads: see output_location.h. */
+/* Where a name leads: see output_location.h. */
 #include "output_location.h"
 
 #include "message.h"
@@ -16,14 +16,14 @@ enum { MOST_LINKS = 40 }; /* as the kernel's own */
 
 struct walk {
 	struct snap_cli_location *at;
-	const char *whole;   /* for messages */
-	char rest[PATH_MAX]; /* what is still to be walked */
+	const char *whole, *verb; /* for messages */
+	char rest[PATH_MAX];      /* what is still to be walked */
 	unsigned links;
 };
 
 static bool fail(const struct walk *walk, int os_errno)
 {
-	return snap_cli_message("cannot write %s: %s", walk->whole, strerror(os_errno));
+	return snap_cli_message("cannot %s %s: %s", walk->verb, walk->whole, strerror(os_errno));
 }
 
 static bool enter(struct walk *walk, int folder)
@@ -91,9 +91,9 @@ static bool follow_link(struct walk *walk, const char *name, int link)
 	text[length] = '\0';
 	if (!is_trusted(walk, status.st_uid))
 		return snap_cli_message(
-			"cannot write %s: a symbolic link on the way to it (%s) belongs "
+			"cannot %s %s: a symbolic link on the way to it (%s) belongs "
 			"to another user",
-			walk->whole, name);
+			walk->verb, walk->whole, name);
 	if (++walk->links > MOST_LINKS)
 		return fail(walk, ELOOP);
 	if (is_entry && (walk->rest[0] || fstatat(walk->at->folder, name, &target, 0) < 0 ||
@@ -166,9 +166,9 @@ static bool check_end(const struct walk *walk)
 	if (fstat(at->folder, &folder) < 0)
 		return fail(walk, errno);
 	return !is_shared(&folder) ||
-	       snap_cli_message("cannot write %s: it belongs to another user, in a folder that "
+	       snap_cli_message("cannot %s %s: it belongs to another user, in a folder that "
 				"all users may write to",
-				walk->whole);
+				walk->verb, walk->whole);
 }
 
 static bool walk_all(struct walk *walk)
@@ -187,10 +187,10 @@ static bool walk_all(struct walk *walk)
 	return check_end(walk);
 }
 
-bool snap_cli_locate(const char *path, struct snap_cli_location *ret)
+bool snap_cli_locate(const char *path, const char *verb, struct snap_cli_location *ret)
 {
 	struct snap_cli_location location = { .folder = -1 };
-	struct walk walk = { .at = &location, .whole = path };
+	struct walk walk = { .at = &location, .whole = path, .verb = verb };
 
 	if (!walk_all(&walk)) {
 		if (location.folder >= 0)

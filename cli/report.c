@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "message.h"
+#include "pager.h"
 #include "repeats.h"
 #include "signals.h"
 #include "terminal.h"
@@ -13,11 +14,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Options of the library that the terminal decides; these values are always valid. */
-static void set_option(struct stacksnap_options *options, const char *name, const char *value)
+void snap_cli_set_option(struct stacksnap_options *options, const char *name, const char *value)
 {
 	stacksnap_error_destroy(stacksnap_options_set(options, name, value));
 }
@@ -26,16 +27,20 @@ void snap_cli_report_describe(struct snap_cli_report *report, int fd)
 {
 	struct snap_cli_request *request = report->request;
 	bool color = request->color == SNAP_CLI_COLOR_ALWAYS;
-	char width[16];
+	enum { MOST_SCREENS = 3 };
+	char width[16], lines[16];
 
 	if (request->color == SNAP_CLI_COLOR_AUTO)
 		color = snap_cli_terminal_has_color(fd);
-	set_option(request->options, "color", color ? "always" : "never");
-	set_option(request->options, "charset", snap_cli_is_utf8() ? "utf-8" : "ascii");
+	snap_cli_set_option(request->options, "color", color ? "always" : "never");
+	snap_cli_set_option(request->options, "charset", snap_cli_is_utf8() ? "utf-8" : "ascii");
+	snprintf(lines, sizeof(lines), "%u",
+		 request->all_groups ? 0 : MOST_SCREENS * snap_cli_terminal_height(fd));
+	snap_cli_set_option(request->options, "group-lines", lines);
 	if (snap_cli_request_has(request, "width"))
 		return;
 	snprintf(width, sizeof(width), "%u", snap_cli_terminal_width(fd));
-	set_option(request->options, "width", width);
+	snap_cli_set_option(request->options, "width", width);
 }
 
 /*
@@ -72,6 +77,7 @@ bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_reques
 	if (!snap_cli_output_init(&report->output, request->output, false) ||
 	    snap_cli_report_refuses_terminal(report))
 		return false;
+	report->is_last = true;
 	snap_cli_report_describe(report, report->output.fd);
 	return true;
 }
@@ -159,22 +165,74 @@ static ssize_t write_to_sink(void *context, const char *bytes, size_t size)
 	return (ssize_t)done;
 }
 
+/* A report that may be more than a screen is kept until its length is known; -1: it is not kept. */
+static int open_kept(const struct snap_cli_report *report)
+{
+	if (!report->is_last || report->output.path ||
+	    snap_cli_terminal_height(report->output.fd) == 0)
+		return -1;
+	return memfd_create("stacksnap-report", MFD_CLOEXEC);
+}
+
+/* Whether the bytes have as many lines as the terminal. */
+static bool is_long_text(const char *bytes, size_t size, unsigned height)
+{
+	unsigned lines = 0;
+
+	for (size_t i = 0; i < size && lines < height; i++)
+		lines += bytes[i] == '\n';
+	return lines >= height;
+}
+
+/* What was kept is shown, by a pager or as it is. */
+static void show_kept(struct snap_cli_report *report, struct sink *sink)
+{
+	int kept = sink->fd;
+	off_t size = lseek(kept, 0, SEEK_CUR);
+	char *bytes;
+
+	if (size <= 0)
+		return;
+	bytes = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, kept, 0);
+	if (bytes == MAP_FAILED) {
+		sink->os_errno = errno;
+		return;
+	}
+	sink->fd = report->output.fd;
+	report->is_long =
+		is_long_text(bytes, (size_t)size, snap_cli_terminal_height(report->output.fd));
+	/* From here on only the reader waits for us, and may take any time. */
+	snap_cli_signals_set_timer(0);
+	if (!report->is_long || report->request->no_pager ||
+	    !snap_cli_pager_show(kept, report->output.fd))
+		write_to_sink(sink, bytes, (size_t)size);
+	munmap(bytes, (size_t)size);
+}
+
 bool snap_cli_report_print(struct snap_cli_report *report, struct snap_cli_document document)
 {
-	struct sink sink = { .fd = report->output.fd };
+	int kept = open_kept(report);
+	struct sink sink = { .fd = kept >= 0 ? kept : report->output.fd };
 	/* Where stdout was closed, what fills its place is not for writing. */
 	int access = fcntl(sink.fd, F_GETFL) & O_ACCMODE;
 	FILE *file = fopencookie(&sink, "w", (cookie_io_functions_t){ .write = write_to_sink });
 	struct stacksnap_error *err;
 	bool failed;
 
-	if (!file)
-		return end_write(report, errno);
+	if (!file) {
+		if (kept >= 0)
+			close(kept);
+		return end_write(report, ENOMEM);
+	}
 	if (access == O_RDONLY)
 		sink.os_errno = EBADF;
 	err = render_document(report, document, file);
 	failed = fflush(file) != 0 || ferror(file);
 	failed = fclose(file) != 0 || failed;
+	if (kept >= 0 && !failed && !sink.os_errno)
+		show_kept(report, &sink);
+	if (kept >= 0)
+		close(kept);
 	if (failed || sink.os_errno) {
 		stacksnap_error_destroy(err);
 		return end_write(report, sink.os_errno ? sink.os_errno : EIO);
@@ -265,6 +323,11 @@ int snap_cli_report_snapshot_status(const struct snap_cli_request *request,
 	return status_of(stacksnap_snapshot_outcome(snapshot));
 }
 
+void snap_cli_report_lack(const char *lack)
+{
+	snap_cli_message("a deadlock may have been missed; not known: %s", lack);
+}
+
 /* The text report has a line of its own for it. */
 static void print_lacks(const struct snap_cli_report *report,
 			const struct stacksnap_snapshot *snapshot)
@@ -275,7 +338,7 @@ static void print_lacks(const struct snap_cli_report *report,
 	    strcmp(report->format, "text") == 0)
 		return;
 	for (size_t i = 0; (lack = stacksnap_snapshot_lack(snapshot, i)); i++)
-		snap_cli_message("a deadlock may have been missed; not known: %s", lack);
+		snap_cli_report_lack(lack);
 }
 
 int snap_cli_report_snapshot(struct snap_cli_report *report,
@@ -293,7 +356,8 @@ int snap_cli_report_snapshot(struct snap_cli_report *report,
 		fine = snap_cli_report_print(report,
 					     (struct snap_cli_document){ .snapshot = snapshot });
 	/* Beside deadlocks there are no reasons. */
-	shown = shown && fine && on_terminal && !snap_cli_request_has(report->request, "deadlocks");
+	shown = shown && fine && on_terminal && !report->is_long &&
+		!snap_cli_request_has(report->request, "deadlocks");
 	status = snap_cli_report_snapshot_status(report->request, snapshot, shown);
 	print_lacks(report, snapshot);
 	return fine ? status : SNAP_CLI_TROUBLE;

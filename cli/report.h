@@ -14,6 +14,8 @@ struct snap_cli_report {
 	struct snap_cli_output output;
 	const char *format;
 	bool broken_pipe; /* the reader has gone: no error of ours */
+	bool is_last;     /* nothing goes on beside it: it may go through a pager */
+	bool is_long;     /* it was more than a screen */
 };
 
 /* What is printed: a snapshot, or a recording, or the figures of its run alone. */
@@ -38,6 +40,8 @@ void snap_cli_report_deinit(struct snap_cli_report *report);
  * it.
  */
 void snap_cli_report_prepare(struct snap_cli_report *report, struct snap_cli_request *request);
+/* Sets an option of the library to a value that is valid. */
+void snap_cli_set_option(struct stacksnap_options *options, const char *name, const char *value);
 /* Tells the library what the place of some output is like: colour and width. */
 void snap_cli_report_describe(struct snap_cli_report *report, int fd);
 /* True after a message: the format is binary and the output a terminal. */
@@ -63,6 +67,9 @@ int snap_cli_report_failure(struct snap_cli_report *report, const char *code, co
 /* The same for the file that was asked for: "WHAT FILE: WHY". */
 int snap_cli_report_refusal(struct snap_cli_report *report, const char *code, const char *what,
 			    const char *why);
+
+/* Says that a search for deadlocks did not know all that it needed. */
+void snap_cli_report_lack(const char *lack);
 
 /* Says so if a recording ended otherwise than it was to. */
 void snap_cli_report_end(const struct stacksnap_recording *recording);

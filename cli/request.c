@@ -121,8 +121,14 @@ static bool set_local(struct snap_cli_request *request, const struct given *give
 		request->stats = given->value;
 	} else if (strcmp(name, "listen") == 0) {
 		request->listen = given->value;
+	} else if (strcmp(name, "host") == 0) {
+		request->hosts[request->host_count++] = given->value;
 	} else if (strcmp(name, "token-file") == 0) {
 		request->token_file = given->value;
+	} else if (strcmp(name, "all-groups") == 0) {
+		request->all_groups = true;
+	} else if (strcmp(name, "no-pager") == 0) {
+		request->no_pager = true;
 	} else if (strcmp(name, "color") == 0) {
 		number = word_number(given);
 		request->color = colors[number < 0 ? 0 : number];
@@ -137,6 +143,41 @@ unsigned snap_cli_request_has(const struct snap_cli_request *request, const char
 	for (size_t i = 0; i < request->setting_count; i++)
 		times += strcmp(request->settings[i].name, name) == 0;
 	return times;
+}
+
+bool snap_cli_names_targets(const char *name)
+{
+	const struct snap_cli_option *o = snap_cli_options;
+
+	while (o->name && strcmp(o->name, name) != 0)
+		o++;
+	return o->name && o->group == SNAP_CLI_TARGETS && strcmp(name, "no-children") != 0;
+}
+
+struct stacksnap_error *snap_cli_request_look(const struct snap_cli_request *request,
+					      struct stacksnap_snapshot **ret)
+{
+	struct stacksnap_options *options = NULL;
+	struct stacksnap_error *err;
+
+	*ret = NULL;
+	if (!snap_cli_request_has(request, "pid"))
+		return NULL;
+	err = stacksnap_options_create(&options);
+	/* Without filters, which would leave out some of them. */
+	for (size_t i = 0; !err && i < request->setting_count; i++)
+		if (snap_cli_names_targets(request->settings[i].name))
+			err = stacksnap_options_set(options, request->settings[i].name,
+						    request->settings[i].value);
+	if (!err)
+		err = stacksnap_list(options, ret);
+	/* None of them is there, so what has their numbers later is none of them. */
+	if (err && stacksnap_error_code(err) == STACKSNAP_ERROR_NOT_FOUND) {
+		stacksnap_error_destroy(err);
+		err = stacksnap_snapshot_create_empty(options, "", "", ret);
+	}
+	stacksnap_options_destroy(options);
+	return err;
 }
 
 /* All errors but lack of memory are errors of usage. */
@@ -228,9 +269,8 @@ static bool set_files(struct snap_cli_request *request, char **operands, int cou
 
 static bool has_target(const struct snap_cli_request *request)
 {
-	for (const struct snap_cli_option *o = snap_cli_options; o->name; o++)
-		if (o->group == SNAP_CLI_TARGETS && strcmp(o->name, "no-children") != 0 &&
-		    snap_cli_request_has(request, o->name))
+	for (size_t i = 0; i < request->setting_count; i++)
+		if (snap_cli_names_targets(request->settings[i].name))
 			return true;
 	return false;
 }
@@ -430,9 +470,10 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 		abort();
 	request->settings =
 		calloc(most_options(argc, argv) + (size_t)argc, sizeof(*request->settings));
-	if (given && request->settings)
+	request->hosts = calloc(most_options(argc, argv), sizeof(*request->hosts));
+	if (given && request->settings && request->hosts)
 		err = stacksnap_options_create(&request->options);
-	if (!given || !request->settings || err) {
+	if (!given || !request->settings || !request->hosts || err) {
 		free(given);
 		stacksnap_error_destroy(err);
 		request->refusal = SNAP_CLI_TROUBLE;
@@ -451,7 +492,9 @@ void snap_cli_request_deinit(struct snap_cli_request *request)
 	for (int i = 0; i < SNAP_CLI_OTHER_COUNT; i++)
 		stacksnap_options_destroy(request->others[i]);
 	free(request->settings);
+	free(request->hosts);
 	request->options = NULL;
 	request->settings = NULL;
+	request->hosts = NULL;
 	request->setting_count = 0;
 }

@@ -31,6 +31,13 @@ unsigned snap_cli_terminal_width(int fd)
 	return size.ws_col;
 }
 
+unsigned snap_cli_terminal_height(int fd)
+{
+	struct winsize size;
+
+	return isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+}
+
 bool snap_cli_terminal_has_color(int fd)
 {
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");

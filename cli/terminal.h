@@ -10,6 +10,9 @@
 /* Columns of the terminal behind fd, 0 if it is none. */
 unsigned snap_cli_terminal_width(int fd);
 
+/* Its rows, 0 if it is none or does not say. */
+unsigned snap_cli_terminal_height(int fd);
+
 /* Whether "auto" means colour there: a terminal, no NO_COLOR, TERM not dumb. */
 bool snap_cli_terminal_has_color(int fd);
 
