@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the three programs of this folder share: they get ready, and end when their input does. */
+/* What the programs of this folder share: they get ready, and end when their input does. */
 #pragma once
 
 #include <pthread.h>
@@ -54,6 +54,25 @@ static int count_asleep(long wanted, long argument)
 		    (argument < 0 || argument == first))
 			count++;
 	return count;
+}
+
+/* A thread of ours is in that state of proc(5). */
+static bool is_in_state(char wanted)
+{
+	bool found = false;
+
+	for (int tid = getpid(); tid < getpid() + 256 && !found; tid++) {
+		char path[64], state = 0;
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		found = fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == wanted;
+		fclose(file);
+	}
+	return found;
 }
 
 static void until_asleep(int count, long call, long argument)

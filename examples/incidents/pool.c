@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A pool of 18 workers. One of them refreshes a cache, has the cache's lock, and asks a database that
- * does not answer. One by one the others come to need the cache; soon none is left for work.
+ * A pool of 18 workers. One of them refreshes a cache, has the cache's lock, and asks a database that does
+ * not answer. One by one the others come to need the cache; soon none is left for work. `pool calm`: there
+ * is no work yet.
  */
 #include "incident.h"
 
@@ -66,7 +67,7 @@ static void be_database(int fd)
 	_exit(0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	int pair[2];
 
@@ -82,6 +83,10 @@ int main(void)
 	close(pair[1]);
 	for (size_t i = 0; i < WORKERS; i++)
 		start(work, (void *)i);
+	if (argc > 1 && strcmp(argv[1], "calm") == 0) {
+		until_asleep(WORKERS, SYS_futex, -1);
+		return live();
+	}
 	pthread_mutex_lock(&queue_lock);
 	jobs = 1000;
 	pthread_cond_broadcast(&queue_filled);

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# run.sh deadlock|slow_peer|pool [OPTION…]: builds the program, lets the incident happen, and prints what
-# stacksnap says of it, with options of its own (--deadlocks, --json, --explain). STACKSNAP: the tool.
+# run.sh NAME [OPTION…]: builds the program NAME.c, lets the incident happen, and prints what stacksnap says
+# of it, with options of its own (--deadlocks, --json, --explain). STACKSNAP: the tool.
 set -euo pipefail
-name=${1:?usage: run.sh deadlock|slow_peer|pool [OPTION of stacksnap…]}
+name=${1:?usage: run.sh NAME [OPTION of stacksnap…]; NAME.c is an incident}
 shift
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
-[[ -f $here/$name.c ]] || { echo "run.sh: there is no incident '$name', only deadlock, slow_peer and pool" >&2; exit 64; }
+[[ -f $here/$name.c ]] || { echo "run.sh: there is no incident '$name' in $here" >&2; exit 64; }
 tool=${STACKSNAP:-$here/../../build/cli/stacksnap}
 [[ -x $tool ]] || tool=stacksnap
 folder=$(mktemp -d)
