@@ -136,10 +136,11 @@ class Figures:
             print(f"| {row.text} | {row.asked} | {self.shown(row)} | {self.verdict(row)} |", flush=True)
 
     def section(self):
-        day, system = datetime.date.today().isoformat(), platform.freedesktop_os_release()["PRETTY_NAME"]
+        day, system = datetime.date.today().isoformat(), platform.freedesktop_os_release()
+        kernel = ".".join(platform.release().split(".")[:2])
         return "\n".join([
-            f"Measured on {day}: {platform.system()} {platform.release()}, {platform.machine()}, "
-            f"{os.cpu_count()} processors, {system}.", "", "| figure | asked | measured |", "| --- | --: | --: |",
+            f"Measured on {day}: {platform.system()} {kernel}, {platform.machine()}, {os.cpu_count()} processors, "
+            f"{system['NAME'].split()[0]} {system.get('VERSION_ID', '')}.", "", "| figure | asked | measured |", "| --- | --: | --: |",
             *(f"| {row.text} | {row.asked or '-'} | {self.shown(row)} |" for row in ASKED[self.benchmark])])
 
     def write(self, path):

@@ -3,15 +3,19 @@
 are checked for the promises that always hold (nobody left stopped, no control characters, valid
 JSON, no sanitizer report), and conditions that are polled against a deadline. Nothing sleeps to
 synchronise, and no measured time decides a result."""
+import fcntl
 import json
 import os
+import pty
 import re
 import selectors
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -260,6 +264,34 @@ def run_tool(argv, env=None, timeout=60.0, tool=None, **popen):
                   (err or b"").decode("utf-8", errors="replace"))
 
 
+def read_terminal(master, slave):
+    """What is written to a terminal until its last writer has ended; both ends are closed."""
+    os.close(slave)
+    text = b""
+    try:
+        while piece := os.read(master, 65536):
+            text += piece
+    except OSError:
+        pass
+    os.close(master)
+    return text
+
+
+def on_screen(argv, env, rows, keys=b"", tool=None, **popen):
+    """Runs the tool in the foreground of a terminal of its own; `keys` are typed before. A variable of None is not
+    set."""
+    note_options(argv)
+    environment = {name: value for name, value in clean_environment({"NO_COLOR": "1", **env}).items() if value is not None}
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 120, 0, 0))
+    os.write(master, keys)
+    command = [tool or TOOL, *map(str, argv)]
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0), **popen)
+    text = read_terminal(master, slave)
+    return Result(command, process.wait(60), text.replace(b"\r", b""), "")
+
+
 def schema():
     """The installed JSON schema, found in the source tree."""
     for folder, folders, names in os.walk(SOURCE):
@@ -399,7 +431,8 @@ class Case(unittest.TestCase):
         return got
 
     def check(self, got, status, color=False):
-        self.assertIsNone(SANITIZER.search(got.err), got)
+        if SANITIZER.search(got.err):
+            self.fail(f"a sanitizer reports: {got}")  # without its name, by which run.py knows a report
         if status is not None:
             wanted = status if isinstance(status, (tuple, list, set)) else (status,)
             self.assertIn(got.status, wanted, got)

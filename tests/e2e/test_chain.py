@@ -167,6 +167,16 @@ class Languages(Case):
         self.assertIsNone(re.search(r"::h[0-9a-f]{16}\b", names), names)
         self.assertEqual(stack["unwind"], "complete")
         self.assertTrue(any(e.get("file", "").endswith("rusty.rs") for e in stack["entries"]))
+        for entry in stack["entries"]:
+            library = "/library/" in entry.get("file", "") and "rusty" not in entry["function"]
+            if library or "rusty::" in entry["function"]:
+                self.assertEqual(entry.get("system", False), library, entry)
+        text = self.run_tool("-p", victim.pid, "-v").text
+        self.assertRegex(text, r"library/std/src/rt\.rs:\d+")
+        self.assertNotIn("/rustc/", text)
+        # Debian's own compiler has its library in /usr/src.
+        if any("/rustc/" in entry.get("file", "") for entry in stack["entries"]):
+            self.assertIn("/rustc/", self.run_tool("-p", victim.pid, "-v", "--full-names").text)
 
     def test_rust_legacy(self):
         self.check_rust("legacy")

@@ -16,7 +16,7 @@ ASKED = [("--no-chi", "--no-children"), ("--engine lib", "libunwind"), ("--state
          ("help forma", "formats"), ("help sna", "snapshot"), ("record -d 5 --interv", "--interval")]
 
 # What is no option of the command that is typed, or is one that the help does not show.
-NOT_OFFERED = ["--dura", "render --al", "merge --summ", "top --outp", "record --onc", "--inlin", "--no-symb", "render --exe"]
+NOT_OFFERED = ["--dura", "diff --al", "merge --summ", "top --outp", "record --onc", "--inlin", "--no-symb", "render --exe"]
 
 BASH = r"""
 source "$1"

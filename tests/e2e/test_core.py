@@ -169,6 +169,12 @@ class Gdb(Cores):
         self.assert_as_eu_stack(core, os.path.join(TARGETS, "threads"), doc, victim.pid)
         doc = self.core_json(core, "--runtimes", "none", "--max-stack", "4096", "--runtime-memory", "1M")
         self.assertEqual(len(threads(processes(doc)[victim.pid])), len(live))
+        # What a core cannot say is one thing.
+        self.assertEqual(doc["waits_lack"], ["core"])
+        text = self.run_tool("core", core, "--deadlocks", status=3).text
+        self.assertEqual([line for line in text.splitlines() if "not known" in line],
+                         ["waits are not known in full: a core has no descriptors, no locks of files and no other "
+                          "processes"])
 
     def test_python(self):
         program = ("import os, sys, threading, time\n"
@@ -211,8 +217,38 @@ class Hostile(Cores):
             with self.subTest(path=path):
                 got = self.run_tool("core", path, status=2)
                 self.assertIn(why, got.err)
+        with subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE) as endless:
+            self.assertIn("it is not a core", self.run_tool("core", "-", stdin=endless.stdout, status=2).err)
+            endless.stdout.close()
         for argv in (["core"], ["core", "a", "b"], ["core", "a", "--exe"], ["core", "a", "--hz", "3"]):
             self.run_tool(*argv, status=64)
+
+    def test_names_of_the_kernels_files(self):
+        """A core that says that /proc/kmsg was mapped: it is not opened."""
+        core = self.small_core()
+        with open(core, "rb") as f:
+            data = f.read()
+        program = os.path.join(TARGETS, "crash").encode()
+        self.assertIn(program + b"\0", data)
+        for path in b"/proc/kmsg", b"/proc/self/maps", b"/sys/kernel/notes":
+            folder, name = path.rsplit(b"/", 1)
+            path = folder + b"/" * (len(program) - len(folder) - len(name)) + name
+            with open(core + ".other", "wb") as f:
+                f.write(data.replace(program + b"\0", path + b"\0"))
+            doc = self.core_json(core + ".other", status=1)
+            self.assertIn(f"{path.decode()}: it is on a file system without programs",
+                          "\n".join(warning["message"] for warning in doc["warnings"]))
+
+    def test_large_and_packed(self):
+        """`render` takes its time, too."""
+        core = self.small_core()
+        with open(core, "ab") as f:
+            f.truncate(os.path.getsize(core) + (1 << 30))
+        need("zstd")
+        subprocess.run(["zstd", "-q", "-1", core], check=True)
+        self.assertIn("crash", self.run_tool("render", core + ".zst", timeout=300).text)
+        got = self.run_tool("core", "--timeout", "10", core + ".zst", status=2)
+        self.assertRegex(got.err, r"unpacking took too long|gave up after 10 ms \(--timeout\)")
 
     def test_cut_off(self):
         core = self.small_core()

@@ -2,9 +2,11 @@
 """What changed between two looks at real processes: groups, processes, threads that are stuck; of files of all kinds."""
 import json
 import os
+import subprocess
 import unittest
 
-from harness import Case, SOURCE, check_schema, missing, proc_state, processes, threads, tids_of, wait_until
+from harness import (Case, SOURCE, TOOL, check_schema, clean_environment, missing, proc_state, processes, read_file, threads,
+                     tids_of, wait_until)
 
 SLEEPERS, MORE = 5, 3
 
@@ -180,6 +182,22 @@ class Diff(Case):
         self.assertLess(early["before"]["ticks"], same["before"]["ticks"])
         doc = self.diff(capture, busy, status=1)
         self.assertIn("one_recording", [w["code"] for w in doc["warnings"]])
+
+    def test_a_number_that_is_used_again(self):
+        """Whichever process has it by then was not meant, and is not shown."""
+        victim = self.victim("reuse")
+        running = subprocess.Popen([TOOL, "--again", "3", "--json", str(victim.pid)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=clean_environment())
+        self.addCleanup(running.kill)
+        wait_until(lambda: "nanosleep" in (read_file(f"/proc/{running.pid}/wchan") or ""), "the time between the two")
+        victim.tell()
+        self.assertEqual(victim.read_line(), "again\n")
+        out, err = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 2, err)
+        self.assertIn(f"process {victim.pid} has ended; another one has its number now", err.decode())
+        node = processes(json.loads(out))[victim.pid]
+        self.assertEqual((node["error"]["code"], node.get("name"), node.get("stacks", [])), ("no_such_process", None, []))
+        self.assertIn("other_process", self.run_tool(victim.pid).text)
 
     def test_bad_input(self):
         victim = self.obey()

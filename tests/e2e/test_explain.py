@@ -139,8 +139,9 @@ class Deadlocks(WaitCase):
             self.assertNotIn("DEADLOCK", run.text)
 
     def test_what_is_not_known_is_a_status(self):
-        """Python's own locks keep no owner, so a report without a deadlock proves nothing."""
-        code = "import os\nprint('ready', os.getpid(), flush=True)\ninput()"
+        """Python's own locks keep no owner: of a program that waits for one, no deadlock proves nothing."""
+        code = ("import os, threading\nlock = threading.Lock()\nlock.acquire()\n"
+                "print('ready', os.getpid(), flush=True)\nlock.acquire()")
         victim = self.program([sys.executable, "-c", code])
         run = self.run_tool("-p", victim.pid, "--deadlocks", status=3)
         self.assertIn("waits are not known in full: owners of Python's locks", run.text)

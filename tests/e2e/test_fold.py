@@ -90,7 +90,7 @@ class Fold(Case):
         again = self.json("render", path)
         self.assertEqual({n["pid"]: [s["count"] for s in n["stacks"]] for n in again["processes"]},
                          {n["pid"]: [s["count"] for s in n["stacks"]] for n in apart["processes"]})
-        joined = self.json("render", path, "--group-by", "stack")
+        joined = self.json("render", path, "--group-by", "stack,state")
         self.assertEqual(joined["stacks"], document["stacks"])
         folded = self.run_tool("render", path, "-f", "folded", "--group-by", "stack").text
         self.assertEqual({int(line.split("[")[1].split("]")[0]) for line in folded.splitlines()}, set(pids))

@@ -148,7 +148,7 @@ class Browser(Pages):
         victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
         seen = readers.html_page(self.page("-p", victim.pid), [
             ["text", ".group > summary"],
-            ["click", ".group > summary"], ["text", ".group[open] .frame .function"],
+            ["click", ".group > summary >> nth=1"], ["text", ".group[open] .frame .function"],
             ["search", "spin"], ["text", ".group > summary"],
             ["search", "worker-1"], ["text", ".group > summary"],
             ["search", "<b>"], ["text", "#panel"],
@@ -159,7 +159,8 @@ class Browser(Pages):
         self.assert_good(seen)
         results = seen["results"]
         self.assertEqual(len(results[0]), 3)
-        self.assertIn("worker-*", results[0][0])
+        self.assertIn("busy", results[0][0])
+        self.assertIn("worker-*", results[0][1])
         self.assertEqual([name.strip() for name in results[2]].count("walk"), 6)
         self.assertEqual(len(results[4]), 1)
         self.assertIn("busy", results[4][0])
@@ -172,6 +173,47 @@ class Browser(Pages):
         self.assertIn("condition", results[18][0])
         self.assertTrue(seen["plain"]["visible"])
         self.assertIn("wait_futex", seen["plain"]["text"])
+
+    def test_a_snapshot_opens_with_what_stands_out(self):
+        """As the text does; the rows below have the same order, and no row reads as another one."""
+        victim = self.victim("convoy", "5", "3600000000")
+        other = self.victim("threads", "futex:2:worker:3", "futex:2:worker:5", "spin:1:busy", running=1)
+        seen = readers.html_page(self.page("-p", victim.pid, "-p", other.pid), [
+            ["text", ".first p"], ["text", ".group > summary"], ["click", ".group > summary >> text=/in 2 stacks/"],
+            ["text", ".group .group > summary"]])
+        self.assert_good(seen)
+        first, rows, _, stacks = seen["results"]
+        self.assertRegex("\n".join(first), r"(?s)^Blocked convoy\[%d\] 4 threads wait for \d+ convoy .*\n"
+                         r"Contended 4 \S convoy\[%d\] mutex busy.*\nRuns 1 \S threads\[%d\] busy RUNNING spin$"
+                         % (victim.pid, victim.pid, other.pid))
+        of_victim = [row for row in rows if "convoy" in row]
+        self.assertRegex(of_victim[0], "sleep")
+        self.assertRegex(of_victim[1], r"4 \S convoy .*mutex busy, held by \d+ convoy")
+        of_other = [row for row in rows if "convoy" not in row]
+        self.assertRegex(of_other[0], "busy RUNNING")
+        self.assertRegex(of_other[1], r"4 \S worker-\* .*wait_futex.*in 2 stacks")
+        self.assertEqual([bool(re.search(r"2 \S worker-\*.*tids \d", row)) for row in stacks], [True, True], stacks)
+
+    def test_what_hardly_counts_is_one_row(self):
+        victim = self.victim("threads", "futex:1:worker:2", "pipe:1:reader:2", "spin:1:busy:2", running=1)
+        path = self.page("-p", victim.pid, suffix=".json")
+        with open(path, encoding="utf-8") as f:
+            document = json.load(f)
+        for stack in document["processes"][0]["stacks"]:
+            thread = stack["threads"][0]
+            if thread["name"].startswith("worker"):
+                stack["threads"] = [dict(thread, tid=10 ** 6 + i) for i in range(4000)]
+                stack["count"] = 4000
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(document, f)
+        seen = readers.html_page(self.page("render", path, status=None), [
+            ["view", "calls"], ["text", ".seldom > summary"], ["text", "#panel .function"],
+            ["click", ".seldom > summary"], ["text", ".seldom .function"]], axe=False)
+        _, seldom, functions, _, names = seen["results"]
+        self.assertRegex(seldom[0], r"^0\.\d % 2 others$")
+        self.assertIn("wait_futex", " ".join(functions))
+        self.assertNotIn("spin", " ".join(functions))
+        self.assertTrue({"spin", "wait_pipe"} <= {name.strip() for name in names}, names)
 
     def test_keyboard_and_themes(self):
         victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
@@ -194,14 +236,16 @@ class Browser(Pages):
     def test_recording(self):
         victim = self.victim("shares", settled=False)
         seen = readers.html_page(self.page("render", self.recording(victim)), [
-            ["view", "functions"], ["text", "td.function"], ["text", "tbody tr:first-child td:nth-child(2)"],
+            ["text", "[role=tab][aria-selected=true]"], ["text", ".box"], ["view", "functions"], ["text", "td.function"], ["text", "tbody tr:first-child td:nth-child(2)"],
             ["drag", ".brushed", 0.5, 0.75], ["value", ".slice input"], ["text", "tbody tr:first-child td:nth-child(2)"],
             ["fill", ".slice input >> nth=1", "1.2"], ["value", ".slice input >> nth=1"],
             ["click", ".slice button"], ["text", "tbody tr:first-child td:nth-child(2)"],
             ["view", "time"], ["text", ".names button"], ["click", ".names button >> nth=1"], ["value", "#search"],
             ["text", ".group > summary .count"], ["view", "waits"], ["text", "caption"]])
         self.assert_good(seen)
-        results = seen["results"]
+        opened, boxes, *results = seen["results"]
+        self.assertEqual(opened, ["Flame graph"])
+        self.assertIn("seventy", boxes)
         for name in ("seventy", "half_asleep"):
             self.assertTrue(any(name in text for text in results[1]), (name, results[1]))
         all_of_it, part, again = (int(results[i][0].replace(",", "")) for i in (2, 5, 9))

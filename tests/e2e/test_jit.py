@@ -1,9 +1,43 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Code made at run time, and the perf maps that may name it: which are believed, which are not."""
 import os
-import unittest
+import re
+import subprocess
 
-from harness import Case, functions, need_root
+from harness import Case, functions, need, need_root, walk
+from test_formats_pprof import pprof, raw_samples
+
+JAVA = """
+public class Busy {
+    static volatile long sink;
+    static long leaf(long x) { for (int i = 0; i < 1000; i++) x = x * 31 + (x >>> 7); return x; }
+    static long deep(int n, long x) { return n > 0 ? deep(n - 1, x) + 1 : leaf(x); }
+    static void run(int n) { while (true) sink = deep(n, sink); }
+    public static void main(String[] a) throws Exception {
+        for (int i = 0; i < 3; i++) {
+            int depth = i * 5;
+            Thread t = new Thread(() -> run(depth));
+            t.setDaemon(true);
+            t.start();
+        }
+        System.out.println("ready " + ProcessHandle.current().pid());
+        System.out.flush();
+        while (System.in.read() >= 0) { }
+    }
+}
+"""
+
+NODE = """
+function leaf(x) { for (let i = 0; i < 1000; i++) x = (x * 31 + (x >>> 7)) | 0; return x; }
+function deep(n, x) { return n > 0 ? deep(n - 1, x) + 1 : leaf(x); }
+process.stdin.on('end', () => process.exit(0)); process.stdin.resume();
+let x = 1;
+setInterval(() => { const end = Date.now() + 50; while (Date.now() < end) x = deep(5, x); }, 0);
+console.log('ready ' + process.pid);
+"""
+
+# Functions that threads begin with: what calls lead to from there is no guess.
+STARTS = ("clone3", "clone", "__clone", "_start", "__libc_start_main")
 
 
 class PerfMap(Case):
@@ -32,7 +66,7 @@ class PerfMap(Case):
         # Code in no file is believed to keep a frame pointer; who called it was found so.
         self.assertEqual([e.get("trust") for e in stack["entries"][at:at + 4]],
                          [None, None, "frame_pointer", None], got)
-        self.assertEqual(stack["unwind"], "complete")
+        self.assertEqual(stack["unwind"], "guessed")
         return stack["entries"][at + 1]
 
     def test_named_by_the_map(self):
@@ -122,3 +156,80 @@ class PerfMap(Case):
         victim, path = self.jit()
         self.write(victim, path, before="zz\n\n1 2\nffffffffffffffffffff 1 x\n-1 -1 y\n" + "a" * 70000 + "\n")
         self.frame(victim)
+
+
+class Guessed(Case):
+    """Frames in doubt have a mark in all formats of one capture: those that a guess found, and those
+    outside of one, unless CFI alone leads from there to where the thread began."""
+    level = "all"
+
+    def java(self):
+        need("javac", "java")
+        folder = self.scratch()
+        with open(os.path.join(folder, "Busy.java"), "w") as f:
+            f.write(JAVA)
+        subprocess.run(["javac", "-d", folder, os.path.join(folder, "Busy.java")], check=True)
+        return self.program(["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-cp", folder, "Busy"],
+                            settled=False)
+
+    def node_program(self):
+        need("node")
+        return self.program(["node", "-e", NODE], settled=False)
+
+    def unmarked(self, stack):
+        """Frames in doubt without a mark."""
+        frames = [e for e in stack["entries"] if not e.get("inlined") and not e.get("kernel")]
+        last = max((i for i, e in enumerate(frames) if e.get("trust") in ("frame_pointer", "scan")), default=None)
+        if last is None:
+            return [e for e in frames if "trust" in e]
+        if frames[-1].get("function") in STARTS:
+            frames = frames[:last]
+        first = next(i for i, e in enumerate(frames + [None]) if e is None or "trust" in e)
+        return [e for e in frames[first:] if "trust" not in e]
+
+    def unnamed(self, text):
+        """How many frames have no name; a run of them is one line without -v."""
+        lines = re.findall(r"\?\? 0x\w+(?: × (\d+))? +\[anon\]|(\d+) frames of code without names +\[anon\]", text)
+        return sum(int(times or run or 1) for times, run in lines)
+
+    def check_marks(self, victim):
+        capture, profile = (os.path.join(self.scratch(), name) for name in ("capture", "profile"))
+        found = 0
+        for _ in range(5):  # at different places of the program
+            self.run_tool("-p", victim.pid, "--runtimes=none", "--save-capture", capture, status=(0, 1))
+            stacks = [s for n in walk(self.run_tool("render", capture, "--json", "-n", "0", status=(0, 1)).doc["processes"])
+                      for s in n["stacks"]]
+            for stack in stacks:
+                self.assertEqual(self.unmarked(stack), [], stack)
+                guesses = [e["trust"] for e in stack["entries"] if "trust" in e]
+                self.assertFalse(guesses and stack["unwind"] == "complete", stack)
+            marked = [e for s in stacks for e in s["entries"] if "trust" in e and not e.get("inlined")]
+            text = self.run_tool("render", capture, "-v", "-n", "0", status=(0, 1)).text
+            lines = re.findall(r"(?m)^[ │├└─]*~ (?!guessed, )(?:.*? × (\d+)(?=  |$))?", text)
+            self.assertEqual(sum(int(times or 1) for times in lines), len(marked), text)
+            short = self.run_tool("render", capture, "-n", "0", status=(0, 1)).text
+            self.assertEqual(self.unnamed(short), self.unnamed(text))
+            self.assertNotRegex(short, r"\?\? 0x.*\n.*\?\? 0x")
+            weighed = sum(s["count"] * sum("trust" in e for e in s["entries"]) for s in stacks)
+            folded = self.run_tool("render", capture, "--format", "folded", "-n", "0", status=(0, 1)).text
+            self.assertEqual(sum(line.count(" [?]") * int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()
+                                 if line.rsplit(" ", 1)[1].isdigit()), weighed, folded)
+            self.run_tool("render", capture, "--format", "pprof", "-n", "0", "-o", profile, status=(0, 1))
+            raw = pprof(self.scratch(), "-raw", profile)
+            names = {}
+            for line in raw[raw.index("Locations\n"):raw.index("Mappings\n")].splitlines():
+                number = re.match(r" *(\d+): ", line)
+                at = int(number.group(1)) if number else at if names else 0
+                names[at] = names.get(at, 0) + line.count(" [?]")
+            samples = raw_samples(raw)
+            self.assertEqual(sum(values[0] * sum(names[at] for at in at_all) for values, at_all, _ in samples), weighed)
+            for _, at_all, labels in samples:
+                self.assertEqual("guessed" in labels, any(names[at] for at in at_all), labels)
+            found += len(marked)
+        self.assertGreater(found, 0)
+
+    def test_java(self):
+        self.check_marks(self.java())
+
+    def test_node(self):
+        self.check_marks(self.node_program())

@@ -230,7 +230,8 @@ int main(int argc, char **argv)
 		       text(group->wait), group->unwind, group->is_task, group->samples, group->count);
 		for (size_t k = 0; (name = stacksnap_groups_frame(groups, i, k, &place)); k++)
 			printf("%s@%s;", name, text(place));
-		printf("|%zu\n", group->frame_count);
+		printf("|%zu|%s|%d%d\n", group->frame_count, text(group->holder), group->has_lock,
+		       group->waits_for_lock);
 	}
 	if (stacksnap_groups_frame(groups, 1000, 0, NULL) || stacksnap_groups_frame(groups, 0, 1000, NULL))
 		return 3;
@@ -352,10 +353,11 @@ class Library(Case):
         rows = [line.split("|") for line in lines]
         self.assertEqual({row[0] for row in rows}, set(stacks))
         self.assertEqual([int(row[10]) for row in rows], sorted((int(row[10]) for row in rows), reverse=True))
-        for id_, pid, process, names, state, function, leaf, wait, unwind, is_task, samples, count, frames, number in rows:
+        for id_, pid, process, names, state, function, leaf, wait, unwind, is_task, samples, count, frames, number, holder, locks in rows:
             stack = stacks[id_]
             self.assertEqual((int(pid), process, is_task, unwind), (victim.pid, "threads", "0", stack["unwind"]))
             self.assertEqual((int(samples), int(count)), (stack["samples"], stack["count"]))
+            self.assertEqual((holder, locks), ("-", "00"))
             self.assertEqual(state, stack["labels"].get("state", "-"))
             self.assertEqual(names, stack["labels"].get("thread_name", "-"))
             shown = [frame.split("@")[0] for frame in frames.split(";")[:-1]]
@@ -368,6 +370,20 @@ class Library(Case):
         self.assertRegex(by_function["wait_futex"][12], r"wait_futex@\S*threads\.c:\d+;")
         self.assertRegex(by_function["wait_futex"][7], "^condition ")
         self.assertIn("spin", by_function)
+
+    def test_groups_say_who_has_a_lock(self):
+        victim = self.victim("convoy", "4", "300000")
+        path = os.path.join(self.scratch(), "a.snaprec")
+        self.run_tool("record", "-p", victim.pid, "-d", "2", "-o", path)
+        done = self.run_program(self.compile(GROUPS), path)
+        self.assertEqual(done.returncode, 0, done)
+        rows = [line.split("|") for line in done.stdout.decode().splitlines()[1:]]
+        of = {locks: [row for row in rows if row[-1] == locks] for locks in ("00", "10", "01", "11")}
+        self.assertEqual({row[7] for row in of["01"]}, {"mutex busy"}, rows)
+        for row in of["01"]:
+            self.assertRegex(row[-2], r"^held by (\d threads, most of it )?\d+ convoy \(in take\)$")
+        self.assertTrue([row for row in of["10"] if row[5] == "take" and row[7] == "sleep"], rows)
+        self.assertIn("victim_hold", {row[5] for row in of["00"]})
 
     def test_example_of_a_flight_recorder(self):
         victim = self.victim("threads", "futex:5:worker")

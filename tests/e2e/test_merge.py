@@ -77,6 +77,17 @@ class Merge(Case):
         check_merged(document)
         return got, document
 
+    def test_an_input_without_an_end(self):
+        """A part of it is read, and what came before it counts."""
+        [path] = self.documents("web-1")
+        for source in ["/dev/zero"], ["sh", "-c", "printf '\\n{'; exec cat /dev/zero"]:
+            with subprocess.Popen(["cat", *source] if len(source) == 1 else source, stdout=subprocess.PIPE) as endless:
+                got, document = self.merged(path, "-", stdin=endless.stdout, status=1, timeout=120)
+                endless.stdout.close()
+            self.assertIn("standard input: document 1 is skipped: it is no JSON, or larger than 1 GiB; all that follows "
+                          "is left out\n", got.err)
+            self.assertEqual(len(document["hosts"]), 1)
+
     def test_two_hosts(self):
         a, b = self.documents("a", "b")
         got, document = self.merged(a, b)

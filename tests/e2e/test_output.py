@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Where the report goes: files, pipes that close, full disks, formats, colours, widths, locales."""
+import fcntl
 import json
 import os
+import pty
 import re
 import stat
+import struct
 import subprocess
+import termios
 
-from harness import Case, TARGETS, TOOL, clean_environment, note_options, schema
+from harness import Case, TARGETS, TOOL, clean_environment, need, note_options, on_screen, schema, wait_until
 
 
 class Output(Case):
@@ -105,7 +109,6 @@ class Output(Case):
                                              env={"NO_COLOR": "1"}).text)
 
     def on_a_terminal(self, victim, columns, *arguments, **extra):
-        import fcntl, pty, struct, termios
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         note_options(arguments)
@@ -134,10 +137,25 @@ class Output(Case):
             self.assertLessEqual(len(line), 80, line)
         self.assertNotIn("\x1b", self.on_a_terminal(victim, 80, NO_COLOR="1"))
         self.assertNotIn("\x1b", self.on_a_terminal(victim, 80, TERM="dumb"))
-        whole = plain(self.on_a_terminal(victim, 80, "--full-names"))
-        self.assertIn("demo::Ring<int>::turn(std::vector<int, std::allocator<int> > const&", whole)
-        self.assertIn("demo::Ring<int>::turn(std::vector<int, std::allocator<int> > const&",
-                      self.run_tool("-p", victim.pid).text)
+        name = "demo::Ring<int>::turn(std::vector<int, std::allocator<int> > const&, std::__cxx11::basic_string<"
+        self.assertIn(name, plain(self.on_a_terminal(victim, 80, "--full-names")))
+
+    def test_names_of_templates(self):
+        """For people they are short wherever they are printed, for programs and on request they are whole."""
+        victim = self.victim("inlined")
+        brief, whole = "::turn(…)", "std::__cxx11::basic_string"
+        saved = os.path.join(self.scratch(), "saved.snaprec")
+        self.run_tool(*["record", victim.pid, "-o", saved, "--duration", "0.2", "--hz", "20"])
+        for arguments in (["-p", victim.pid], ["-p", victim.pid, "-f", "html"], ["render", saved],
+                          ["render", saved, "-f", "html"]):
+            with self.subTest(arguments=arguments):
+                text = self.run_tool(*arguments, free=False).text
+                self.assertIn(brief, text)
+                self.assertIn("std::string const", text)
+                self.assertNotIn("basic_string", text)
+                self.assertIn(whole, self.run_tool(*arguments, "--full-names", free=False).text)
+        for kind in ("json", "folded", "speedscope", "chrome"):
+            self.assertIn(whole, self.run_tool("render", saved, "-f", kind, free=False).text, kind)
 
     def test_width(self):
         victim = self.victim("inlined")
@@ -167,11 +185,85 @@ class Output(Case):
         for _ in range(3):
             self.assertEqual(self.run_tool("render", path, "--json").raw, first)
 
+    def test_head_of_a_process(self):
+        """Its memory, and its processor time: since its start, or since the snapshot before."""
+        victim = self.victim("chain")
+        with open(f"/proc/{victim.pid}/statm") as f:
+            rss = int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+        node = self.node(victim.pid)
+        self.assertLess(abs(node["rss_bytes"] - rss), 1 << 20)
+        wait_until(lambda: " cpu since its start · " in self.run_tool("-p", victim.pid).text, "half a second")
+        path = os.path.join(self.scratch(), "x")
+        direct = self.run_tool("-p", victim.pid, "--save-capture", path).text
+        self.assertRegex(direct, r"· up \d+s · \d+(\.\d)? % cpu since its start · \d+\.\d MB rss ·")
+        self.assertEqual(self.run_tool("render", path).text, direct)
+        got = self.run_tool("-p", victim.pid, "--again", "1s", "--json", status=(0, 1))
+        node = got.doc["processes"][0]
+        self.assertGreaterEqual(node.get("cpu_ns", 0), node.get("cpu_ns_before", 0))
+        self.assertLess(abs(node["rss_bytes"] - node["rss_bytes_before"]), 1 << 20)
+        path += ".json"
+        with open(path, "wb") as f:
+            f.write(got.raw)
+        self.assertRegex(self.run_tool("render", path, status=(0, 1)).text,
+                         r"· \d+(\.\d)? % cpu · \d+\.\d MB rss, \d+\.\d MB [\d.]+ m?s ago")
+
     def test_secrets_of_the_environment_stay_there(self):
         victim = self.program([os.path.join(TARGETS, "chain")], env=dict(os.environ, SECRET_WORD="hush-hush-77"))
         path = os.path.join(self.scratch(), "capture")
         got = self.run_tool("-p", victim.pid, "--json", "--save-capture", path)
         self.assertNotIn("hush-hush-77", got.text)
+
+
+class Screen(Case):
+    """A terminal of its own, with a pager and few rows."""
+
+    def on_screen(self, *arguments, status=0, rows=10, keys=b"", **extra):
+        """The text, where PAGER is `sed s/^/P:/` with a wrong status unless `extra` has another."""
+        got = on_screen(arguments, {"PAGER": "sed s/^/P:/; exit 3", **extra}, rows, keys)
+        self.assertEqual(got.status, status, got)
+        return got.text
+
+    def test_a_long_report_goes_through_a_pager(self):
+        pid = self.victim("threads", "sleep:5:worker").pid
+        command = ("--per-thread", pid)
+        for extra in ({}, {"STACKSNAP_PAGER": "sed s/^/P:/", "PAGER": "exit 0"}):
+            text = self.on_screen(*command, **extra)
+            self.assertIn("\nP:", text)
+            self.assertEqual([line for line in text.splitlines() if not line.startswith("P:")], [], text)
+        self.assertIn("P:", self.on_screen("record", "-d", "0.2", "--max-stopped", "100", pid))
+        self.assertIn("P:", self.on_screen("--per-thread", pid, 4000000, status=1))
+        for arguments, extra in ((("--no-pager",), {}), ((), {"TERM": "dumb"}), ((), {"PAGER": ""}), ((), {"PAGER": "cat"}),
+                                 ((), {"STACKSNAP_PAGER": ""}), ((), {"rows": 400}), ((), {"rows": 0}),
+                                 ((), {"PAGER": "/nonexistent"}), ((), {"PAGER": None, "PATH": "/nonexistent"})):
+            text = self.on_screen(*arguments, *command, **extra)
+            self.assertNotIn("P:", text)
+            self.assertIn("wait_sleep", text)
+        text = self.on_screen(*command, PAGER="head -n 1")
+        self.assertEqual(len(text.splitlines()), 1, text)
+
+    def test_less_is_the_usual_pager(self):
+        need("less")
+        text = self.on_screen("--per-thread", self.victim("threads", "sleep:5:worker").pid, keys=b"q", PAGER=None)
+        self.assertIn("6 threads", text)
+        self.assertNotIn("wait_sleep ", text.split("wait_sleep", 2)[-1])
+
+    def test_targets_run_while_the_pager_does(self):
+        pid = self.victim("threads", "sleep:5:worker").pid
+        text = self.on_screen("--per-thread", pid, PAGER=f"cat /proc/{pid}/status")
+        self.assertRegex(text, r"State:\s+S[^$]*TracerPid:\s+0\n")
+
+    def test_many_groups_are_cut(self):
+        pid = self.victim("threads", "sleep:150:worker").pid
+        for view in (("--summary",), ("--summary", "--flat"), ("--summary", "--group-by", "tid"), ()):
+            command = ("--no-pager", "--per-thread", *view, pid)
+            text = self.on_screen(*command)
+            shown = len(re.findall(r"(?m)^\W*1 × ", text))
+            self.assertGreater(shown, 2, text)
+            self.assertLess(len(text.splitlines()), 3 * 10 + 15, text)
+            self.assertIn(f"\nand {151 - shown} more groups (--all-groups)\n", text)
+            for whole in (self.on_screen("--all-groups", *command), self.run_tool("--per-thread", *view, pid).text):
+                self.assertEqual(len(re.findall(r"(?m)^\W*1 × ", whole)), 151, view)
+                self.assertNotIn("more groups", whole)
 
 
 class Schema(Case):

@@ -1,6 +1,7 @@
-# SPD-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: LGPL-2.1-or-later
 """`record` from the command line: how it begins, how it ends, what is where afterwards, and what it
 says. Lengths are given as time, but no measured time decides a result."""
+import contextlib
 import fcntl
 import json
 import os
@@ -9,7 +10,9 @@ import re
 import selectors
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 from harness import (Case, ROOT, TARGETS, TOOL, Result, Timeout, blocked, clean_environment, need_root,
@@ -209,20 +212,22 @@ class Basics(Recorder):
 
     def test_children_are_followed(self):
         victim = self.victim("obey")
-        recorder = self.start(victim.pid, *FOREVER, "-f", "folded")
-        self.order(victim, "fork")
+        def children():
+            return (read_file(f"/proc/{victim.pid}/task/{victim.pid}/children") or "").split()
+        def followed():
+            """A child of the time of a recording; on a busy machine it may be late for one."""
+            before = set(children())
+            recorder = self.start(victim.pid, *FOREVER, "-f", "folded")
+            self.order(victim, "fork")
+            child = wait_until(lambda: set(children()) - before, "a child").pop()
+            self.run_tool("record", victim.pid, "-d", "0.5", "-f", "folded")
+            got = self.finish(recorder)
+            return f"obey[{child}]" in got.text and (child, got)
         self.order(victim, "threads 3")
-        child = wait_until(lambda: (read_file(f"/proc/{victim.pid}/task/{victim.pid}/children") or "").split(), "a child")
-        path = os.path.join(self.scratch(), "a.folded")
-        def recorded():
-            text = self.run_tool("record", victim.pid, "-d", "0.2", "-f", "folded").text
-            return f"obey[{child[0]}]" in text
-        wait_until(recorded, "the child in a recording")
-        got = self.finish(recorder)
-        self.assertIn(f"obey[{child[0]}]", got.text, path)
+        child, got = wait_until(followed, "the child in a recording")
         self.assertIn("sleeping_main", got.text)
         alone = self.run_tool("record", victim.pid, "-d", "0.2", "--no-children", "-f", "folded").text
-        self.assertNotIn(f"obey[{child[0]}]", alone)
+        self.assertNotIn(f"obey[{child}]", alone)
 
     def test_never_itself(self):
         self.victim("chain")
@@ -676,6 +681,28 @@ class Places(Recorder):
             text += got
         self.assertEqual(tool.wait(30), 0)
         self.assertNotIn(b" left", text.rsplit(b"\r\x1b[K", 1)[1], "the line was not erased")
+
+
+    def test_the_summary_fits_the_terminal(self):
+        victim = self.victim("threads", "futex:5:worker:5", "spin:1:a_name_of_15", running=1)
+        for flags, columns in (([], 60), (["-v"], 44)):
+            master, slave = pty.openpty()
+            self.addCleanup(os.close, master)
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            path = os.path.join(self.scratch(), "a.json")
+            self.run_tool("record", victim.pid, "-d", "0.5", "-o", path, *flags, stderr=slave, status=None)
+            os.close(slave)
+            text = b""
+            with contextlib.suppress(OSError):
+                while got := os.read(master, 65536):
+                    text += got
+            lines = text.rsplit(b"\r\x1b[K", 1)[-1].decode().replace("stacksnap: recording written to " + path, "")
+            lines = [line for line in lines.split("\r\n") if "ticks were missed" not in line and "left out" not in line]
+            self.assertEqual([line for line in lines if len(line) > columns], [])
+            self.assertIn("share  state     function", "\n".join(lines))
+            words = " ".join(line.removeprefix("stacksnap: ") for line in lines)
+            self.assertRegex(words, r"\b7 threads, \d+ samples, \d+ distinct stacks?\b")
+            self.assertEqual("read while blocked" in words, bool(flags), words)
 
 
 class Usage(Recorder):

@@ -180,6 +180,16 @@ class Kinds(Waits):
             holders = [holder for row in rows for holder in row.get("holders", ())]
             self.assertIn(truth["owner"], [holder.get("tid") for holder in holders], rows)
 
+    def test_a_join_is_idle(self):
+        """Whoever waits for the end of a thread holds up nothing, and no other thread owes it anything."""
+        victim = self.built("objects", "join")
+        path = os.path.join(self.scratch(), "a.snaprec")
+        self.run_tool("record", "-p", victim.pid, "-d", "1", "-o", path)
+        rows = rows_of(self.run_tool("render", "-j", path, free=False).doc, kind="thread")
+        self.assertTrue(rows)
+        self.assertEqual({row.get("idle") for row in rows}, {True}, rows)
+        self.assertRegex(self.run_tool("render", path, free=False).text, r"(?m)^ +idle .*\bthread\n.* for the end of \d+")
+
     def test_slow_peer(self):
         listener = socket.socket()
         self.addCleanup(listener.close)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What a target names is read with the rights of the target's user, and only if it is what the target
-has mapped: what he cannot read is neither read for him nor copied into a capture."""
+has mapped: what he cannot read is neither read for him nor copied into a capture.
+
+STACKSNAP_RACES in the environment is how often a process is looked at that changes its rights (5000 for the figure of
+the security design)."""
 import os
 import re
 import shutil
@@ -11,6 +14,7 @@ from harness import Case, TARGETS, functions, need, need_namespaces, need_root, 
 NOBODY = 65534
 PLUG = ("plug_callback", "plug_inner", "plug_enter", "main")
 SECRET = b"what nobody but root may read"
+RACES = int(os.environ.get("STACKSNAP_RACES", "48"))
 
 
 class Lured(Case):
@@ -146,6 +150,47 @@ class Imitated(Case):
                 self.run_tool("record", "-p", victim.pid, "-d", "0.3", "-o", recording, status=(0, 1))
                 self.assertNotIn(SECRET, read_file(recording, "rb"))
                 victim.close()
+
+
+class Changed(Case):
+    """attack_rights: root becomes a user and executes a program that only root may read. Whenever that happens,
+    no function of that program is named."""
+    WAYS = (("--json",), ("--json", "--no-stop"), ("record", "-d", "0.2", "-f", "json"))
+
+    def changing(self, mode, *fixed):
+        """Its functions have other names in the program that it executes, at the same addresses."""
+        folder = self.scratch()
+        plain, royal = (os.path.join(folder, name) for name in ("plain", "royal"))
+        data = read_file(os.path.join(TARGETS, "attack_rights"), "rb")
+        ident = data.index(b"\x14\0\0\0\x03\0\0\0GNU\0") + 12
+        if not fixed:  # what has the same build id may have the same names
+            data = data[:ident] + bytes(20) + data[ident + 20:]
+        for path, name, bits in ((plain, b"plain_hold", 0o755), (royal, b"royal_hold", mode)):
+            with open(path, "wb") as f:
+                f.write(data.replace(b"plain_hold", name))
+            os.chmod(path, bits)
+        if not fixed:
+            shutil.copy(os.path.join(TARGETS, "attack_rights"), plain)
+        return self.program([plain, str(NOBODY), royal, *fixed], settled=False)
+
+    def texts(self, victim):
+        """What the tool says of it, in several ways."""
+        for i in range(RACES // 2):
+            argv = self.WAYS[i % len(self.WAYS)]
+            yield argv, self.run_tool(*argv, "-p", victim.pid, status=(0, 1), free=False).text
+
+    def test_names_that_root_alone_may_read(self):
+        need_root()
+        for fixed in ((), ("fixed",)):
+            victim = self.changing(0o711, *fixed)
+            told = [argv for argv, text in self.texts(victim) if "royal_hold" in text]
+            self.assertEqual(told, [], fixed)
+            victim.close()
+
+    def test_names_that_all_may_read(self):
+        need_root()
+        victim = self.changing(0o755)
+        self.assertTrue(any("royal_hold" in text for _, text in self.texts(victim)))
 
 
 class Members(Case):

@@ -127,7 +127,7 @@ class GoNative(Case):
             for stack in node["stacks"]:
                 names = functions(stack)
                 # Newer versions call it runtime.sigreturn__sigaction.
-                seen.update(name and name.replace("sigreturn__sigaction", "sigreturn") for name in names)
+                seen.update(re.sub("__sigaction$", "", entry.get("symbol", "")) for entry in stack["entries"])
                 for entry in stack["entries"]:
                     if entry.get("module", "").endswith("busy-stripped"):
                         self.assertTrue(entry.get("function") and entry.get("file"), stack)

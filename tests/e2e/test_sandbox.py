@@ -139,14 +139,20 @@ class Sandbox(Case):
                 flags = re.search(r"flags:\s*(\d+)", read_file(f"/proc/{pid}/fdinfo/{number}"))
                 self.assertEqual(int(flags.group(1), 8) & os.O_ACCMODE, os.O_RDONLY, leads_to)
 
-    def test_uid_is_not_the_targets(self):
-        """The overflow uid is what the sandbox would take, and takes before targets are known; one has it already."""
+    def test_no_other_process_has_its_uid(self):
+        """Two parsers do not share one, either. The overflow uid is that of many a service, here of the target."""
         need_root()
         victim = self.victim("threads", "futex:3:worker:5", user=65534, group=65534, extra_groups=[])
-        running, pid = self.held_parser("-p", victim.pid, wanted=has_capture)
-        self.check_as_root(pid, {0, 65534})
-        os.kill(pid, signal.SIGCONT)
-        self.assertEqual(running.finish().status, 0)
+        seen = {0, 65534}
+        for _ in range(2):
+            running, pid = self.held_parser("-p", victim.pid, wanted=has_capture)
+            self.check_as_root(pid, seen)
+            seen.add(int(status_field(pid, "Uid").split()[0]))
+            everything = [running.process.pid, *descendants(running.process.pid)]
+            self.assertIn(pid, everything)
+            self.assertEqual(reached_as(65534, everything), "")
+            os.kill(pid, signal.SIGCONT)
+            self.assertEqual(running.finish().status, 0)
 
     def test_parser_of_a_recording(self):
         """The one that stays, or the one that names; the first has no limit on its whole time."""
@@ -294,13 +300,36 @@ def send_signal(pid, number):
         pass
 
 
-def descendants(pid, name):
+def reached_as(uid, pids):
+    """What a process of this user may do to others: a text, empty if nothing."""
+    script = """
+import os, sys
+for pid in map(int, sys.argv[1:]):
+    try:
+        os.kill(pid, 0)
+        print("may signal", pid)
+    except OSError:
+        pass
+    for name in ("maps", "mem", "environ", "fd", "exe", "stack", "syscall"):
+        path = f"/proc/{pid}/{name}"
+        try:
+            os.listdir(path) if name == "fd" else os.readlink(path) if name == "exe" else open(path, "rb").read(1)
+            print("may read", path)
+        except OSError:
+            pass
+"""
+    done = subprocess.run(["python3", "-c", script, *map(str, pids)], user=uid, group=uid, extra_groups=[],
+                          capture_output=True, text=True, timeout=DEADLINE, check=False)
+    return done.stdout + done.stderr
+
+
+def descendants(pid, name=None):
     found, left = [], [pid]
     while left:
         parent = left.pop()
         text = read_file(f"/proc/{parent}/task/{parent}/children") or ""
         left += map(int, text.split())
-        found += [int(p) for p in text.split() if read_file(f"/proc/{p}/comm") == name + "\n"]
+        found += [int(p) for p in text.split() if name in (None, (read_file(f"/proc/{p}/comm") or "")[:-1])]
     return found
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The pause: what is stopped, what cannot be, and that everything runs on whatever happens to us."""
+import contextlib
 import os
 import random
 import signal
@@ -266,6 +267,55 @@ class Signals(Case):
         words = victim.read_line().split()
         self.assertEqual(words, ["counted", str(wanted), "disorder", "0"])
         self.assertGreater(runs, 0)
+
+    def lost_signals(self, end, *argv):
+        """How many signals a target misses while end(tool, tracer) ends the tool, or its tracer, in stops."""
+        wanted, ended = 12000, 0
+        victim = self.victim("sigcount", wanted, 300)
+        victim.tell()
+        while not victim_line_ready(victim):
+            tool = start_tool("-p", victim.pid, "--no-children", "-q", *argv)
+            while tool.poll() is None and proc_state(victim.pid) != "t":
+                pass
+            tracer = int(status_field(victim.pid, "TracerPid") or 0)
+            if tracer and self.is_made_by(tracer, tool):
+                ended += 1
+                end(tool, tracer)
+            tool.wait(60)
+        counted = int(victim.read_line().split()[1])
+        self.assertGreater(ended, 0)
+        self.assert_free(victim.pid)
+        return wanted - counted
+
+    def is_made_by(self, pid, tool):
+        """Other tests look at all processes, this one among them."""
+        while pid > 1 and pid != tool.pid:
+            pid = int(status_field(pid, "PPid") or 0)
+        return pid == tool.pid
+
+    def kill_tracer(self, _, tracer):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(tracer, signal.SIGKILL)
+
+    def test_none_is_lost_when_the_tracer_is_killed(self):
+        self.assertEqual(self.lost_signals(self.kill_tracer), 0)
+
+    def test_none_is_lost_beside_an_exec(self):
+        """SEIZE waits for the program that a neighbour executes, while others stand still: tens of milliseconds."""
+        chance = random.Random(5)
+        neighbours = [self.victim("churn", "hold", settled=False).pid for _ in range(2)]
+
+        def kill_later(tool, tracer):
+            time.sleep(chance.uniform(0, 0.03))
+            if self.is_made_by(tracer, tool):
+                self.kill_tracer(tool, tracer)
+
+        self.assertEqual(self.lost_signals(kill_later, "-p", neighbours[0], "-p", neighbours[1]), 0)
+
+    def test_none_is_lost_when_the_tool_is_ended(self):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number):
+                self.assertEqual(self.lost_signals(lambda tool, _, n=number: tool.send_signal(n)), 0)
 
     def test_restarted_calls_do_not_come_back(self):
         victim = self.victim("eintr")

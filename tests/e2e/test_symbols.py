@@ -85,6 +85,17 @@ class Debug(Case):
         text_victim = self.program([path])
         self.assertRegex(self.run_tool("-p", text_victim.pid, status=(0, 1)).text, r"\?\? \+0x[0-9a-f]+\s+chain")
 
+    def test_which_files_have_no_symbols(self):
+        path = self.build("-g")
+        subprocess.run(["strip", path], check=True)
+        victim = self.program([path])
+        stacks = self.node(victim.pid)["stacks"]
+        unnamed = [e for stack in stacks for e in stack["entries"] if e.get("module") == path and "function" not in e]
+        self.assertGreater(len(unnamed), 1)
+        self.assertRegex(self.run_tool("-p", victim.pid).text, rf"\nno symbols: {os.path.basename(path)} \({len(unnamed)} frames\)[,:].* "
+                         r"--debug-dir or --debuginfod\n")
+        self.assertNotIn("no symbols", self.run_tool("-p", victim.pid, "-q").text)
+
     def test_debuglink_beside_the_file(self):
         path = self.build("-g")
         self.split(path)

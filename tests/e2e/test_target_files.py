@@ -12,7 +12,7 @@ import time
 import unittest
 
 from harness import Case, DEADLINE, TARGETS, TOOL, clean_environment, functions, need, need_namespaces, \
-    need_root, read_file
+    need_root, on_screen, read_file
 
 CHAIN = ("chain_hold", "f3", "f2", "f1", "f0", "main")
 NOBODY, OTHER = 65534, 65533
@@ -408,6 +408,11 @@ class Capabilities(Case):
         self.who = dict(tool=self.tool, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/")
         if self.run_tool("list", os.getpid(), status=None, **self.who).status == 126:
             self.skipTest("kernel: file capabilities have no effect here")
+
+    def test_no_pager_is_run(self):
+        got = on_screen(["--per-thread", self.other().pid], {"STACKSNAP_PAGER": "echo paged"}, 5, **self.who)
+        self.assertIn("chain_hold", got.text)
+        self.assertNotIn("paged", got.text)
 
     def other(self, name="chain", **options):
         """A process of a third user."""

@@ -41,8 +41,8 @@ class Tasks(Case):
 
     def test_text(self):
         text = self.run_tool("render", DOCUMENT).text
-        for part in ("8 tasks", "GET:/ [r1]  request   2 tasks", "(dead process) [gone]", "(unassociated)",
-                     "1 idle thread of go (--threads)", "tasks 9-10"):
+        for part in ("8 goroutines", "GET:/ [r1]  request   2 tasks", "(dead process) [gone]", "(unassociated)",
+                     "1 idle thread of go (--threads)", "goroutines 9-10"):
             self.assertIn(part, text)
         summary = self.run_tool("render", DOCUMENT, "--summary").text
         self.assertLess(len(summary.splitlines()), len(text.splitlines()))

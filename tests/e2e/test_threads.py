@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from harness import Case, functions, proc_state, settle, threads, tids_of, wait_until
+from harness import Case, functions, need_root, proc_state, read_file, settle, threads, tids_of, wait_until
 
 MIXED = ("futex:6:worker", "epoll:2:poller:3", "pipe:1:reader", "sleep:3:napper", "sem:1:waiter")
 
@@ -149,6 +149,16 @@ class Groups(Case):
             self.assertEqual(stack["entries"][:len(kernel)], kernel)
         else:
             self.assertEqual(kernel, [])
+
+    def test_kernel_thread(self):
+        need_root()
+        if read_file("/proc/2/comm") != "kthreadd\n" or not read_file("/proc/2/stack").strip():
+            self.skipTest("kernel: no stacks of kernel threads are seen here")
+        text = self.run_tool("-p", "2", status=2).text
+        self.assertRegex(text, r"\nkthreadd\[2\]  \(\d+ kernel threads\)\n$")
+        node = self.json("-p", "2", "--no-children", "--kernel")["processes"][0]
+        self.assertNotIn("error", node)
+        self.assertEqual([(s["unwind"], s["entries"][0]["function"]) for s in node["stacks"]], [("complete", "kthreadd")])
 
     def test_group_stopped_state_filter(self):
         import os, signal

@@ -1,12 +1,46 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Who is in the report: descendants, several targets, names, cgroups, namespaces, and the views."""
+import ctypes
 import json
 import os
 import shutil
+import struct
+import threading
 import unittest
 
 from harness import (Case, TARGETS, functions, need_namespaces, need_root, processes, read_file,
                      status_field, threads, walk)
+
+
+def silent_mount(place):
+    """A file system in user space whose server takes requests and answers but the first; how it is ended."""
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR)
+        libc = ctypes.CDLL(None, use_errno=True)
+        options = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
+        if libc.mount(b"silent", place.encode(), b"fuse", 0, options):
+            raise OSError(ctypes.get_errno(), "mount")
+    except OSError as error:
+        raise unittest.SkipTest(f"kernel: FUSE: {error}")
+
+    def serve():
+        try:
+            unique = struct.unpack_from("IIQ", os.read(device, 1 << 17))[2]
+            os.write(device, struct.pack("IiQ", 80, 0, unique) + struct.pack("IIII48x", 7, 31, 0, 0))
+            while True:
+                os.read(device, 1 << 17)
+        except OSError:
+            pass  # it was unmounted
+
+    server = threading.Thread(target=serve, daemon=True)
+    server.start()
+
+    def end():
+        libc.umount2(place.encode(), 3)  # by force: what waits for it wakes up
+        server.join()
+        os.close(device)
+
+    return end
 
 
 class Family(Case):
@@ -225,6 +259,34 @@ class Cgroups(Case):
         self.assertIn("feedfeedfeed", got.err)
         victim.close()
 
+    def test_names_that_a_unit_gives(self):
+        """A service that was given its group to a user may call groups below it what it likes."""
+        ident = "fedcba9876543210" * 4
+        for last in ("sshd.service", f"libpod-{ident}.scope"):
+            with self.subTest(last=last):
+                path, name = self.make("system.slice", "stacksnap-given.service", "app.slice", last)
+                for folder in (path, os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
+                    os.chown(folder, 12345, 12345)
+                victim = self.victim("chain")
+                self.move(path, victim.pid)
+                container = last.startswith("libpod")
+                option, long = ("--container", ident) if container else ("--unit", "sshd.service")
+                for text in (long, long[:12] if container else "sshd"):
+                    self.assertNotIn(victim.pid, processes(self.json(option, text, status=(0, 1, 2))))
+                node = self.node(victim.pid)
+                self.assertEqual(node["unit"], f"stacksnap-given.service/app.slice/{last}")
+                self.assertEqual(node.get("container"),
+                                 f"stacksnap-given.service/{ident}" if container else None)
+                for target in (("--unit", node["unit"]), ("--unit", "stacksnap-given"), ("--cgroup", name),
+                               ("--container", f"stacksnap-given.service/{ident[:9]}")):
+                    if container or target[0] != "--container":
+                        self.assertEqual(list(processes(self.json(*target))), [victim.pid], target)
+                if container:  # of root's, it is found by its own name
+                    for folder in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
+                        os.chown(folder, 0, 0)
+                    self.assertEqual(self.json(option, long)["processes"][0]["container"], ident)
+                victim.close()
+
     def test_container_by_name(self):
         """The engine's own files say which id a name has, also to a user who keeps them at home."""
         ident = "89abcdef01234567" * 4
@@ -241,6 +303,21 @@ class Cgroups(Case):
         self.assertEqual([n["pid"] for n in doc["processes"]], [victim.pid])
         for text in ("web", "other"):
             self.assertIn(f"'{text}'", self.run_tool("--container", text, status=2, env=env).err)
+        victim.close()
+
+    def test_a_home_that_does_not_answer(self):
+        """The files of engines in it are given up; those of the system are read, and an id needs none."""
+        ident = "7654321089abcdef" * 4
+        path, _ = self.make("machine.slice", f"libpod-{ident}.scope")
+        victim = self.victim("chain")
+        self.move(path, victim.pid)
+        home = os.path.join(self.scratch(), "home")
+        os.mkdir(home)
+        self.addCleanup(silent_mount(home))
+        for _ in range(3):
+            doc = self.json("--container", ident[:12], env={"XDG_DATA_HOME": home}, status=1, timeout=20)
+            self.assertEqual([n["pid"] for n in doc["processes"]], [victim.pid])
+            self.assertEqual([w["code"] for w in doc["warnings"]], ["processes_late"])
         victim.close()
 
     def test_ancestors_in_the_same_cgroup(self):

@@ -29,6 +29,12 @@ class Hard(Case):
                      "caller_of_interrupted", "main", "_start"]
             places = [got.index(n) for n in order]
             self.assertEqual(places, sorted(places), (mode, got))
+            at = got.index("on_first") + 1
+            self.assertEqual(got[at], "<signal handler called>", got)
+            self.assertTrue(stack["entries"][at]["system"], got)
+            self.assertIn("<signal handler called>", self.run_tool("-p", victim.pid).text)
+            for option in "-r", "-q":
+                self.assertNotIn("<signal handler", self.run_tool("-p", victim.pid, option).text)
 
     def test_line_of_a_faulting_frame_is_not_moved(self):
         """Below a signal frame the pc itself is looked up, not the byte before it."""
@@ -45,7 +51,7 @@ class Hard(Case):
         victim = self.victim("cfi", "fp")
         stack = self.stack_of(self.node(victim.pid), name="weird")
         self.assert_calls(stack, "held", "fp_middle", "fp_outer", "weird_main")
-        self.assertEqual(stack["unwind"], "complete")
+        self.assertEqual(stack["unwind"], "guessed")
         # The function above has no unwind information: so were these two found.
         self.assertEqual(self.trust(stack, "held", "fp_middle", "fp_outer", "weird_main"),
                          [None, None, "frame_pointer", "frame_pointer"])
@@ -179,6 +185,21 @@ class Deep(Case):
         text = self.run_tool("-p", victim.pid, *deep, timeout=120).text
         self.assertIn("descend × 1000000", text)
         self.assertLess(len(text.splitlines()), 60)
+
+    def test_functions_that_call_each_other_in_turn(self):
+        for turns, inner, outer in ((2, "answer ← ask", "ask → answer"),
+                                    (3, "forward ← answer ← ask", "ask → answer → forward")):
+            victim = self.victim("deep", 40 * turns, turns)
+            text = self.run_tool("-p", victim.pid, "-n", "0").text
+            self.assertRegex(text, rf"(?m)^[│ ]+ask +.*deep\.c:\d+\n[│ ]+\({inner}\) × 40 +.*deep\.c:\d+\n[│ ]+deep_main ")
+            for width in 80, 200:
+                options = "--call-tree", "-n", "0", "--width", width
+                self.assertIn(f"({outer}) × 40 → ask", self.run_tool("-p", victim.pid, *options).text)
+                self.assertIn(f"× 40 ←",
+                              self.run_tool("-p", victim.pid, *options, "--reverse").text)
+            self.assertIn(f"({outer}) × 40 ", self.run_tool("-p", victim.pid, "--call-tree", "-n", "0", "-v").text)
+            # What -n leaves out is in no cycle.
+            self.assertRegex(self.run_tool("-p", victim.pid, "-n", "30").text, r"(?s)× \d+ .* left out .* × \d+")
 
     def test_head_and_tail_around_a_gap(self):
         victim = self.victim("deep", 5000)

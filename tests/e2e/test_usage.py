@@ -6,7 +6,7 @@ import subprocess
 import time
 import unittest
 
-from harness import Case, TOOL, clean_environment, need, need_namespaces, need_root, note_options
+from harness import Case, TOOL, clean_environment, need, need_namespaces, need_root, note_options, read_terminal
 
 
 class Remedies(Case):
@@ -69,7 +69,7 @@ class Remedies(Case):
         self.assertNotIn("did you mean", self.refused("help", "xyzzy").err)
 
     def test_abbreviated(self):
-        for typed, meant in (("--al", "--all?"), ("--js", "--json?"), ("--debug-di=/tmp", "--debug-dir?"),
+        for typed, meant in (("--al", "--all, --all-groups?"), ("--js", "--json?"), ("--debug-di=/tmp", "--debug-dir?"),
                              ("--no-s", "--no-system, --no-stop, --no-sandbox?")):
             self.refused(typed, "1329", says=f"unknown option '{typed}': did you mean {meant}")
             self.refused("1329", typed, "--verbose", says=f"unknown option '{typed}': did you mean {meant}")
@@ -138,14 +138,7 @@ class Unreadable(Case):
         note_options(arguments)
         tool = subprocess.Popen([TOOL, *map(str, arguments)], stdin=subprocess.DEVNULL,
                                 env=clean_environment({"NO_COLOR": "1"}), **{"stdout": slave, "stderr": slave, **streams})
-        os.close(slave)
-        text = b""
-        try:
-            while piece := os.read(master, 65536):
-                text += piece
-        except OSError:
-            pass
-        os.close(master)
+        text = read_terminal(master, slave)
         tool.wait(60)
         return " ".join(text.decode().split())
 

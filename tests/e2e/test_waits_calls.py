@@ -66,6 +66,17 @@ class Calls(WaitCase):
         sleeps = [wait for wait in waits_of(doc).values() if wait["kind"] == "sleep"]
         self.assertTrue(all(2900e9 < wait["remaining_ns"] <= 3000e9 for wait in sleeps), sleeps)
 
+    def test_sleeps_in_a_time_namespace(self):
+        """A moment by its own clock: how long it is until then is not told, if it cannot be told rightly."""
+        need_root()
+        flags = ("--time", "--fork", "--monotonic", "100000", "--boottime", "200000")
+        need_namespaces(*flags)
+        victim = self.program(["unshare", *flags, program("calls", self.build), "sleeps"], settled=False)
+        doc = self.json("-p", victim.process.pid, free=False)
+        self.judge(truths_of(victim), doc)
+        left = ["remaining_ns" in wait for wait in waits_of(doc).values() if wait and wait.get("timed")]
+        self.assertEqual(left.count(False), 1, doc)
+
     def test_signals(self):
         self.compare("calls", "signals")
 

@@ -135,11 +135,14 @@ class Languages(WaitCase):
                     self.assertEqual((wait["kind"], wait["confidence"]), ("monitor", "certain"))
                     self.assertEqual(wait["owner"]["tid"], max(truth["owner"]))
                     self.assertFalse(wait.get("timed"))
-            self.assertNotIn("runtimes", doc["processes"][0])
+            self.assertEqual(doc["processes"][0]["runtimes"], [{"name": "java", "version": "17", "unread": True}])
             self.assertEqual(doc.get("warnings", []), [])
             self.assertEqual([cycle["certain"] for cycle in doc["deadlocks"]], [True])
             # Where each stands is Java's, which has no names here, and not how the machine enters a monitor.
             self.assertEqual({link.get("function") for link in doc["deadlocks"][0]["threads"]}, {None})
+        text = self.run_tool("-p", victim.pid, free=False, status=(0, 1)).text
+        self.assertIn(f"java 17 (functions of Java are not shown: jcmd {victim.pid} Compiler.perfmap, "
+                      f"or jstack {victim.pid})", text)
         for arguments in (["--runtimes", "none"], ["--no-stop"]):
             doc = self.look(victim, "--threads", *arguments)
             self.assertNotIn("monitor", [wait["kind"] for wait in waits_of(doc).values() if wait])

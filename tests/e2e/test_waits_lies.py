@@ -2,7 +2,10 @@
 """Memory, names and descriptors that lie about what threads wait for (tests/waits/lies.c): no innocent
 thread is said to hold anything with certainty, none is in a deadlock, and the rest of the report is as
 it would be without the liars. See waits.py."""
-from harness import walk
+import os
+import subprocess
+
+from harness import Case, at_level, walk
 from waits import WaitCase, truths_of, waits_of
 
 
@@ -109,3 +112,58 @@ class Musl(Static):
     """A static program that has names is its own C library, so these are believed."""
     build = "musl"
     believed = ("function.mutex", "function.rwlock")
+
+
+class Numbers(Case):
+    """Numbers at their extremes cost their own field at most: no report, and no name of another process."""
+    asan = True
+    MODES = ([], ["--json"], ["-f", "html"], ["--summary"], ["--explain"], ["--explain", "--json"], ["--deadlocks"],
+             ["--no-stop"], ["--no-stop", "--json", "--explain"], ["--again", "100ms"], ["-n", "64", "--json"])
+    NAMELESS = (["--summary"], ["--deadlocks"])
+    PATIENT = ("--timeout", "60000", "--stop-timeout", "30000")  # 470 threads with sanitizers on a busy machine
+
+    def assert_named(self, got, options):
+        if options in self.NAMELESS:
+            return
+        self.assertIn("chain_hold", got.text, got)
+        self.assertIn("attack_numbers", got.text, got)
+        for lost in ("parser_failed", "invalid result", " lost: "):
+            self.assertNotIn(lost, got.text + got.err, got)
+
+    def look_in_all_ways(self, victim, status=(0, 3)):
+        normal = self.victim("chain")
+        pids = ["-p", victim.pid, "-p", normal.pid]
+        for options in self.MODES:
+            self.assert_named(self.run_tool(*options, *pids, *self.PATIENT, status=status, timeout=120), options)
+        path = os.path.join(self.scratch(), "capture")
+        self.run_tool(*pids, *self.PATIENT, "--save-capture", path, status=status, color=True)
+        for options in ([], ["--json", "--explain"], ["--deadlocks"]):
+            self.assert_named(self.run_tool("render", path, *options, "--timeout", "60000", status=status), options)
+        return self.json(*pids, *self.PATIENT, "--explain", status=status)
+
+    def test_waits_of_the_largest_times(self):
+        victim = self.victim("attack_numbers", "real", settled=False)
+        self.addCleanup(subprocess.run, ["ipcrm", "-q", victim.values["queue"], "-s", victim.values["set"]],
+                        check=False, capture_output=True)
+        doc = self.look_in_all_ways(victim)
+        waits = [thread["wait"] for node in walk(doc["processes"]) for stack in node["stacks"]
+                 for thread in stack.get("threads", []) if "wait" in thread]
+        timer = [wait for wait in waits if wait["kind"] == "timerfd"]
+        self.assertTrue(timer and all(wait["remaining_ns"] > 2 ** 60 for wait in timer), timer)
+        path = os.path.join(self.scratch(), "long.snaprec")
+        self.run_tool("record", "-p", victim.pid, "-d", "1", "-o", path)
+        self.assertIn("read_timer", self.run_tool("render", path).text)
+
+    @at_level("test")
+    def test_each_call_with_each_extreme(self):
+        """A call that the kernel would refuse is held before it can, so its arguments may be anything."""
+        for value in (0, 1, -1, -5, 2 ** 31 - 1, 2 ** 31, 2 ** 62, 2 ** 63 - 1, 2 ** 63):
+            victim = self.victim("attack_numbers", "calls", value % 2 ** 64)
+            self.look_in_all_ways(victim)
+            victim.close()
+
+    @at_level("test")
+    def test_chain_of_joins(self):
+        victim = self.victim("attack_numbers", "chain", 1000)
+        self.look_in_all_ways(victim)
+        victim.close()

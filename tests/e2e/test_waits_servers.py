@@ -156,8 +156,19 @@ class Servers:
         psql = ["psql", "-X", *there, "-c"]
         self.server([*psql, "begin", "-c", "lock table pgbench_accounts", "-c", "select pg_sleep(3600)", "postgres"],
                     signal.SIGKILL, **user)
+        sleeping = "select 'sle' || 'eping' from pg_stat_activity where query = 'select pg_sleep(3600)'"
+        wait_until(lambda: b"sleeping" in subprocess.run([*psql, sleeping, "postgres"], **{
+            **quiet, "stdout": subprocess.PIPE}, check=False).stdout, "the holder of PostgreSQL's lock")
         self.server([*psql, "update pgbench_accounts set abalance = 1", "postgres"], signal.SIGKILL, **user)
         self.assert_waiter_is_shown(server.pid, "ProcSleep")
+        # Who has a lock of PostgreSQL's own is not known.
+        self.run_tool("--deadlocks", "-p", server.pid, status=3, free=False)
+        summary = self.run_tool("--summary", "--width", "140", "-p", server.pid, status=(0, 1), free=False).text
+        self.assertRegex(summary, r"epoll_wait +(WaitLatch ← )?ProcSleep ←( WaitOnLock ←)? LockAcquireExtended ← Lock")
+        self.assertNotRegex(summary, r"epoll_wait +WaitEventSetWait|← main\b|← PostmasterMain")
+        tree = self.run_tool("--call-tree", "-p", server.pid, status=(0, 1), free=False).text
+        self.assertRegex(tree, r" → (postgres\+0x[0-9a-f]+|ServerLoop)\b")
+        self.assertNotIn("?? +0x", tree)
 
     def test_mariadb(self):
         program = shutil.which("mariadbd") or "/usr/sbin/mariadbd"
@@ -182,6 +193,9 @@ class Servers:
                         "insert into held.rows values (1)"], check=True, stdin=subprocess.DEVNULL)
         change = "update held.rows set id = id + 1"
         self.server([*client, f"begin; {change}; select sleep(3600)"], signal.SIGKILL)
+        sleeping = "select 1 from information_schema.processlist where info = 'select sleep(3600)'"
+        wait_until(lambda: subprocess.run([*client, sleeping], check=False, stdin=subprocess.DEVNULL,
+                                          capture_output=True).stdout, "the holder of MariaDB's lock")
         self.server([*client, f"set innodb_lock_wait_timeout = 3600; {change}"], signal.SIGKILL)
         self.assert_waiter_is_shown(server.pid, "mysql_update")
 

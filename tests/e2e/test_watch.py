@@ -113,6 +113,16 @@ class Alerts(Case):
         self.assertEqual(watch.process.stdout.read(), b"")
         self.assert_free(victim.pid)
 
+    def test_a_number_that_is_used_again(self):
+        """Whichever process has it by then is not watched: the watch ends as its target has."""
+        victim = self.victim("reuse")
+        watch = Watch(self, "--watch=stuck for 1s", "--every", "0.1", "--json", "-p", victim.pid)
+        watch.begun(victim)
+        victim.tell()
+        self.assertEqual(victim.read_line(), "again\n")
+        self.assertEqual(watch.process.wait(60), 0)
+        self.assertNotIn(b"other", watch.process.stdout.read())
+
     def test_once_is_a_health_check(self):
         victim = self.deadlock()
         got = self.run_tool("--watch=deadlock", "--once", "-p", victim.pid, status=1)

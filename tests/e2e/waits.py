@@ -256,7 +256,7 @@ class Tally:
 class WaitCase(Case):
     """Tests that compare; `build` is one of BUILDS."""
     build = "pie"
-    tries = 5  # at most, until one had time for all
+    tries = 20  # at most, until one had time for all
 
     def run_program(self, name, *modes, build=None, **options):
         need(BUILDS[build or self.build][0][0])

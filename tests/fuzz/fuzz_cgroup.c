@@ -8,7 +8,7 @@
 static void check_path(const char *path)
 {
 	char container[SNAP_MAX_CONTAINER], name[SNAP_MAX_PATH];
-	size_t length = 0;
+	size_t length = 0, at;
 	const char *unit = snap_cgroup_unit(path, &length);
 
 	fuzz_check(length == 0 || (unit >= path && unit + length <= path + strlen(path)),
@@ -19,7 +19,8 @@ static void check_path(const char *path)
 		fuzz_check(snap_cgroup_in_unit(path, name), "a process is in its unit");
 	}
 	(void)snap_cgroup_is_below(path, path);
-	snap_cgroup_container(path, container);
+	snap_cgroup_container(path, container, &at);
+	fuzz_check(at <= strlen(path), "its group is in the path");
 	fuzz_check(strnlen(container, sizeof(container)) < sizeof(container), "it is ended");
 	if (*container)
 		fuzz_check(snap_cgroup_container_is(container, container), "it is itself");
@@ -44,6 +45,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	fuzz_check(strnlen(cgroup.path, sizeof(cgroup.path)) < sizeof(cgroup.path), "ended");
 	check_path(cgroup.path);
+	fuzz_check(strnlen(cgroup.place, sizeof(cgroup.place)) < sizeof(cgroup.place), "ended");
+	if (cgroup.container[0])
+		snap_cgroup_name_owner(&cgroup);
 	check_path(text);
 	free(text);
 	return 0;

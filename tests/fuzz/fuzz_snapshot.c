@@ -16,11 +16,12 @@
 static uint8_t *written(const struct snap_snapshot *snapshot, size_t *size_ret)
 {
 	uint8_t *bytes;
+	uint64_t size;
 
 	*size_ret = (size_t)snap_snapshot_size(snapshot);
 	bytes = malloc(*size_ret);
 	fuzz_check(bytes != NULL, "there is memory");
-	fuzz_no_error(snap_snapshot_write(snapshot, bytes));
+	fuzz_no_error(snap_snapshot_write(snapshot, bytes, *size_ret, &size));
 	return bytes;
 }
 
