@@ -18,7 +18,7 @@ with what it said: it has found something, in the program or in itself. With CI=
 has it with a reason. What a sanitizer says, and more than MOST_AGAIN failures, stay failures."""
 import argparse
 import concurrent.futures
-import importlib
+import importlib.util
 import io
 import json
 import os
@@ -83,9 +83,7 @@ def is_for_good(detail):
 
 def with_jsonschema():
     """Debian's module belongs to /usr/bin/python3, which need not be the first in the path."""
-    try:
-        importlib.import_module("jsonschema")
-    except ImportError:
+    if not importlib.util.find_spec("jsonschema"):  # found, not loaded: that takes a worker as long as some tests
         system = "/usr/bin/python3"
         if os.path.realpath(sys.executable) != os.path.realpath(system) and os.path.exists(system):
             os.execv(system, [system, *sys.argv])
