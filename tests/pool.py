@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Runs jobs beside each other: one that computes takes a processor, of those that wait eight share one, and one that
-must be alone runs when nothing else does. How long a job takes, and how much of that it computes, was measured
+must be alone runs when nothing else does. Spare jobs, one after the other, take what the others leave: they give way by
+themselves, as by nice(1). How long a job takes, and how much of that it computes, was measured
 (`tests/run.py --measure`) and stands in durations.txt. Knows nothing of tests."""
 import collections
 import concurrent.futures
@@ -9,7 +10,8 @@ import os
 WAITERS = 8  # that share a processor
 COMPUTES = 0.3  # of its time, and it is no waiter
 
-Job = collections.namedtuple("Job", "name alone test run")  # `test` is the caller's
+Job = collections.namedtuple("Job", "name place test run")  # `test` is the caller's
+BESIDE, SPARE, ALONE = "beside", "spare", "alone"  # places
 Cost = collections.namedtuple("Cost", "seconds busy")  # until it has ended; of a processor
 UNKNOWN = Cost(3.0, 3.0)
 
@@ -62,10 +64,12 @@ class Pool:
         in_order = sorted(jobs, key=lambda job: -self.cost(job.name).seconds)
         queues = {True: collections.deque(), False: collections.deque()}
         for job in in_order:
-            if not job.alone:
+            if job.place == BESIDE:
                 queues[self.waits(job)].append(job)
-        with concurrent.futures.ThreadPoolExecutor(self.processors + WAITERS + 1) as threads:
-            running = {}
+        spare = [job for job in in_order if job.place == SPARE]
+        with concurrent.futures.ThreadPoolExecutor(self.processors + WAITERS + 1) as threads, \
+                concurrent.futures.ThreadPoolExecutor(1) as rest:
+            running = {rest.submit(job.run): (job, None) for job in spare}
             while running or queues[True] or queues[False]:
                 for waits in (True, False):
                     while queues[waits] and self.may_start(waits):
@@ -78,9 +82,10 @@ class Pool:
                     self.count(waits, -1)
                     ended(job, future.result())
         for job in in_order:
-            if job.alone:
+            if job.place == ALONE:
                 ended(job, job.run())
 
     def count(self, waits, change):
+        """`waits`: None of a spare job."""
         self.waiting += change if waits else 0
-        self.computing += 0 if waits else change
+        self.computing += change if waits is False else 0

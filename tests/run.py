@@ -171,7 +171,7 @@ class ClassTest:
     def __init__(self, module, kind, variant, arguments, names):
         self.module, self.kind, self.variant, self.arguments, self.names = module, kind, variant, arguments, names
         self.name = f"{module}.{kind.__name__}.{variant}"
-        self.alone = kind.alone
+        self.place = pool.ALONE if kind.alone else pool.BESIDE
 
     def listed(self):
         return [f"{self.module}.{self.kind.__name__}.{name}.{self.variant}" for name in self.names]
@@ -190,7 +190,7 @@ class ClassTest:
 
 class UnitTest:
     """What meson registered, run directly so that each case counts."""
-    alone = False
+    place = pool.BESIDE
     timed = []  # words before the command, which say what it computed
 
     def __init__(self, test, build, variant):
@@ -224,8 +224,8 @@ class Check:
     """A command that ends with 0 when all is well. What it prints as this program does are its tests."""
     variant, passes = "release", None
 
-    def __init__(self, text, alone):
-        self.alone = alone
+    def __init__(self, text, place):
+        self.place = place
         self.title, _, self.command = text.partition("=")
         self.name = f"check.{self.title.replace(' ', '_')}.release"
 
@@ -235,7 +235,7 @@ class Check:
     def run(self):
         began = time.monotonic()
         with tempfile.TemporaryFile("w+", errors="replace") as output:
-            nice = [] if self.alone else ["nice"]
+            nice = ["nice", "-n", "19"] if self.place == pool.SPARE else []
             done = subprocess.run([*nice, "bash", "-c", self.command], stdin=subprocess.DEVNULL, stdout=output,
                                   stderr=subprocess.STDOUT, check=False)
             output.seek(0)
@@ -457,7 +457,7 @@ def parse_options():
     parser.add_argument("--all", action="store_true", help="tests of all levels, in both builds")
     parser.add_argument("--asan-all", action="store_true", help="tests of all levels where sanitizers are in the build")
     parser.add_argument("--rest", action="store_true", help="what a run with --asan-all leaves out")
-    parser.add_argument("--check", action="append", default=[], metavar="NAME=COMMAND", help="what else must succeed")
+    parser.add_argument("--check", action="append", default=[], metavar="NAME=COMMAND", help="what else must succeed, beside the tests")
     parser.add_argument("--alone", action="append", default=[], metavar="NAME=COMMAND", help="when nothing else runs")
     parser.add_argument("--measure", action="store_true", help="write down how long they take, in durations.txt")
     parser.add_argument("--end-to-end", action="store_true", help="without the unit tests, for meson")
@@ -469,7 +469,7 @@ def chosen_tests(options):
     wanted = re.compile(options.filter)
     arguments = {"build": os.path.abspath(options.build),
                  "asan": os.path.abspath(options.asan) if options.asan else ""}
-    found = [Check(text, False) for text in options.check] + [Check(text, True) for text in options.alone]
+    found = [Check(text, pool.SPARE) for text in options.check] + [Check(text, pool.ALONE) for text in options.alone]
     if not options.end_to_end:
         found += unit_tests(arguments, options, wanted)
     return found + class_tests(arguments, options, wanted)
@@ -502,7 +502,7 @@ def main():
 
     processors = len(os.sched_getaffinity(0))
     pool.Pool(dict(durations), processors, options.jobs or processors + pool.WAITERS).run(
-        [pool.Job(test.name, test.alone, test, lambda test=test: timed(test)) for test in tests], ended)
+        [pool.Job(test.name, test.place, test, lambda test=test: timed(test)) for test in tests], ended)
     run_again(report)
     if options.measure:
         pool.write_durations(DURATIONS, durations)

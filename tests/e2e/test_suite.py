@@ -14,7 +14,7 @@ import run  # noqa: E402
 
 
 class Pool(Case):
-    def run_jobs(self, costs, alone=(), processors=2, at_once=99):
+    def run_jobs(self, costs, alone=(), spare=(), processors=2, at_once=99):
         """Most that computed, and that ran, beside each other; what ran beside those that must be alone; the order."""
         lock, running, most, beside, order = threading.Lock(), set(), [0, 0], set(), []
 
@@ -30,7 +30,8 @@ class Pool(Case):
                 threading.Event().wait(0.01)
                 with lock:
                     running.discard(name)
-            return pool.Job(name, name in alone, None, work)
+            place = pool.ALONE if name in alone else pool.SPARE if name in spare else pool.BESIDE
+            return pool.Job(name, place, None, work)
         ended = []
         pool.Pool(costs, processors, at_once).run([job(name) for name in costs], lambda job, _: ended.append(job.name))
         self.assertEqual(sorted(ended), sorted(costs))
@@ -61,6 +62,12 @@ class Pool(Case):
         _, beside, order = self.run_jobs(costs, alone=("alone",), processors=1)
         self.assertEqual(beside, set())
         self.assertEqual(order, ["long", "short", "alone"])
+
+    def test_spare_jobs_begin_at_once_and_take_no_processor(self):
+        costs = {f"c{i}": pool.Cost(1, 1) for i in range(4)} | {f"s{i}": pool.Cost(1, 1) for i in range(3)}
+        most, _, order = self.run_jobs(costs, spare=("s0", "s1", "s2"))
+        self.assertEqual(most, [3, 3])
+        self.assertIn("s0", order[:3])
 
 
 class Rows(Case):
