@@ -35,13 +35,19 @@ struct client; /* debuginfod_client of the library */
 typedef int progress_function(struct client *client, long done, long total);
 
 enum {
-	TICK_MS = 20,
+	TICK_MS = 5,
+	MOST_OPEN = 64,  /* descriptors of the child */
 	GRACE_MS = 500,  /* to remove what has come */
 	PART_OF_RUN = 6, /* the budget of time is one part of --timeout … */
 };
 
 /* … and this is the budget of bytes. */
-static const int64_t MOST_BYTES = 250000000;
+static const int64_t MOST_BYTES = 200000000;
+/*
+ * What a file may grow beyond it in a tick. The kernel keeps this limit, but with a short write,
+ * after which the library says that no server has the file.
+ */
+static const int64_t OVERRUN_BYTES = 56000000;
 
 struct snap_download {
 	int64_t left_ns, left_bytes; /* of the budget */
@@ -50,7 +56,8 @@ struct snap_download {
 	int channel; /* of its child */
 	char id[2 * SNAP_BROKER_BUILD_ID + 1];
 	int64_t until_ns;
-	bool is_asked, is_cut;
+	bool is_asked;
+	volatile sig_atomic_t is_cut;
 	struct client *(*begin)(void);
 	int (*find_debuginfo)(struct client *client, const unsigned char *build_id, int size,
 			      char **path_ret);
@@ -66,13 +73,41 @@ struct answer {
 
 /* ---- in the child ---- */
 
-/* SIGXFSZ is blocked: it stays pending once the file has reached its limit. */
-static bool is_budget_used(const struct snap_download *download)
+/*
+ * Makes the next write of the file the last one. Without a descriptor the library cannot make the
+ * file that says, for ten minutes, that no server has it.
+ */
+static void cut_download(struct snap_download *download)
 {
-	sigset_t pending;
+	download->is_cut = true;
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 0, 0 });
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, 0 });
+}
 
-	sigpending(&pending);
-	return snap_clock_ns(CLOCK_MONOTONIC) > download->until_ns || sigismember(&pending, SIGXFSZ);
+/* A packed answer grows as it is written, and the library counts what it has received. */
+static bool has_file_over(int64_t size)
+{
+	struct stat info;
+
+	for (int fd = 0; fd < MOST_OPEN; fd++) {
+		if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > size)
+			return true;
+	}
+	return false;
+}
+
+/* Every tick. It interrupts the library's wait for a server, too. */
+static void on_tick(int number _unused_, siginfo_t *info, void *context _unused_)
+{
+	struct snap_download *download = info->si_value.sival_ptr;
+	const int saved_errno = errno;
+
+	if (info->si_code == SI_TIMER &&
+	    (snap_clock_ns(CLOCK_MONOTONIC) > download->until_ns ||
+	     has_file_over(download->left_bytes) ||
+	     poll(&(struct pollfd){ .fd = download->channel }, 1, 0) != 0))
+		cut_download(download);
+	errno = saved_errno;
 }
 
 /*
@@ -90,35 +125,33 @@ static int on_progress(struct client *client, long done, long total)
 	if (!download)
 		return 1;
 	download->is_asked = true;
-	download->is_cut |= is_budget_used(download) || done > download->left_bytes ||
-			    total > download->left_bytes;
-	if (!download->is_cut && poll(&(struct pollfd){ .fd = download->channel }, 1, 0) == 0)
-		return 0;
-	/* Else the library would make a file that says, for ten minutes: no server has it. */
-	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, 0 });
-	return 1;
+	if (done > download->left_bytes || total > download->left_bytes)
+		cut_download(download);
+	return download->is_cut;
 }
 
-/* Interrupts the library's wait for a server, and makes the next write of the file the last one. */
-static void end_download(int number _unused_)
+static struct stacksnap_error *limit_download(struct snap_download *download)
 {
-	setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 0, 0 });
-}
-
-static void end_download_at(int64_t until_ns)
-{
-	int64_t left_us = (until_ns - snap_clock_ns(CLOCK_MONOTONIC)) / 1000;
-	struct itimerval timer = { .it_interval.tv_usec = TICK_MS * 1000 };
-	const struct sigaction action = { .sa_handler = end_download };
+	const rlim_t most = (rlim_t)(download->left_bytes + OVERRUN_BYTES);
+	const struct timespec tick = { .tv_nsec = TICK_MS * SNAP_NS_PER_MS };
+	const struct sigaction action = { .sa_sigaction = on_tick,
+					  .sa_flags = SA_RESTART | SA_SIGINFO };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+				  .sigev_signo = SIGALRM,
+				  .sigev_value.sival_ptr = download };
+	timer_t timer;
 	sigset_t set;
 
-	left_us = SNAP_MAX(left_us, 1);
-	timer.it_value = (struct timeval){ left_us / 1000000, left_us % 1000000 };
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){ most, most });
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ MOST_OPEN, MOST_OPEN });
 	sigemptyset(&set);
 	sigaddset(&set, SIGALRM);
 	sigaction(SIGALRM, &action, NULL);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	setitimer(ITIMER_REAL, &timer, NULL);
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
+	    timer_settime(timer, 0, &(struct itimerspec){ tick, tick }, NULL) < 0)
+		return snap_error_os(errno, "cannot limit a download");
+	return NULL;
 }
 
 static struct stacksnap_error *ask_debuginfod(struct snap_download *download, int *fd_ret)
@@ -132,8 +165,8 @@ static struct stacksnap_error *ask_debuginfod(struct snap_download *download, in
 	download->set_progressfn(client, on_progress);
 	/* Size 0 says that the id is given in hexadecimal digits. */
 	fd = download->find_debuginfo(client, (const unsigned char *)download->id, 0, NULL);
-	/* A write that fails between two calls of on_progress can come back as any error. */
-	if (fd < 0 && (download->is_cut || is_budget_used(download)))
+	signal(SIGALRM, SIG_IGN);
+	if (download->is_cut)
 		return snap_error_format(SNAP_ERROR_TIMEOUT, "too late");
 	if (fd == -ENOENT || fd == -ENOSYS)
 		return snap_error_not_found();
@@ -147,20 +180,18 @@ static struct stacksnap_error *ask_debuginfod(struct snap_download *download, in
 static void run_download(void *context, int channel)
 {
 	struct snap_download *download = context;
-	const struct rlimit most = { (rlim_t)download->left_bytes, (rlim_t)download->left_bytes };
 	struct answer answer = { .size = 0 };
 	_cleanup_fd_ int fd = -1;
+	struct stacksnap_error *err;
 	struct stat info;
 
 	snap_role_leave_standard_descriptors();
 	snap_role_close_all_but(&channel, 1);
 	snap_role_leave_priority(0);
 	snap_role_outlive_thread();
-	/* A packed answer grows as it is written: the kernel keeps the limit, by SIGXFSZ. */
-	setrlimit(RLIMIT_FSIZE, &most);
-	end_download_at(download->until_ns);
 	download->channel = channel;
-	snap_wire_pack_error(ask_debuginfod(download, &fd), &answer.error);
+	err = limit_download(download);
+	snap_wire_pack_error(err ? err : ask_debuginfod(download, &fd), &answer.error);
 	if (download->is_asked && fd >= 0 && fstat(fd, &info) == 0)
 		answer.size = info.st_size;
 	snap_error_destroy(snap_wire_send(channel, &answer, sizeof(answer), fd));
@@ -251,7 +282,6 @@ static struct stacksnap_error *download_file(struct snap_download *download,
 	download->is_lost = err && snap_error_code(err) == SNAP_ERROR_TIMEOUT;
 	/* It removes what has come. */
 	snap_close(&child.channel);
-	kill(child.pid, SIGALRM);
 	snap_role_has_ended(&child, GRACE_MS);
 	snap_role_end(&child);
 	download->left_bytes -= answer.size;
@@ -302,6 +332,6 @@ struct stacksnap_error *snap_download_find(struct snap_download **download,
 	}
 	return snap_error_format(
 		SNAP_ERROR_TIMEOUT,
-		"its download exceeds what all of a run have: %.1f s (see --timeout), 250 MB",
+		"its download exceeds what all of a run have: %.1f s (see --timeout), 200 MB",
 		(double)(options->timeout_ns / PART_OF_RUN) / SNAP_NS_PER_S);
 }
