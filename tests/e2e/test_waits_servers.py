@@ -73,7 +73,7 @@ ask()
 
 class Servers:
     """`looks` at each under load, a quarter at rest, where one look is as the other."""
-    looks = 40
+    looks = 20
     parks = "io_threads_mutex"  # with which Redis's main thread holds the others when there is little to do
 
     # what must hold

@@ -5,7 +5,7 @@
 # compilers of Debian alone: `./dev demo`, and builds all that `./dev test` runs.
 # newcomer.sh FOLDER [OPTION…]: `./dev test OPTION…` in it. Prints what the tests print, and removes FOLDER.
 #
-# Nothing of this machine is seen in there but the cache of its compiler, which knows objects of the same compiler.
+# Nothing of this machine is seen in there but the caches of its compilers, which know objects of the same compiler.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 source=$(dirname "$(dirname "$here")")
@@ -53,16 +53,19 @@ fi
 root=$(readlink -f "$1")/root
 shift
 
+# show_cache FOLDER PLACE: nothing where the compiler, or its cache, is not there.
+show_cache() {
+	[[ -d $1 ]] || return 0
+	mkdir -p "$2"
+	mount --bind "$1" "$2"
+}
+
 # Its own file system is /, not a folder of another: in a changed root the kernel lets no program make user namespaces.
 enter() {
-	local cache
-
 	mkdir -p "$root/proc" "$root/old"
 	mount --bind "$root" "$root"
-	if cache=$(ccache -k cache_dir 2>/dev/null) && [[ -d $cache ]]; then
-		mkdir -p "$root/var/cache/ccache"
-		mount --bind "$cache" "$root/var/cache/ccache"
-	fi
+	show_cache "$(ccache -k cache_dir 2>/dev/null)" "$root/var/cache/ccache"
+	show_cache "$(go env GOCACHE 2>/dev/null)" "$root/var/cache/go"
 	mount --rbind /dev "$root/dev"
 	mount --rbind /sys "$root/sys"
 	cd "$root"
@@ -91,7 +94,7 @@ run() {
 enter
 export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 unset STACKSNAP_NEWCOMER
-export CCACHE_DIR=/var/cache/ccache
+export CCACHE_DIR=/var/cache/ccache GOCACHE=/var/cache/go
 cd /root/stacksnap
 if [[ -n $is_build ]]; then
 	run ./dev demo
