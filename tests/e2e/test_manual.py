@@ -33,6 +33,14 @@ class Form(Case):
             for word, section in re.findall(r"\*?((?:lib)?stacksnap[a-z-]*)\*?\((\d)\)", page(name)):
                 self.assertIn(f"{word}.{section}.scd", PAGES, name)
 
+    def test_each_option_has_its_entry(self):
+        lines = "\n".join(line for name in PAGES if ".1." in name
+                          for line in re.findall(r"(?m)^\*-.*$(?=\n\*-|\n\t)", page(name)))
+        entries = re.findall(r"\*(--?[a-zA-Z-]+)\*", lines)
+        listed = re.findall(r"(?m)^ +(?:(-\w), )?(--[a-z-]+)", self.run_tool("help", "options").text)
+        self.assertGreater(len(listed), 60)
+        self.assertEqual([name for pair in listed for name in pair if name and name not in entries], [])
+
     def test_mandoc_has_no_error(self):
         need("mandoc", "scdoc")
         for name in PAGES:
