@@ -133,8 +133,16 @@ static bool copy_rest(int from, int to, enum stacksnap_file_kind kind)
 	return got == 0 && (!is_core || ftruncate(to, total) == 0) && lseek(to, 0, SEEK_SET) == 0;
 }
 
+/* What a copy names counts as named by the owner of the pipe, and others that may write there. */
+static bool keep_owner(int fd, const struct stat *from)
+{
+	bool fine = fchown(fd, from->st_uid, from->st_gid) == 0;
+
+	return fchmod(fd, S_ISSOCK(from->st_mode) ? 0600 : fine ? from->st_mode & 0666 : 0666) == 0;
+}
+
 /* What is not ours ends after its head; all others go to a file. */
-static bool copy_pipe(struct snap_cli_input *input)
+static bool copy_pipe(struct snap_cli_input *input, const struct stat *from)
 {
 	int old = input->fd;
 	char head[HEAD_SIZE];
@@ -154,7 +162,8 @@ static bool copy_pipe(struct snap_cli_input *input)
 	input->fd = open_unnamed();
 	if (input->fd < 0 && !is_core)
 		input->fd = memfd_create("stacksnap-input", MFD_CLOEXEC);
-	fine = input->fd >= 0 && write_all(input->fd, head, (size_t)got);
+	fine = input->fd >= 0 && keep_owner(input->fd, from) &&
+	       write_all(input->fd, head, (size_t)got);
 	if (fine && got == HEAD_SIZE && input->kind != STACKSNAP_FILE_UNKNOWN)
 		fine = copy_rest(old, input->fd, input->kind);
 	else if (fine)
@@ -182,7 +191,7 @@ bool snap_cli_input_init(struct snap_cli_input *input, const char *path)
 	if (input->fd < 0 || fstat(input->fd, &status) < 0)
 		return false;
 	if (!S_ISREG(status.st_mode))
-		return copy_pipe(input);
+		return copy_pipe(input, &status);
 	at = lseek(input->fd, 0, SEEK_CUR);
 	got = pread(input->fd, head, sizeof(head), at < 0 ? 0 : at);
 	if (got < 0)

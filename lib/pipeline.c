@@ -23,6 +23,7 @@
 #include "base/priority.h"
 #include "capture/capture.h"
 #include "diff/diff.h"
+#include "files/rights.h"
 #include "render/diff/diff.h"
 #include "render/merged/merged.h"
 #include "render/render.h"
@@ -129,13 +130,23 @@ static struct stacksnap_error *list(void *context, const struct snap_options *op
 	return snap_capture_list(options, ret);
 }
 
+/* What a saved file names is opened as its owner. */
+static void set_owner(struct snap_capture *capture, struct snap_credentials owner)
+{
+	for (size_t i = 0; i < capture->process_count; i++)
+		capture->processes[i].credentials = owner;
+}
+
 static struct stacksnap_error *load_capture(void *context, const struct snap_options *options,
 					    struct snap_capture **ret)
 {
 	const int *fd = context;
+	struct stacksnap_error *err = snap_capture_read(*fd, ret);
 
 	(void)options;
-	return snap_capture_read(*fd, ret);
+	if (!err)
+		set_owner(*ret, snap_rights_of_owner(*fd));
+	return err;
 }
 
 /* A core that can be read at any place. */
@@ -143,6 +154,7 @@ struct core_file {
 	int fd;
 	int64_t time_ns; /* when it was written; 0: it came through a pipe */
 	const char *cut; /* why it is not whole; NULL: it is */
+	struct snap_credentials owner;
 };
 
 static struct stacksnap_error *load_core(void *context, const struct snap_options *options,
@@ -160,6 +172,7 @@ static struct stacksnap_error *load_core(void *context, const struct snap_option
 		err = snap_runtime_probe_create(options, snap_runtimes, false, &probe);
 	if (err)
 		return err;
+	set_owner(core.capture, file->owner);
 	if (options->exe)
 		err = snap_core_set_program(&core, options->exe);
 	if (err)
@@ -254,7 +267,9 @@ struct stacksnap_error *snap_pipeline_load_core(int fd, const struct snap_option
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	_cleanup_fd_ int unpacked = -1;
-	struct core_file file = { .fd = fd, .time_ns = time_of_file(fd) };
+	struct core_file file = { .fd = fd,
+				  .time_ns = time_of_file(fd),
+				  .owner = snap_rights_of_owner(fd) };
 	struct snap_collector_start start = { .make = load_core, .context = &file };
 	struct stacksnap_error *err;
 
@@ -375,6 +390,7 @@ struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_o
 	err = snap_log_read(fd, &log);
 	if (err)
 		return err;
+	set_owner(log->capture, snap_rights_of_owner(fd));
 	err = snap_file_opener_create(NULL, &opener);
 	if (err)
 		return err;

@@ -233,6 +233,7 @@ struct stacksnap_error *snap_core_set_program(struct snap_core *core, const char
 		if (map->inode && strcmp(map->path, process->exe) == 0) {
 			map->path = kept;
 			map->deleted = false;
+			map->is_callers = true;
 		}
 	}
 	return NULL;

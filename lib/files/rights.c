@@ -87,6 +87,22 @@ struct snap_credentials snap_rights_of(const struct snap_process *process)
 	return who;
 }
 
+struct snap_credentials snap_rights_of_owner(int fd)
+{
+	struct stat info;
+	mode_t others;
+
+	if (fstat(fd, &info) < 0)
+		return (struct snap_credentials){ .known = false };
+	/* A group of the user's own has the user's number. The mode of a socket says nothing. */
+	others = info.st_gid == info.st_uid ? S_IWOTH : S_IWGRP | S_IWOTH;
+	return (struct snap_credentials){
+		.known = S_ISSOCK(info.st_mode) || !(info.st_mode & others),
+		.uid = info.st_uid,
+		.gid = OVERFLOW_ID,
+	};
+}
+
 /* Those by which owners and modes do not count. */
 static void put_capabilities_aside(const struct snap_rights *rights)
 {

@@ -31,6 +31,11 @@ void snap_rights_deinit(struct snap_rights *rights);
 
 /* Of a process whose credentials are not known: those of no user, in no group. */
 struct snap_credentials snap_rights_of(const struct snap_process *process);
+/*
+ * For what a saved file names: those of its owner, in no group. Not known if others may have written
+ * it, too.
+ */
+struct snap_credentials snap_rights_of_owner(int fd);
 
 /*
  * From here on the thread opens files as `who`, until snap_rights_return(). False: we may not take

@@ -136,6 +136,15 @@ static void add_live_module(struct list *list, const struct snap_map *map, const
 		add_search_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", other);
 }
 
+/* A path in a saved file, on this host: its owner names it, unless the caller does. */
+static void add_saved(struct list *list, const struct snap_map *map, const char *path)
+{
+	if (map->is_callers)
+		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s", path);
+	else
+		add_search_path(list, SNAP_CANDIDATE_ROOT, list->files->host_root, "%s", path);
+}
+
 static void add_module(struct list *list)
 {
 	const struct snap_options *options = list->files->options;
@@ -158,9 +167,9 @@ static void add_module(struct list *list)
 		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i],
 				strrchr(path, '/'));
 	}
-	add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s", path);
+	add_saved(list, map, path);
 	if (snap_path_with_newlines(path, other))
-		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s", other);
+		add_saved(list, map, other);
 }
 
 /*
@@ -200,12 +209,15 @@ static void add_build_id(struct list *list)
 static void add_near(struct list *list, const char *directory, const char *between)
 {
 	const char *name = list->request->name;
+	char path[2 * PATH_MAX];
 
 	if (list->live && list->live->root_fd >= 0)
 		add_search_path(list, SNAP_CANDIDATE_NEAR, list->live->root_fd, "%s%s/%s",
 				directory, between, name);
-	else if (!list->live)
-		add_search_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s/%s", directory, between, name);
+	if (list->live)
+		return;
+	snprintf(path, sizeof(path), "%s%s/%s", directory, between, name);
+	add_saved(list, request_map(list->request), path);
 }
 
 static void add_named(struct list *list)

@@ -57,6 +57,7 @@ struct snap_map {
 	uint32_t dev_major, dev_minor;
 	bool read, write, execute, shared;
 	bool deleted;     /* the kernel said " (deleted)"; it is cut from the path */
+	bool is_callers;  /* the path is what --exe names; in no file */
 	const char *path; /* as the kernel wrote it (newline stays \012), "[vdso]" …; NULL: none */
 };
 
@@ -167,7 +168,10 @@ struct snap_ancestor {
 	uint64_t start_ticks;
 };
 
-/* The credentials with which a process reads files, of the moment of its mappings. */
+/*
+ * The credentials with which a process reads files, of the moment of its mappings. Of a saved file:
+ * those of its owner, for all that it names.
+ */
 struct snap_credentials {
 	bool known;
 	uint64_t program; /* that it ran then: see struct snap_stat; 0: none, or unknown */
@@ -210,7 +214,7 @@ struct snap_process {
 	const char *args; /* the command line's bytes: arguments end in NUL */
 	size_t args_size;
 	uid_t uid;                           /* real uid of the process; (uid_t)-1 unknown */
-	struct snap_credentials credentials; /* of a live process; in no file */
+	struct snap_credentials credentials; /* in no file */
 	const char *user;                    /* name of uid on this host; NULL unknown */
 	const char *cgroup;                  /* path in the unified hierarchy, or of name=systemd */
 	const char *unit, *container;        /* from the cgroup path */

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 
 from harness import Case, TARGETS, functions, need, need_namespaces, need_root, processes, read_file
+from test_core import Cores
 
 NOBODY = 65534
 PLUG = ("plug_callback", "plug_inner", "plug_enter", "main")
@@ -216,6 +217,65 @@ class Members(Case):
         node = self.node(victim.pid, status=1)
         self.assertNotIn("chain_hold", functions(node["stacks"][0]))
         self.assertTrue(all(e.get("offset") for e in node["stacks"][0]["entries"]))
+
+
+class Saved(Cores):
+    """A file for `stacksnap render` names other files: they are opened as its owner may, in no group."""
+
+    def setUp(self):
+        super().setUp()
+        need_root()
+        folder = self.scratch()
+        self.path = os.path.join(folder, "chain")
+        shutil.copy(os.path.join(TARGETS, "chain"), self.path)
+        os.chmod(self.path, 0o700)
+        self.chain = self.program([self.path])
+
+    def has_names(self, file, owner, mode, *argv, **options):
+        os.chown(file, owner, owner)
+        os.chmod(file, mode)
+        got = self.run_tool("core" if "--exe" in argv else "render", file, *argv, "--json", status=(0, 1), **options)
+        return "chain_hold" in functions(processes(got.doc)[self.chain.pid]["stacks"][0])
+
+    def assert_owner_counts(self, file):
+        for owner, mode, named in ((0, 0o600, True), (0, 0o664, True), (NOBODY, 0o600, False), (0, 0o666, False)):
+            self.assertEqual(self.has_names(file, owner, mode), named, (file, owner, mode))
+        # What he owns is his.
+        os.chown(self.path, NOBODY, NOBODY)
+        self.assertTrue(self.has_names(file, NOBODY, 0o600))
+        os.chown(self.path, 0, 0)
+
+    def test_a_capture(self):
+        file = os.path.join(self.scratch(), "capture")
+        self.run_tool("-p", self.chain.pid, "--save-capture", file)
+        self.assert_owner_counts(file)
+        # --debug-dir is the caller's.
+        self.assertTrue(self.has_names(file, NOBODY, 0o600, "--debug-dir", os.path.dirname(self.path)))
+
+    def test_a_recording(self):
+        file = os.path.join(self.scratch(), "recording.snaprec")
+        self.run_tool("record", "-p", self.chain.pid, "-d", "0.2", "-q", "-o", file)
+        self.assert_owner_counts(file)
+
+    def test_a_core(self):
+        file = self.gdb_core(self.chain)
+        self.assert_owner_counts(file)
+        # So is --exe.
+        self.assertTrue(self.has_names(file, NOBODY, 0o600, "--exe", self.path))
+        packed = file + ".gz"
+        with open(packed, "wb") as out:
+            subprocess.run(["gzip", "-c", file], stdout=out, check=True)
+        self.assert_owner_counts(packed)
+
+    def test_what_comes_through_a_pipe(self):
+        """It is of those who may have written into the pipe."""
+        file = os.path.join(self.scratch(), "capture")
+        pipe = os.path.join(self.scratch(), "pipe")
+        self.run_tool("-p", self.chain.pid, "--save-capture", file)
+        os.mkfifo(pipe)
+        for owner, mode, named in ((0, 0o600, True), (NOBODY, 0o600, False), (0, 0o622, False)):
+            with subprocess.Popen(["sh", "-c", 'cat "$1" > "$2"', "sh", file, pipe]):
+                self.assertEqual(self.has_names(pipe, owner, mode), named, (owner, mode))
 
 
 class OtherMounts(Case):
