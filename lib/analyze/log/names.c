@@ -4,6 +4,7 @@
  * these distinct frames, and the same code names them. See log.h; knows nothing of time.
  */
 #include "analyze/analysis.h"
+#include "analyze/fair_share.h"
 #include "analyze/log/log.h"
 #include "base/buffer.h"
 #include "base/escape.h"
@@ -11,8 +12,8 @@
 #include <string.h>
 
 /*
- * Names may take this part of a recording's memory; those that come then are short. A program may
- * have a hundred thousand functions with names of four kilobytes.
+ * Long names may take this part of a recording's memory; those of a process that takes more than its
+ * share are short. A program may have a hundred thousand functions with names of four kilobytes.
  */
 enum { PART_OF_NAMES = 8, SHORT_NAME = 256 };
 
@@ -21,11 +22,13 @@ struct naming {
 	struct snap_options options; /* the caller's, with names as written in programs */
 	struct snap_analysis analysis;
 	struct snap_frame_record **of_frame; /* of each frame of the log; NULL: named before */
+	struct snap_claim *claims;           /* of each space: bytes that short names would save */
 };
 
 static void naming_deinit(struct naming *naming)
 {
 	free(naming->of_frame);
+	free(naming->claims);
 	snap_analysis_deinit(&naming->analysis);
 }
 
@@ -105,14 +108,56 @@ static bool shorten_frame(struct snap_interner *strings, struct snap_frame *fram
 	return true;
 }
 
+/* What short texts would save, of each space; those that it has from before count, too. */
+static bool claim_names(struct naming *naming, struct snap_pointer_table *known, size_t index)
+{
+	const struct snap_log_frame *of = &naming->log->frames[index];
+	const struct snap_frame *frame = naming->of_frame[index]
+						 ? &naming->of_frame[index]->frame
+						 : &naming->log->names[of->name - 1];
+
+	for (size_t i = 0; i < 3 * frame->entry_count; i++) {
+		const struct snap_entry *entry = &frame->entries[i / 3];
+		const char *const texts[] = { entry->function, entry->symbol, entry->file };
+		size_t length = texts[i % 3] ? strlen(texts[i % 3]) : 0;
+		struct snap_pointer_entry *text;
+
+		if (length <= SHORT_NAME)
+			continue;
+		text = snap_pointer_table_get(known, texts[i % 3]);
+		if (!text)
+			return false;
+		if (!text->number++)
+			naming->claims[of->space].bytes += length - SHORT_NAME;
+	}
+	return true;
+}
+
+static bool share_memory_out(struct naming *naming)
+{
+	_cleanup_(snap_pointer_table_deinit) struct snap_pointer_table known = { 0 };
+	const struct snap_capture *capture = naming->log->capture;
+	uint64_t limit = naming->options.max_memory / PART_OF_NAMES;
+
+	naming->claims = calloc(capture->process_count + 1, sizeof(*naming->claims));
+	for (size_t i = 0; naming->claims && i < capture->process_count; i++) {
+		naming->claims[i].uid = capture->processes[i].uid;
+		naming->claims[i].container = capture->processes[i].container;
+	}
+	return naming->claims &&
+	       snap_all(naming->log->frame_count, i, claim_names(naming, &known, i)) &&
+	       snap_fair_shares(naming->claims, capture->process_count,
+				limit ? limit : UINT64_MAX) >= 0;
+}
+
 static bool add_name(struct naming *naming, size_t index)
 {
 	struct snap_log *log = naming->log;
 	struct snap_frame named = naming->of_frame[index]->frame;
-	uint64_t limit = naming->options.max_memory / PART_OF_NAMES;
+	const struct snap_claim *claim = &naming->claims[log->frames[index].space];
 	_cleanup_free_ struct snap_entry *entries = NULL;
 
-	if (limit && log->arena.total > limit) {
+	if (claim->bytes > claim->share) {
 		entries = malloc((named.entry_count + 1) * sizeof(*entries));
 		if (!entries || !shorten_frame(&log->strings, &named, entries))
 			return false;
@@ -149,6 +194,8 @@ static struct stacksnap_error *keep_results(struct naming *naming)
 	const struct snap_snapshot *snapshot = naming->analysis.snapshot;
 	struct snap_log *log = naming->log;
 
+	if (!share_memory_out(naming))
+		return snap_error_no_memory();
 	for (size_t i = 0; i < log->frame_count; i++) {
 		const struct snap_frame_record *record = naming->of_frame[i];
 
