@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "roles/fallback.h"
 #include "store/log/log.h"
-#include "store/recording/names.h"
 
 #include <sys/mman.h>
 
@@ -51,8 +50,67 @@ static struct stacksnap_error *explain_waits(struct snap_log *log,
 	return NULL;
 }
 
-static struct stacksnap_error *write_names(void *context, enum snap_effort effort,
-					   struct snap_parser_job *job)
+enum part { WAITS, FUNCTIONS, MODULES, PARTS };
+
+static void forget_name(struct snap_frame *name, enum part part)
+{
+	static const struct snap_entry unknown;
+
+	if (part == MODULES)
+		name->module = name->build_id = NULL;
+	if (part == FUNCTIONS) {
+		name->entries = (struct snap_entry *)(uintptr_t)&unknown;
+		name->entry_count = 1;
+	}
+}
+
+/* Of each space whose names and waits are so large, or more. */
+static void leave_names_out(struct snap_log *log, const struct snap_log_named *before,
+			    const uint64_t *sizes, uint64_t least, enum part part,
+			    const char *reason)
+{
+	static const char *const parts[PARTS] = { "waits", "functions", "modules" };
+
+	for (size_t i = before->explained; part == WAITS && i < log->explained_count; i++)
+		if (sizes[log->stacks[log->explained[i].stack].space] >= least)
+			log->explained[i].wait = NULL;
+	for (size_t i = 0; i < log->frame_count; i++)
+		if (log->frames[i].name > before->names && sizes[log->frames[i].space] >= least)
+			forget_name(&log->names[log->frames[i].name - 1], part);
+	for (size_t i = 0; i < log->capture->process_count; i++) {
+		pid_t pid = log->capture->processes[i].pid;
+
+		if (sizes[i] >= least)
+			snap_capture_warn(log->capture, "parser_failed", pid, 0,
+					  "process %d: its %s are left out: %s", pid, parts[part],
+					  reason);
+	}
+}
+
+struct stacksnap_error *snap_leave_names(struct snap_log *log, const struct snap_log_named *before,
+					 struct snap_parser_job *job)
+{
+	size_t count = log->capture->process_count;
+	_cleanup_free_ uint64_t *sizes = malloc((count + 1) * sizeof(*sizes));
+	struct stacksnap_error *err;
+
+	if (!sizes)
+		return snap_error_no_memory();
+	for (unsigned round = 0;
+	     (err = snap_log_names_write(log, before, job->out, job->capacity, &job->size)) &&
+	     round < 4 * PARTS;
+	     round++) {
+		uint64_t most = snap_log_names_measure(log, before, job->out, job->capacity, sizes);
+
+		leave_names_out(log, before, sizes, most / 2, round % PARTS,
+				snap_error_message(err));
+		snap_error_destroy(err);
+	}
+	return err;
+}
+
+static struct stacksnap_error *find_names(void *context, enum snap_effort effort,
+					  struct snap_parser_job *job)
 {
 	struct naming *naming = context;
 	struct snap_log *log = naming->log;
@@ -76,13 +134,7 @@ static struct stacksnap_error *write_names(void *context, enum snap_effort effor
 	err = snap_analyze_log_names(log, &options, &finder);
 	if (!err)
 		err = explain_waits(log, &options, &finder);
-	if (err)
-		return err;
-	job->size = snap_log_names_size(log, &before);
-	if (job->size > job->capacity)
-		return snap_error_format(SNAP_ERROR_OTHER,
-					 "the names do not fit into their memory");
-	return snap_log_names_write(log, &before, job->out);
+	return err ? err : snap_leave_names(log, &before, job);
 }
 
 /* ---- in its maker ---- */
@@ -151,7 +203,7 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 {
 	struct naming naming = { .log = log, .options = options };
 	struct snap_fallback fallback = {
-		.work = write_names,
+		.work = find_names,
 		.take = take_names,
 		.context = &naming,
 		.options = options,

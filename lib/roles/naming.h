@@ -10,7 +10,15 @@
 
 #include "model/log.h"
 #include "model/options.h"
-#include "roles/broker.h"
+#include "roles/parser.h"
+#include "store/recording/names.h"
+
+/*
+ * In a parser: leaves the names that are new in its copy of the log. Where they are too large, or
+ * refused, the address spaces that make most of them lose waits, then functions, then modules.
+ */
+struct stacksnap_error *snap_leave_names(struct snap_log *log, const struct snap_log_named *before,
+					 struct snap_parser_job *job) _must_check_;
 
 struct snap_naming_limits {
 	int64_t patience_ns;

@@ -154,12 +154,11 @@ static void explain(struct snap_log *log)
 static struct bytes write_names(const struct snap_log *log, size_t from, size_t warnings_from)
 {
 	const struct snap_log_named before = { from, warnings_from, 0 };
-	struct bytes bytes = { .size = snap_log_names_size(log, &before) };
+	struct bytes bytes = { .data = malloc(64 << 20) };
 
-	assert_true(bytes.size < UINT64_MAX);
-	bytes.data = malloc(bytes.size);
 	assert_non_null(bytes.data);
-	fine(snap_log_names_write(log, &before, bytes.data));
+	fine(snap_log_names_write(log, &before, bytes.data, 64 << 20, &bytes.size));
+	bytes.data = realloc(bytes.data, bytes.size);
 	return bytes;
 }
 

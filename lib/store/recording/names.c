@@ -141,6 +141,15 @@ static bool gather_names(const struct snap_log *log, const struct snap_log_named
 	return true;
 }
 
+static struct pair pair_of(const struct snap_log_explained *from)
+{
+	struct pair pair = { from->stack, from->object, from->wait != NULL, { .kind = 0 } };
+
+	if (from->wait)
+		pair.wait = *from->wait;
+	return pair;
+}
+
 static bool gather_pairs(const struct snap_log *log, const struct snap_log_named *before,
 			 struct names *names)
 {
@@ -149,16 +158,8 @@ static bool gather_pairs(const struct snap_log *log, const struct snap_log_named
 	names->pairs = calloc(count + 1, sizeof(*names->pairs));
 	if (!names->pairs)
 		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct snap_log_explained *from = &log->explained[before->explained + i];
-		struct pair *pair = &names->pairs[i];
-
-		pair->stack = from->stack;
-		pair->object = from->object;
-		pair->is_known = from->wait;
-		if (from->wait)
-			pair->wait = *from->wait;
-	}
+	for (size_t i = 0; i < count; i++)
+		names->pairs[i] = pair_of(&log->explained[before->explained + i]);
 	names->pair_count = count;
 	return true;
 }
@@ -170,37 +171,6 @@ static struct names names_of(const struct snap_log *log, const struct snap_log_n
 			       .explained_from = before->explained,
 			       .stack_count = log->stack_count,
 			       .object_count = log->object_count };
-}
-
-/* Counts or writes; false without memory. */
-static bool put_names(const struct snap_log *log, const struct snap_log_named *before,
-		      struct snap_pointer_codec *to)
-{
-	_cleanup_(names_deinit) struct names names = names_of(log, before);
-
-	if (!gather_names(log, before, &names) || !gather_pairs(log, before, &names))
-		return false;
-	code_names(to, &names);
-	return !to->no_memory;
-}
-
-uint64_t snap_log_names_size(const struct snap_log *log, const struct snap_log_named *before)
-{
-	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
-		.codec.mode = SNAP_CODEC_COUNT
-	};
-
-	return put_names(log, before, &to) ? to.codec.position : UINT64_MAX;
-}
-
-struct stacksnap_error *snap_log_names_write(const struct snap_log *log,
-					     const struct snap_log_named *before, uint8_t *bytes)
-{
-	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
-		.codec.mode = SNAP_CODEC_WRITE, .codec.memory = bytes
-	};
-
-	return put_names(log, before, &to) ? NULL : snap_error_no_memory();
 }
 
 /* ---- reading ---- */
@@ -248,36 +218,123 @@ static bool is_of_one_process(const struct snap_log *log, const struct pair *pai
 }
 
 static struct stacksnap_error *decode_names(const struct snap_log *log,
+					    const struct snap_log_named *before,
 					    struct snap_pointer_codec *to, struct names *names)
 {
-	const struct snap_log_named before = snap_log_named(log);
-
-	*names = names_of(log, &before);
+	*names = names_of(log, before);
 	code_names(to, names);
 	if (to->no_memory)
 		return snap_error_no_memory();
 	if (to->codec.problem)
 		return damaged_names(to->codec.problem);
-	if (log->name_count + names->count > SNAP_LOG_MAX_FRAMES)
+	if (before->names + names->count > SNAP_LOG_MAX_FRAMES)
 		return damaged_names("too many names");
-	for (size_t i = 0; i < names->count; i++)
-		if (log->frames[names->names[i].frame].name)
+	for (size_t i = 0; i < names->count; i++) {
+		uint32_t name = log->frames[names->names[i].frame].name;
+
+		if (name && name <= before->names)
 			return damaged_names("frame named twice");
+	}
 	for (size_t i = 0; i < names->pair_count; i++)
 		if (!is_of_one_process(log, &names->pairs[i]))
 			return damaged_names("object of another process");
 	return NULL;
 }
 
-struct stacksnap_error *snap_log_names_read(struct snap_log *log, const uint8_t *bytes,
-					    uint64_t size)
+/* NULL: they are added to nothing. */
+static struct stacksnap_error *read_names(const struct snap_log *log,
+					  const struct snap_log_named *before, const uint8_t *bytes,
+					  uint64_t size, struct snap_log *add_to)
 {
 	_cleanup_(snap_arena_deinit) struct snap_arena arena;
 	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
 		.codec = { .mode = SNAP_CODEC_READ, .bytes = bytes, .size = size, .arena = &arena },
 	};
+	struct stacksnap_error *err;
 	struct names names;
 
 	snap_arena_init(&arena);
-	return decode_names(log, &to, &names) ?: add_names(log, &names);
+	err = decode_names(log, before, &to, &names);
+	return err || !add_to ? err : add_names(add_to, &names);
+}
+
+struct stacksnap_error *snap_log_names_read(struct snap_log *log, const uint8_t *bytes,
+					    uint64_t size)
+{
+	const struct snap_log_named before = snap_log_named(log);
+
+	return read_names(log, &before, bytes, size, log);
+}
+
+/* ---- both ---- */
+
+static struct stacksnap_error *write_and_read(const struct snap_log *log,
+					      const struct snap_log_named *before,
+					      struct names *names, uint8_t *bytes, uint64_t room,
+					      uint64_t *size_ret)
+{
+	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
+		.codec = { .mode = SNAP_CODEC_WRITE, .memory = bytes, .memory_size = room },
+	};
+
+	code_names(&to, names);
+	if (to.no_memory)
+		return snap_error_no_memory();
+	if (to.codec.position > room)
+		return snap_error_format(SNAP_ERROR_OTHER,
+					 "the names do not fit into their memory");
+	*size_ret = to.codec.position;
+	return read_names(log, before, bytes, *size_ret, NULL);
+}
+
+struct stacksnap_error *snap_log_names_write(const struct snap_log *log,
+					     const struct snap_log_named *before, uint8_t *bytes,
+					     uint64_t room, uint64_t *size_ret)
+{
+	_cleanup_(names_deinit) struct names names = names_of(log, before);
+
+	if (!gather_names(log, before, &names) || !gather_pairs(log, before, &names))
+		return snap_error_no_memory();
+	return write_and_read(log, before, &names, bytes, room, size_ret);
+}
+
+/* Of a name or a pair alone. */
+static void add_size(const struct snap_log *log, const struct snap_log_named *before,
+		     struct names *one, uint8_t *bytes, uint64_t room, uint64_t *sum)
+{
+	uint64_t size;
+
+	if (snap_error_ignore(write_and_read(log, before, one, bytes, room, &size)) ||
+	    __builtin_add_overflow(*sum, size, sum))
+		*sum = UINT64_MAX;
+}
+
+uint64_t snap_log_names_measure(const struct snap_log *log, const struct snap_log_named *before,
+				uint8_t *bytes, uint64_t room, uint64_t *sizes)
+{
+	uint64_t most = 0;
+
+	memset(sizes, 0, log->capture->process_count * sizeof(*sizes));
+	for (size_t i = 0; i < log->frame_count; i++) {
+		struct names one = names_of(log, before);
+		struct name name = { .frame = (uint32_t)i };
+
+		if (log->frames[i].name <= before->names)
+			continue;
+		name.named = log->names[log->frames[i].name - 1];
+		one.names = &name;
+		one.count = 1;
+		add_size(log, before, &one, bytes, room, &sizes[log->frames[i].space]);
+	}
+	for (size_t i = before->explained; i < log->explained_count; i++) {
+		struct names one = names_of(log, before);
+		struct pair pair = pair_of(&log->explained[i]);
+
+		one.pairs = &pair;
+		one.pair_count = 1;
+		add_size(log, before, &one, bytes, room, &sizes[log->stacks[pair.stack].space]);
+	}
+	for (size_t i = 0; i < log->capture->process_count; i++)
+		most = SNAP_MAX(most, sizes[i]);
+	return most;
 }

@@ -21,15 +21,19 @@ static inline struct snap_log_named snap_log_named(const struct snap_log *log)
 }
 
 /*
- * The names of the log with their frames, the warnings of log->capture, and the meaning of pairs, as
- * snap_analyze_log_names() and snap_log_explain() have added them. How many bytes
- * snap_log_names_write() will write; UINT64_MAX without memory.
+ * Writes the names of the log with their frames, the warnings of log->capture, and the meaning of pairs,
+ * as snap_analyze_log_names() and snap_log_explain() have added them; and reads them back. OTHER: there
+ * is no room for them; FORMAT: snap_log_names_read() would refuse them; NO_MEMORY.
  */
-uint64_t snap_log_names_size(const struct snap_log *log, const struct snap_log_named *before);
-/* Writes them to memory that has room for snap_log_names_size(). NO_MEMORY. */
 struct stacksnap_error *snap_log_names_write(const struct snap_log *log,
-					     const struct snap_log_named *before,
-					     uint8_t *bytes) _must_check_;
+					     const struct snap_log_named *before, uint8_t *bytes,
+					     uint64_t room, uint64_t *size_ret) _must_check_;
+/*
+ * How many bytes the names and pairs of each space of the log make, about, and the most of them;
+ * UINT64_MAX: one of them could not be written. `bytes` is used for it.
+ */
+uint64_t snap_log_names_measure(const struct snap_log *log, const struct snap_log_named *before,
+				uint8_t *bytes, uint64_t room, uint64_t *sizes);
 
 /*
  * Adds them to a log that has as many names and explained pairs as the writer had before, and its
