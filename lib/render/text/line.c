@@ -140,6 +140,15 @@ void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, cons
 	snap_line_add(lines, style, snap_sheet_escape(lines, text));
 }
 
+void snap_line_add_thread(struct snap_sheet *lines, const char *name)
+{
+	char *text = snap_sheet_escape(lines, name);
+
+	if (lines->ignores_long && lines->width)
+		snap_elide_end(text, lines->width * 3 / 10, lines->signs->dots);
+	snap_line_add(lines, SNAP_STYLE_BOLD, text);
+}
+
 bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *reported,
 			const char *name)
 {
@@ -153,7 +162,7 @@ bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *report
 		return false;
 	}
 	reported->names[reported->count++] = name;
-	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, name);
+	snap_line_add_thread(lines, name);
 	return true;
 }
 

@@ -82,6 +82,8 @@ void snap_line_add(struct snap_sheet *lines, enum snap_style style, const char *
 void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const char *format, ...)
 	_printf_(3, 4);
 void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, const char *text);
+/* A thread's name, escaped; a summary has no room for all of a long one. */
+void snap_line_add_thread(struct snap_sheet *lines, const char *name);
 /* The names of a list that were printed already; zero at first. */
 struct snap_line_names {
 	const char *names[3];

@@ -72,7 +72,7 @@ static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
 	struct snap_line_names reported = { 0 };
 
 	if (common) {
-		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, common);
+		snap_line_add_thread(lines, common);
 		return;
 	}
 	for (size_t i = 0; i < stack->thread_count; i++) {
