@@ -87,7 +87,9 @@ static struct stacksnap_error *capture_without_stop(const struct snap_options *o
 		err = snap_runtime_probe_create(options, snap_runtimes, true, &asked.probe);
 		hook.probe = ask_probe;
 	}
-	return err ? err : snap_capture_take(options, &hook, ret);
+	if (!err)
+		err = snap_capture_take(options, &hook, ret);
+	return err || !asked.probe ? err : snap_runtime_probe_name_threads(asked.probe, *ret);
 }
 
 static struct stacksnap_error *capture_with_runtimes(const struct snap_options *options,
@@ -103,7 +105,8 @@ static struct stacksnap_error *capture_with_runtimes(const struct snap_options *
 	if (err)
 		return err;
 	hook.context = probe;
-	return snap_capture_take(options, &hook, ret);
+	return snap_capture_take(options, &hook, ret)
+		       ?: snap_runtime_probe_name_threads(probe, *ret);
 }
 
 static struct stacksnap_error *capture(void *context, const struct snap_options *options,
@@ -181,6 +184,8 @@ static struct stacksnap_error *load_core(void *context, const struct snap_option
 	snap_runtime_probe_set_memory(probe, snap_core_memory_read, &memory);
 	hook.context = probe;
 	err = snap_core_fill(&core, &memory, options, &hook);
+	if (!err)
+		err = snap_runtime_probe_name_threads(probe, core.capture);
 	core.capture->time_ns = file->time_ns;
 	if (!err && file->cut)
 		snap_capture_warn(core.capture, "core_truncated", 0, 0,

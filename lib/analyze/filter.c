@@ -297,7 +297,7 @@ bool snap_filter_count_idle(struct snap_interner *strings, struct snap_idle *idl
 			    const struct snap_stack *stack, const struct snap_member *threads,
 			    size_t count)
 {
-	char name[SNAP_MAX_COMM];
+	char name[SNAP_MAX_THREAD_NAME];
 
 	idle->threads += count;
 	idle->stacks++;

@@ -92,7 +92,7 @@ bool snap_label_member(struct snap_interner *strings, const struct snap_raw_proc
 	*ret = (struct snap_member){
 		.tid = thread->tid,
 		.ns_tid = thread->ns_tid,
-		.name = intern_fact(strings, thread->name, SNAP_MAX_COMM - 1, &ok),
+		.name = intern_fact(strings, thread->name, SNAP_MAX_THREAD_NAME - 1, &ok),
 		.state = snap_state_of_letter(thread->state),
 		.kernel = snap_classify_kernel_thread(thread),
 		.wchan = intern_fact(strings, thread->wchan, SNAP_MAX_NAME, &ok),

@@ -24,6 +24,7 @@
 
 enum {
 	SNAP_MAX_COMM = 64,         /* comm is 15 bytes, kernel workers up to 63 (proc(5)) */
+	SNAP_MAX_THREAD_NAME = 128, /* a runtime may have a longer one than comm */
 	SNAP_MAX_PATH = 4096,       /* a path in maps */
 	SNAP_MAX_ARGS = 1 << 16,    /* bytes of a command line */
 	SNAP_MAX_MAPS = 1 << 18,    /* mappings of a process; the kernel's default limit is 65530 */
@@ -104,6 +105,7 @@ enum snap_taken {
 struct snap_thread {
 	pid_t tid;
 	pid_t ns_tid; /* in its innermost pid namespace; 0: unknown. Equal to tid mostly */
+	/* comm, or what its runtime calls it */
 	const char *name;
 	char state;     /* letter of stat (R S D T t Z X I P), just before the stop; 0 unknown */
 	int cpu;        /* last processor; -1 unknown */

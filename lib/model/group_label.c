@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MAX_RUNS = SNAP_MAX_COMM / 2 };
+enum { MAX_RUNS = SNAP_MAX_THREAD_NAME / 2 };
 
 static size_t digits_at(const char *text)
 {
@@ -18,7 +18,7 @@ static void pattern_of(const char *name, char *out)
 {
 	size_t n = 0;
 
-	while (*name && n < SNAP_MAX_COMM - 1) {
+	while (*name && n < SNAP_MAX_THREAD_NAME - 1) {
 		size_t digits = digits_at(name);
 
 		out[n++] = digits ? '*' : *name;
@@ -92,12 +92,13 @@ bool snap_label_fold_names(const char *const *names, size_t stride, size_t count
 
 bool snap_label_fold(const struct snap_member *threads, size_t count, char *out)
 {
-	return snap_label_fold_names(&threads[0].name, sizeof(*threads), count, out, SNAP_MAX_COMM);
+	return snap_label_fold_names(&threads[0].name, sizeof(*threads), count, out,
+				     SNAP_MAX_THREAD_NAME);
 }
 
 uint64_t snap_label_key(const struct snap_member *member, unsigned group_by, uint64_t seed)
 {
-	char pattern[SNAP_MAX_COMM];
+	char pattern[SNAP_MAX_THREAD_NAME];
 	/* So that grouping by stack alone gives what other groupings go on from. */
 	uint64_t hash = group_by == SNAP_GROUP_STACK ? seed : snap_hash_number(group_by, seed);
 
@@ -170,7 +171,7 @@ bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack)
 	struct values common = values_of(&stack->threads[0]);
 	const struct snap_label *others = stack->labels;
 	size_t other_count = stack->label_count;
-	char name[SNAP_MAX_COMM], cpu[16];
+	char name[SNAP_MAX_THREAD_NAME], cpu[16];
 	const char *kept_name = NULL, *kept_cpu = NULL;
 	bool ok = true;
 

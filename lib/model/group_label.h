@@ -25,8 +25,8 @@ uint64_t snap_label_key(const struct snap_member *member, unsigned group_by, uin
 bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack);
 
 /*
- * The one name or pattern of all threads, written to `out` (SNAP_MAX_COMM bytes); false: they have
- * none in common.
+ * The one name or pattern of all threads, written to `out` (SNAP_MAX_THREAD_NAME bytes); false:
+ * they have none in common.
  */
 bool snap_label_fold(const struct snap_member *threads, size_t count, char *out);
 /* The same of any names, one each `stride` bytes from the first on, in `size` bytes. */

@@ -19,7 +19,7 @@ struct snap_alarm {
 	bool raised;
 	pid_t pid, tids[SNAP_ALARM_TIDS];
 	size_t tid_count;
-	char process[SNAP_MAX_COMM], name[SNAP_MAX_COMM];
+	char process[SNAP_MAX_COMM], name[SNAP_MAX_THREAD_NAME];
 };
 
 void snap_alarms_deinit(struct snap_alarms *alarms)

@@ -17,7 +17,7 @@
 static void check_fold(const char *expected, const char *const *names)
 {
 	struct snap_member threads[8] = { { 0 } };
-	char out[SNAP_MAX_COMM];
+	char out[SNAP_MAX_THREAD_NAME];
 	size_t count = 0;
 
 	for (; names[count]; count++)
@@ -34,7 +34,7 @@ static void check_fold(const char *expected, const char *const *names)
 static void test_names_fold(void **state _unused_)
 {
 	struct snap_member nameless[2] = { { .name = "a" }, { .name = NULL } };
-	char out[SNAP_MAX_COMM];
+	char out[SNAP_MAX_THREAD_NAME];
 
 	CHECK_FOLD("worker-7", "worker-7", "worker-7");
 	CHECK_FOLD("worker-*", "worker-7", "worker-8", "worker-10");
@@ -52,7 +52,7 @@ static void test_names_fold(void **state _unused_)
 
 static void test_long_names_stay_inside(void **state _unused_)
 {
-	char a[SNAP_MAX_COMM], b[SNAP_MAX_COMM], out[SNAP_MAX_COMM];
+	char a[SNAP_MAX_THREAD_NAME], b[SNAP_MAX_THREAD_NAME], out[SNAP_MAX_THREAD_NAME];
 	struct snap_member threads[2] = { { .name = a }, { .name = b } };
 
 	for (size_t i = 0; i < sizeof(a); i++) {

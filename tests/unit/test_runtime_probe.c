@@ -125,6 +125,27 @@ static struct stacksnap_error *read_without_end(const struct snap_runtime_proces
 	return NULL;
 }
 
+/* More names than a process may have, and one that does not end. */
+static struct stacksnap_error *say_names(const struct snap_runtime_process *process,
+					 struct snap_memory_plan *plan _unused_, bool *found_ret)
+{
+	char name[2 * SNAP_MAX_THREAD_NAME] = "";
+
+	*found_ret = true;
+	if (!process->take_name)
+		return NULL;
+	process->take_name(process->take_context, 7, "the last one counts");
+	process->take_name(process->take_context, 1, "the first thread keeps its own");
+	memset(name, 'x', sizeof(name) - 1);
+	process->take_name(process->take_context, 8, name);
+	process->take_name(process->take_context, 9, "");
+	for (uint32_t i = 0; i < 2000; i++) {
+		snprintf(name, sizeof(name), "number %u", i);
+		process->take_name(process->take_context, 7, name);
+	}
+	return NULL;
+}
+
 static const struct snap_runtime looks_around = { .kind = SNAP_RUNTIME_GO, .probe = look_around },
 				 finds_nothing = { .kind = SNAP_RUNTIME_GO, .probe = find_nothing },
 				 adds_bss = { .kind = SNAP_RUNTIME_GO, .probe = add_bss },
@@ -132,6 +153,7 @@ static const struct snap_runtime looks_around = { .kind = SNAP_RUNTIME_GO, .prob
 				 talks_nonsense = { .kind = SNAP_RUNTIME_GO,
 						    .probe = talk_nonsense },
 				 dies = { .kind = SNAP_RUNTIME_GO, .probe = die },
+				 says_names = { .kind = SNAP_RUNTIME_GO, .probe = say_names },
 				 thinks = { .kind = SNAP_RUNTIME_GO, .probe = think },
 				 reads_without_end = { .kind = SNAP_RUNTIME_GO,
 						       .probe = read_without_end };
@@ -257,6 +279,39 @@ static void test_cancel(void **state)
 	assert_false(found);
 }
 
+static void test_names(void **state)
+{
+	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe = NULL;
+	struct bed *bed = *state;
+	const struct snap_runtime *const runtimes[] = { &says_names, NULL };
+	struct snap_process *process = &bed->capture->processes[0];
+	struct snap_process saved = *process;
+	struct snap_thread threads[] = { { .tid = 5, .ns_tid = 7, .name = "comm" },
+					 { .tid = 8, .name = "comm" },
+					 { .tid = 9, .name = "comm" },
+					 { .tid = process->pid, .ns_tid = 1, .name = "comm" } };
+	struct snap_memory_plan plan = { 0 };
+	bool found;
+
+	process->threads = threads;
+	process->thread_count = SNAP_ARRAY_SIZE(threads);
+	assert_null(snap_runtime_probe_create(&bed->options, runtimes, false, &probe));
+	assert_null(snap_runtime_probe_name_threads(probe, bed->capture));
+	assert_string_equal(threads[0].name, "comm");
+	assert_null(snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, &plan, &found));
+	assert_null(snap_runtime_probe_name_threads(probe, bed->capture));
+	assert_string_equal(threads[0].name, "number 1019");
+	assert_int_equal(strlen(threads[1].name), SNAP_MAX_THREAD_NAME - 1);
+	assert_string_equal(threads[2].name, "comm");
+	assert_string_equal(threads[3].name, "comm");
+	/* Of another process with the same id. */
+	process->start_ticks++;
+	threads[0].name = "comm";
+	assert_null(snap_runtime_probe_name_threads(probe, bed->capture));
+	assert_string_equal(threads[0].name, "comm");
+	*process = saved;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -265,6 +320,7 @@ int main(void)
 		TEST(test_several_runtimes),
 		TEST(test_plans_that_are_refused),
 		TEST(test_budget),
+		TEST(test_names),
 		TEST(test_one_that_dies),
 		TEST(test_one_that_thinks),
 		TEST(test_cancel),

@@ -47,6 +47,12 @@ struct snap_runtime_process {
 	 * is any.
 	 */
 	bool is_of_thread;
+	/*
+	 * probe: takes what the runtime calls a thread, by the number that the process itself sees;
+	 * NULL: no names are wanted.
+	 */
+	void (*take_name)(void *context, uint32_t tid, const char *name);
+	void *take_context;
 	/* What was found in the files of the process before; NULL: nothing is kept. */
 	struct snap_runtime_symbols *symbols;
 };

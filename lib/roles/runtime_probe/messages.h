@@ -20,6 +20,7 @@ enum {
 struct snap_runtime_probe_question {
 	uint32_t process;      /* its index in the capture */
 	uint32_t is_of_thread; /* the plan is for single threads */
+	uint32_t wants_names;
 };
 
 /* From the parser: a request for memory of the current process. */
@@ -35,6 +36,12 @@ struct snap_peek_answer {
 	uint32_t size; /* read from `address` on, perhaps fewer than asked */
 };
 
+/* From the parser: what the runtime of the current process calls a thread. */
+struct snap_runtime_probe_name {
+	uint32_t tid; /* that the process itself sees */
+	char name[SNAP_MAX_THREAD_NAME];
+};
+
 /* From the parser: the end of its work on a process. */
 struct snap_runtime_probe_answer {
 	uint32_t process;
@@ -45,6 +52,10 @@ struct snap_runtime_probe_answer {
 _Static_assert(sizeof(struct snap_runtime_probe_answer) <= SNAP_WIRE_BYTES, "one message");
 _Static_assert(sizeof(struct snap_runtime_probe_answer) != sizeof(struct snap_broker_request) &&
 		       sizeof(struct snap_peek_request) != sizeof(struct snap_broker_request) &&
+		       sizeof(struct snap_runtime_probe_name) !=
+			       sizeof(struct snap_broker_request) &&
+		       sizeof(struct snap_runtime_probe_name) !=
+			       sizeof(struct snap_runtime_probe_answer) &&
 		       sizeof(struct snap_peek_answer) != sizeof(struct snap_broker_answer),
 	       "messages are distinguished by their sizes");
 
@@ -76,3 +87,22 @@ int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t 
 int snap_peek_with(size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges,
 				  size_t count),
 		   void *context, uint64_t address, uint32_t size, uint32_t *size_ret);
+
+/* ---- names of threads, which outlive the question ---- */
+
+/* All zero: none. */
+struct snap_thread_names {
+	struct snap_thread_name *list;
+	size_t count, capacity;
+	size_t left; /* that the current process may still have */
+};
+
+void snap_thread_names_deinit(struct snap_thread_names *names);
+/* The next names are of another process, or of the same one anew. */
+void snap_thread_names_begin(struct snap_thread_names *names);
+/* Without memory, or beyond a limit, it is lost. */
+void snap_thread_names_add(struct snap_thread_names *names, const struct snap_process *process,
+			   const struct snap_runtime_probe_name *said);
+/* See snap_runtime_probe_name_threads(). */
+bool snap_thread_names_apply(struct snap_thread_names *names,
+			     struct snap_capture *capture) _must_check_;

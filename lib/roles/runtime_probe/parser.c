@@ -5,6 +5,8 @@
  * plan. Without memory or its maker it ends.
  */
 #include "base/buffer.h"
+#include "base/clock.h"
+#include "base/escape.h"
 #include "base/table.h"
 #include "roles/process_message.h"
 #include "roles/runtime_probe/messages.h"
@@ -16,6 +18,9 @@ enum {
 	BLOCK = 4096, /* small reads are extended to a block */
 	FAILED = 3,   /* exit status */
 };
+
+/* Half of what a process has: then memory cannot be read any more, and what is known is the answer. */
+static const int64_t READING_NS = 1000000000;
 
 /* Memory that was requested: whole blocks. */
 struct block {
@@ -32,7 +37,8 @@ struct parser {
 	struct snap_file_finder finder;
 	uint32_t sequence;
 	/* of the current process */
-	bool is_of_thread;
+	bool is_of_thread, wants_names;
+	int64_t until_ns; /* for reading memory */
 	struct snap_arena arena;
 	struct snap_interner strings;
 	struct snap_hash_table table; /* of blocks, by their address */
@@ -52,6 +58,8 @@ static uint32_t ask_for_memory(struct parser *parser, uint64_t address, uint32_t
 	size_t got;
 	void *bytes;
 
+	if (snap_clock_ns(CLOCK_MONOTONIC) > parser->until_ns)
+		return 0;
 	if (snap_error_ignore(snap_wire_send(parser->channel, &request, sizeof(request), -1)) ||
 	    snap_error_ignore(
 		    snap_wire_receive(parser->channel, &answer, sizeof(answer), &got, &fd)) ||
@@ -128,6 +136,16 @@ static bool read_scout_memory(void *context, uint64_t address, void *out, size_t
 
 /* ---- a process ---- */
 
+static void send_thread_name(void *context, uint32_t tid, const char *name)
+{
+	const struct parser *parser = context;
+	struct snap_runtime_probe_name said = { .tid = tid };
+
+	memcpy(said.name, name, snap_text_cut(name, strlen(name), sizeof(said.name) - 1));
+	if (snap_error_ignore(snap_wire_send(parser->channel, &said, sizeof(said), -1)))
+		_exit(FAILED);
+}
+
 static void look_for_runtimes(struct parser *parser, struct snap_process *process,
 			      struct snap_runtime_probe_answer *answer)
 {
@@ -139,6 +157,8 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 		.strings = &parser->strings,
 		.arena = &parser->arena,
 		.is_of_thread = parser->is_of_thread,
+		.take_name = parser->wants_names ? send_thread_name : NULL,
+		.take_context = parser,
 	};
 
 	if (snap_error_ignore(
@@ -173,6 +193,8 @@ static void serve_scout_question(struct parser *parser,
 	if (!snap_process_receive(parser->channel, &parser->arena, process, &parser->bytes))
 		_exit(FAILED);
 	parser->is_of_thread = question->is_of_thread;
+	parser->wants_names = question->wants_names;
+	parser->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + READING_NS;
 	look_for_runtimes(parser, process, &answer);
 	*process = (struct snap_process){ 0 };
 	munmap(parser->bytes.bytes, parser->bytes.size);

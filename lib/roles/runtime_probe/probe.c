@@ -50,6 +50,8 @@ struct snap_runtime_probe {
 	uint64_t peeked;
 	unsigned late;
 	bool is_held_back; /* it has a runtime whose memory cannot be read */
+	/* of all processes */
+	struct snap_thread_names names;
 };
 
 struct stacksnap_error *snap_runtime_probe_create(const struct snap_options *options,
@@ -82,6 +84,7 @@ void snap_runtime_probe_destroy(struct snap_runtime_probe *probe)
 	snap_role_end(&probe->role);
 	snap_peeker_destroy(probe->peeker);
 	snap_file_opener_destroy(probe->opener);
+	snap_thread_names_deinit(&probe->names);
 	free(probe);
 }
 
@@ -115,10 +118,11 @@ static struct stacksnap_error *need_parser(struct snap_runtime_probe *probe)
 }
 
 static struct stacksnap_error *ask_scout_parser(struct snap_runtime_probe *probe, size_t process,
-						bool is_of_thread)
+						bool is_of_thread, bool wants_names)
 {
 	struct snap_runtime_probe_question question = { .process = (uint32_t)process,
-							.is_of_thread = is_of_thread };
+							.is_of_thread = is_of_thread,
+							.wants_names = wants_names };
 	struct stacksnap_error *err =
 		snap_wire_send(probe->role.channel, &question, sizeof(question), -1);
 
@@ -160,6 +164,7 @@ static struct stacksnap_error *receive_scout_answer(struct snap_runtime_probe *p
 	union {
 		struct snap_broker_request file;
 		struct snap_peek_request peek;
+		struct snap_runtime_probe_name name;
 		struct snap_runtime_probe_answer answer;
 	} message;
 	struct stacksnap_error *err;
@@ -174,6 +179,8 @@ static struct stacksnap_error *receive_scout_answer(struct snap_runtime_probe *p
 						&gone);
 	else if (size == sizeof(message.peek))
 		err = serve_peek(probe, &message.peek);
+	else if (size == sizeof(message.name))
+		snap_thread_names_add(&probe->names, probe->process, &message.name);
 	else if (size == sizeof(message.answer))
 		*answer = message.answer;
 	else
@@ -270,8 +277,8 @@ void snap_runtime_probe_leave(struct snap_runtime_probe *probe)
 	probe->is_asked = false;
 }
 
-bool snap_runtime_probe_begin(struct snap_runtime_probe *probe, const struct snap_capture *capture,
-			      size_t process, bool is_of_thread)
+static bool begin_question(struct snap_runtime_probe *probe, const struct snap_capture *capture,
+			   size_t process, bool is_of_thread, bool wants_names)
 {
 	struct stacksnap_error *err;
 
@@ -285,13 +292,20 @@ bool snap_runtime_probe_begin(struct snap_runtime_probe *probe, const struct sna
 	probe->late = 0;
 	probe->is_held_back = false;
 	probe->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PROCESS_NS;
+	snap_thread_names_begin(&probe->names);
 	snap_file_opener_set_capture(probe->opener, capture);
-	err = need_parser(probe) ?: ask_scout_parser(probe, process, is_of_thread);
+	err = need_parser(probe) ?: ask_scout_parser(probe, process, is_of_thread, wants_names);
 	probe->is_asked = !err;
 	if (err)
 		lose_parser(probe);
 	snap_error_destroy(err);
 	return probe->is_asked;
+}
+
+bool snap_runtime_probe_begin(struct snap_runtime_probe *probe, const struct snap_capture *capture,
+			      size_t process, bool is_of_thread)
+{
+	return begin_question(probe, capture, process, is_of_thread, false);
 }
 
 struct stacksnap_error *snap_runtime_probe_go_on(struct snap_runtime_probe *probe, int64_t until_ns,
@@ -332,7 +346,7 @@ struct stacksnap_error *snap_runtime_probe_plan(void *context, const struct snap
 
 	*found_ret = false;
 	if (probe->spent_ns >= options->timeout_ns / SHARE_OF_TIME ||
-	    !snap_runtime_probe_begin(probe, capture, process, probe->is_of_thread))
+	    !begin_question(probe, capture, process, probe->is_of_thread, true))
 		return NULL;
 	while (!done && !err)
 		err = snap_runtime_probe_go_on(probe, INT64_MAX, plan, found_ret, &done);
@@ -343,4 +357,10 @@ struct stacksnap_error *snap_runtime_probe_plan(void *context, const struct snap
 				  probe->process->pid);
 	probe->spent_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
 	return err;
+}
+
+struct stacksnap_error *snap_runtime_probe_name_threads(struct snap_runtime_probe *probe,
+							struct snap_capture *capture)
+{
+	return snap_thread_names_apply(&probe->names, capture) ? NULL : snap_error_no_memory();
 }

@@ -50,6 +50,12 @@ struct stacksnap_error *snap_runtime_probe_plan(void *context, const struct snap
 						struct snap_capture *capture, size_t process,
 						struct snap_memory_plan *plan,
 						bool *found_ret) _must_check_;
+/*
+ * Gives the threads of a capture the names that the runtimes of its processes had for them when
+ * snap_runtime_probe_plan() asked, before the stop. NO_MEMORY.
+ */
+struct stacksnap_error *snap_runtime_probe_name_threads(struct snap_runtime_probe *probe,
+							struct snap_capture *capture) _must_check_;
 
 /*
  * The same for a caller that does other work meanwhile. Begins a question about a process, an index

@@ -253,7 +253,7 @@ static void code_capture_thread(struct snap_codec *codec, const struct snap_proc
 
 	snap_code_i32(codec, &thread->tid);
 	snap_code_i32(codec, &thread->ns_tid);
-	snap_code_text(codec, &thread->name, SNAP_MAX_COMM);
+	snap_code_text(codec, &thread->name, SNAP_MAX_THREAD_NAME);
 	snap_code_letter(codec, &thread->state);
 	snap_code_i32(codec, &cpu);
 	snap_code_u32(codec, &thread->flags);

@@ -107,7 +107,7 @@ static bool merge_labels(struct merge *merge, struct place place, struct snap_st
 	const struct snap_stack *first = stack_at(merge->members[0], place);
 	struct snap_label *labels =
 		snap_arena_new_array(merge->arena, first->label_count + 1, struct snap_label);
-	char name[SNAP_MAX_COMM];
+	char name[SNAP_MAX_THREAD_NAME];
 
 	if (!labels)
 		return false;
