@@ -181,7 +181,7 @@ class Gdb(Cores):
                    "lock = threading.Lock()\n"
                    "lock.acquire()\n"
                    "def wait_for_lock(): lock.acquire()\n"
-                   "threading.Thread(target=wait_for_lock, daemon=True).start()\n"
+                   "threading.Thread(target=wait_for_lock, daemon=True, name='waits for the lock').start()\n"
                    "def hold(): sys.stdin.read()\n"
                    "print('ready', os.getpid(), flush=True)\n"
                    "hold()\n")
@@ -198,6 +198,7 @@ class Gdb(Cores):
         names = [functions(stack) for stack in stacks_of(node)]
         for wanted in ("wait_for_lock", "hold"):
             self.assertTrue(any(wanted in found for found in names), names)
+        self.assertIn("waits for the lock", [thread.get("name") for thread, _ in threads(node).values()])
 
 
 class Hostile(Cores):

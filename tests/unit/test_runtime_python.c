@@ -130,7 +130,7 @@ static void test_bytes_that_are_no_text_stay_bytes(void **state)
  */
 enum {
 	BASE = 0x10000,
-	SIZE = 0x4000,
+	SIZE = 0x6000,
 	RUNTIME = BASE,
 	INTERPRETER = BASE + 0x800,
 	THREADS = BASE + 0x1000, /* 512 bytes each */
@@ -152,6 +152,14 @@ enum {
 	KEYS = BASE + 0x2c40,
 	HOLDER = BASE + 0x2e00,
 	NONE = 0x77a000,
+	/* of names: a dict is 64 bytes, its keys 256, an object 128, its values and an int 64 */
+	DICTS = BASE + 0x4000,
+	DICT_KEYS = BASE + 0x4400,
+	OBJECTS = BASE + 0x4c00,
+	VALUES = BASE + 0x5000,
+	INTS = BASE + 0x5200,
+	THREAD_TYPE = BASE + 0x5400,
+	INT_TYPE = 0x77b000,
 };
 
 struct bed {
@@ -164,6 +172,8 @@ struct bed {
 	struct snap_runtime_process runtime;
 	struct snap_python python;
 	bool has_tasks;
+	char names[256];
+	unsigned name_count;
 	uint8_t bytes[SIZE];
 };
 
@@ -589,6 +599,135 @@ static void test_what_may_be_changing_counts_as_a_loop(void **state)
 	}
 }
 
+/* ---- names ---- */
+
+/* The keys of a dict, without values of their own. */
+static uint64_t put_keys(struct bed *bed, unsigned number, unsigned count)
+{
+	uint64_t keys = DICT_KEYS + number * 256;
+
+	put(bed, keys + 9, 3, 1);
+	put(bed, keys + 10, 1, 1);
+	put(bed, keys + 24, count, 8);
+	return keys;
+}
+
+static uint64_t put_entry(struct bed *bed, unsigned number, unsigned entry, uint64_t key,
+			  uint64_t value)
+{
+	uint64_t address = DICT_KEYS + number * 256 + 40 + entry * 16;
+
+	put(bed, DICTS + number * 64 + 32, put_keys(bed, number, entry + 1), 8);
+	put(bed, address, key, 8);
+	put(bed, address + 8, value, 8);
+	return DICTS + number * 64;
+}
+
+/* Its attributes _name and _native_id in an array (3.11), or the same in a dict of its own. */
+static void put_named_thread(struct bed *bed, unsigned number, const char *name, bool has_dict)
+{
+	uint64_t object = OBJECTS + (number + 1) * 128, text = put_string(bed, 20 + number, name);
+	uint64_t tid = INTS + number * 64, values = VALUES + number * 64;
+
+	put(bed, tid + 8, INT_TYPE, 8);
+	put(bed, tid + 16, 1, 8);
+	put(bed, tid + 24, FIRST_TID + number, 4);
+	put(bed, object + 8, THREAD_TYPE, 8);
+	put(bed, values, text, 8);
+	put(bed, values + 8, tid, 8);
+	put(bed, object - 32, has_dict ? 0 : values, 8);
+	if (!has_dict)
+		return;
+	put_entry(bed, 4 + number, 0, STRINGS + 16 * 128, text);
+	put(bed, object - 24, put_entry(bed, 4 + number, 1, STRINGS + 17 * 128, tid), 8);
+}
+
+static void put_names(struct bed *bed)
+{
+	uint64_t active;
+
+	put_entry(bed, 0, 0, put_string(bed, 18, "sys"), NONE);
+	put(bed, INTERPRETER + 888, put_entry(bed, 0, 1, put_string(bed, 14, "threading"), OBJECTS),
+	    8);
+	put(bed, THREAD_TYPE + 288, -48, 8);
+	put(bed, THREAD_TYPE + 872, put_keys(bed, 3, 2), 8);
+	put(bed, DICT_KEYS + 3 * 256 + 40, put_string(bed, 16, "_name"), 8);
+	put(bed, DICT_KEYS + 3 * 256 + 56, put_string(bed, 17, "_native_id"), 8);
+	put_named_thread(bed, 0, "reads orders from the queue", false);
+	put_named_thread(bed, 1, "writes them to the disk", true);
+	put_named_thread(bed, 2, "Dummy-1", false);
+	put_entry(bed, 2, 0, NONE, OBJECTS + 128);
+	put_entry(bed, 2, 1, NONE, OBJECTS + 256);
+	active = put_entry(bed, 2, 2, NONE, OBJECTS + 384);
+	put(bed, OBJECTS + 16, put_entry(bed, 1, 0, put_string(bed, 15, "_active"), active), 8);
+}
+
+static void take_name(void *context, uint32_t tid, const char *name)
+{
+	struct bed *bed = context;
+	size_t used = strlen(bed->names);
+
+	bed->name_count++;
+	snprintf(bed->names + used, sizeof(bed->names) - used, "%u %s\n", tid, name);
+}
+
+static const char *names_of(struct bed *bed, uint32_t version)
+{
+	bed->python = (struct snap_python){ .process = &bed->runtime,
+					    .runtime = RUNTIME,
+					    .string_type = STRING_TYPE,
+					    .int_type = INT_TYPE,
+					    .version = version };
+	bed->runtime.take_name = take_name;
+	bed->runtime.take_context = bed;
+	bed->names[0] = '\0';
+	bed->name_count = 0;
+	assert_null(snap_python_layout_load(&bed->python));
+	snap_python_name_threads(&bed->python);
+	return bed->names;
+}
+
+static void test_names_are_those_of_threading(void **state)
+{
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed);
+	assert_string_equal(names_of(&bed, 0x030b02f0), "");
+	put_names(&bed);
+	assert_string_equal(names_of(&bed, 0x030b02f0), "1001 reads orders from the queue\n"
+							"1002 writes them to the disk\n");
+	/* One that has not begun, and one whose name is no text. */
+	put(&bed, VALUES + 8, NONE, 8);
+	put(&bed, STRINGS + 21 * 128 + 8, NONE, 8);
+	assert_string_equal(names_of(&bed, 0x030b02f0), "");
+	bed_close(&bed);
+}
+
+static void test_names_that_go_in_circles(void **state)
+{
+	static const struct {
+		uint64_t address, value;
+	} changes[] = { { INTERPRETER, INTERPRETER },
+			{ OBJECTS + 16, DICTS + 128 },
+			{ OBJECTS + 256 - 24, DICTS + 128 },
+			{ THREAD_TYPE + 288, 8 },
+			{ DICT_KEYS + 2 * 256 + 24, UINT64_MAX },
+			{ DICT_KEYS + 2 * 256 + 24, 1 << 20 },
+			{ DICT_KEYS + 2 * 256 + 8, 0x01ff00 } };
+	struct bed bed;
+
+	(void)state;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(changes); i++) {
+		bed_open(&bed);
+		put_names(&bed);
+		put(&bed, changes[i].address, changes[i].value, 8);
+		names_of(&bed, 0x030b02f0);
+		assert_in_range(bed.name_count, 0, 2 * 64);
+		bed_close(&bed);
+	}
+}
+
 /* Whatever the bytes say, it ends, and names nothing that is not there. */
 static void test_changed_bytes_do_no_harm(void **state)
 {
@@ -599,6 +738,7 @@ static void test_changed_bytes_do_no_harm(void **state)
 	for (unsigned round = 0; round < 4000; round++) {
 		bed_open(&bed);
 		put_dict(&bed, 2, NONE);
+		put_names(&bed);
 		if (round % 2)
 			put_tasks(&bed);
 		for (unsigned i = 0; i <= round % 8; i++) {
@@ -617,6 +757,7 @@ static void test_changed_bytes_do_no_harm(void **state)
 		}
 		bed_read(&bed);
 		may_run_loop(&bed, 0x030b02f0);
+		names_of(&bed, 0x030802f0 + (round % 5 << 16));
 		bed_close(&bed);
 	}
 }
@@ -637,6 +778,8 @@ int main(void)
 		cmocka_unit_test(test_a_task_that_runs_deep),
 		cmocka_unit_test(test_loops_are_those_that_threads_run),
 		cmocka_unit_test(test_what_may_be_changing_counts_as_a_loop),
+		cmocka_unit_test(test_names_are_those_of_threading),
+		cmocka_unit_test(test_names_that_go_in_circles),
 		cmocka_unit_test(test_changed_bytes_do_no_harm),
 	};
 

@@ -18,6 +18,8 @@ static struct stacksnap_error *probe_python(const struct snap_runtime_process *p
 		python.heap.is_wanted = python.has_asyncio && python.heap.module &&
 					!process->is_of_thread && snap_python_may_run_loop(&python);
 		snap_python_plan(&python, plan);
+		if (process->take_name)
+			snap_python_name_threads(&python);
 	} else if (!process->is_of_thread) {
 		snap_python_plan_refusal(&python, plan);
 	}

@@ -45,7 +45,7 @@ struct snap_python_layout {
 		uint32_t size, interpreters, gil_holder, gil_locked; /* up to 3.11 */
 	} runtime;
 	struct {
-		uint32_t size, next, threads, number;
+		uint32_t size, next, threads, number, modules;
 		uint32_t gil;                    /* from 3.12 on: pointer to … */
 		uint32_t gil_holder, gil_locked; /* … what has these; */
 		uint32_t gil_enabled; /* free-threaded alone: 0 there if there is no GIL */
@@ -213,6 +213,11 @@ struct snap_python_chain {
 /* Follows the frames of a PyThreadState, of which `state` holds layout.thread.size bytes. */
 struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const uint8_t *state,
 					       struct snap_python_chain *chain) _must_check_;
+
+/* ---- names.c ---- */
+
+/* Gives process->take_name what `threading` calls the threads of a process that runs. */
+void snap_python_name_threads(const struct snap_python *python);
 
 /* ---- threads.c ---- */
 
