@@ -162,8 +162,9 @@ struct stacksnap_error *snap_raw_process_map(struct snap_analysis *analysis,
 struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 					    struct snap_raw_process *raw) _must_check_;
 
-/* Leaves as many frames as -n says, once filters have looked at all of them. */
-void snap_raw_stack_limit(const struct snap_options *options, struct snap_raw_stack *stack);
+/* Leaves as many frames as -n says, `keep` among them, once filters have looked at all of them. */
+void snap_raw_stack_limit(const struct snap_options *options, struct snap_raw_stack *stack,
+			  size_t keep);
 /* Adds a stack to the raw stacks, whose index is the result; its frames stay. False: no memory. */
 bool snap_raw_stack_add(struct snap_raw_process *raw, const struct snap_raw_stack *stack,
 			size_t *ret) _must_check_;

@@ -226,7 +226,7 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 	}
 	err = count_idle(analysis, raw, members, idle);
 	for (size_t i = 0; i < raw->stack_count; i++) {
-		snap_raw_stack_limit(analysis->options, &raw->stacks[i]);
+		snap_raw_stack_limit(analysis->options, &raw->stacks[i], facts[i].match);
 		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
 	}
 	if (!err)

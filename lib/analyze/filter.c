@@ -49,12 +49,14 @@ static bool frame_matches(const regex_t *regex, const struct snap_frame *frame)
 	return false;
 }
 
-static bool stack_matches(const regex_t *regex, const struct snap_frame **frames, size_t count)
+/* The innermost frame; `count`: none matches. */
+static size_t find_match(const regex_t *regex, const struct snap_frame **frames, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if ((i == 0 || frames[i] != frames[i - 1]) && frame_matches(regex, frames[i]))
-			return true;
-	return false;
+	size_t i = 0;
+
+	while (i < count && ((i && frames[i] == frames[i - 1]) || !frame_matches(regex, frames[i])))
+		i++;
+	return i;
 }
 
 /* A function of the language's library, which calls a wait on behalf of the program. */
@@ -111,10 +113,11 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 						 const struct snap_frame **frames, size_t count)
 {
 	bool busy = options->no_idle && snap_classify_is_busy(frames, count);
+	size_t match = options->match_regex ? find_match(options->match_regex, frames, count) : 0;
 
 	return (struct snap_filter_stack){
-		.matches =
-			!options->match_regex || stack_matches(options->match_regex, frames, count),
+		.matches = !options->match_regex || match < count,
+		.match = match,
 		.idle = options->no_idle && !busy ? idle_function(frames, count) : NULL,
 		.busy = busy,
 		.own_managed = options->no_idle && is_own_managed(frames, count),

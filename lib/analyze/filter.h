@@ -15,6 +15,7 @@
 /* What the frames of a stack say for the filters; the same for all its threads. */
 struct snap_filter_stack {
 	bool matches; /* --match */
+	size_t match; /* the innermost frame that does; 0 without --match */
 	/* the function that waits for work, or one of system code alone, "": unknown; NULL: not idle */
 	const char *idle;
 	bool busy;        /* below a lock or a command of a database: never idle */

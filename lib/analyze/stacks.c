@@ -277,23 +277,50 @@ static struct stacksnap_error *enter_process(struct snap_analysis *analysis,
 	return snap_unwinder_enter(analysis->unwinder, process, raw->modules);
 }
 
-void snap_raw_stack_limit(const struct snap_options *options, struct snap_raw_stack *stack)
+static struct snap_stack_cut raw_stack_cut(const struct snap_raw_stack *stack, size_t most)
 {
+	return snap_stack_cut_to(most, stack->frame_count, stack->gap_frame, stack->gap_count);
+}
+
+/* A gap behind the last frame is none. */
+static void end_stack_early(struct snap_raw_stack *stack, size_t count)
+{
+	if (count == stack->frame_count)
+		return;
+	stack->frame_count = count;
+	if (stack->gap_frame + 1 >= count)
+		stack->gap_count = stack->gap_frame = 0;
+	stack->end = SNAP_UNWIND_LIMIT;
+	stack->end_pc = 0;
+	stack->reason = "the frame limit was reached";
+}
+
+/* There is one gap in a stack: with what is to stay behind it, the outermost frames are left out. */
+static void end_behind_frame(struct snap_raw_stack *stack, size_t keep, size_t most)
+{
+	bool is_inner = stack->gap_count && keep <= stack->gap_frame;
+
+	end_stack_early(stack, SNAP_MIN(keep + most / 2,
+					is_inner ? stack->gap_frame + 1 : stack->frame_count));
+}
+
+void snap_raw_stack_limit(const struct snap_options *options, struct snap_raw_stack *stack,
+			  size_t keep)
+{
+	size_t most = options->max_frames;
 	struct snap_stack_cut cut;
 
-	if (!options->max_frames || stack->frame_count <= options->max_frames)
+	if (!most || stack->frame_count <= most)
 		return;
-	if (options->max_frames == 1) {
-		stack->frame_count = 1;
-		stack->gap_count = 0;
-		stack->gap_frame = 0;
-		stack->end = SNAP_UNWIND_LIMIT;
-		stack->end_pc = 0;
-		stack->reason = "the frame limit was reached";
+	if (most == 1) {
+		end_stack_early(stack, 1);
 		return;
 	}
-	cut = snap_stack_cut_to(options->max_frames, stack->frame_count, stack->gap_frame,
-				stack->gap_count);
+	cut = raw_stack_cut(stack, most);
+	if (keep >= cut.head && keep < stack->frame_count - cut.tail) {
+		end_behind_frame(stack, keep, most);
+		cut = raw_stack_cut(stack, most);
+	}
 	stack->frame_count =
 		snap_stack_cut_copy(&cut, stack->frames, stack->frame_count, stack->frames,
 				    &stack->gap_frame, &stack->gap_count);

@@ -182,6 +182,20 @@ class Filters(Case):
         server.communicate()
 
 
+class Choice(Case):
+    def test_a_cut_leaves_the_frame_that_matches(self):
+        victim = self.victim("chain")
+        whole = self.stack_of(self.node(victim.pid), "f0")["entries"]
+        for at, entry in enumerate(whole[:-1]):
+            for most in (2, 3, 5):
+                stack = self.stack_of(self.node(victim.pid, "--match", f"^{entry['function']}$", "-n", most))
+                self.assertIn(entry, stack["entries"])
+                self.assertEqual(len(stack["entries"]), most)
+                self.assertEqual(stack["entries"][0], whole[0])
+                gap = stack.get("gap", {"after": 0, "count": 0})
+                self.assertEqual(stack["entries"][gap["after"] + 1], whole[gap["after"] + 1 + gap["count"]])
+
+
 class Idle(Case):
     def test_locks_of_python_that_the_program_takes(self):
         """A thread that waits for a Lock is shown; one that waits for a queue, which has Locks inside, is idle."""
