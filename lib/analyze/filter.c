@@ -17,6 +17,7 @@
 #include "model/group_label.h"
 #include "model/wait/kind.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,6 +272,26 @@ static bool is_idle(const struct snap_filter_needed *needed, pid_t pid,
 	       !is_owner(needed, pid, member->tid, false);
 }
 
+bool snap_filter_chooses(const regex_t *regex, const char *name, const char *id)
+{
+	regmatch_t found = { .rm_eo = 0 };
+
+	if (name && regexec(regex, name, 0, NULL, 0) == 0)
+		return true;
+	return id && regexec(regex, id, 1, &found, 0) == 0 && found.rm_so == 0 &&
+	       (size_t)found.rm_eo == strlen(id);
+}
+
+static bool is_chosen_thread(const struct snap_options *options, const struct snap_member *member)
+{
+	char tid[16];
+
+	if (!options->thread_regex)
+		return true;
+	snprintf(tid, sizeof(tid), "%d", member->tid);
+	return snap_filter_chooses(options->thread_regex, member->name ? member->name : "", tid);
+}
+
 enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *options,
 						  const struct snap_filter_needed *needed,
 						  pid_t pid, const struct snap_member *member,
@@ -278,8 +299,7 @@ enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *opt
 {
 	if ((options->states && !(options->states & 1u << member->state)) || !stack->matches)
 		return SNAP_FILTER_HIDES;
-	if (options->thread_regex &&
-	    regexec(options->thread_regex, member->name ? member->name : "", 0, NULL, 0) != 0)
+	if (!is_chosen_thread(options, member))
 		return SNAP_FILTER_HIDES;
 	if (options->no_system && member->kernel)
 		return SNAP_FILTER_HIDES;

@@ -50,6 +50,9 @@ enum snap_filter_verdict {
 	SNAP_FILTER_IDLE, /* hidden by --no-idle alone */
 };
 
+/* --thread: a part of the name matches, or the whole id. NULL: it has none. */
+bool snap_filter_chooses(const regex_t *regex, const char *name, const char *id);
+
 /* A thread of process `pid`. */
 enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *options,
 						  const struct snap_filter_needed *needed,

@@ -77,7 +77,7 @@ struct stacksnap_error *snap_parse_regex(const char *pattern, regex_t **ret)
 
 	if (!regex)
 		return snap_error_no_memory();
-	status = regcomp(regex, pattern, REG_EXTENDED | REG_NOSUB);
+	status = regcomp(regex, pattern, REG_EXTENDED);
 	if (status == 0) {
 		*ret = regex;
 		return NULL;

@@ -3,7 +3,7 @@
 import json
 import os
 
-from harness import SOURCE, Case
+from harness import SOURCE, Case, walk
 
 DOCUMENT = os.path.join(SOURCE, "tests", "golden", "tasks-analyzed.json")
 
@@ -36,6 +36,18 @@ class Tasks(Case):
         self.assertEqual(ids(self.process("--state", "running")["logical"]), [["web", ["r2"]]])
         self.assertEqual(ids(self.process("--match", "main.serve")["logical"]), [["web"]])
         self.assertEqual(self.process("--state", "sleeping").get("logical"), None)
+
+    def tasks(self, *options):
+        """By id: the values of its labels."""
+        return {task["id"]: set(task.get("labels", {}).values()) for node in walk(self.process(*options)["logical"])
+                for stack in node.get("stacks", ()) for task in stack["tasks"]}
+
+    def test_ids_and_labels_choose_tasks(self):
+        whole = self.tasks()
+        self.assertTrue(any(whole.values()))
+        for wanted in set(whole).union(*whole.values()) - {""}:
+            self.assertEqual(self.tasks("--thread", f"^{wanted}$"),
+                             {id: values for id, values in whole.items() if wanted in {id} | values}, wanted)
         got = self.run_tool("render", DOCUMENT, "--state", "tired", status=64)
         self.assertIn("waiting", got.err)
 

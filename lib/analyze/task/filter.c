@@ -38,13 +38,23 @@ bool snap_task_waits_for_lock(const struct snap_task *task)
 	return false;
 }
 
+/* By its name, its id, or a value that the program labelled it with. */
+static bool is_chosen_task(const regex_t *regex, const struct snap_task *task)
+{
+	if (snap_filter_chooses(regex, task->name ? task->name : "", task->id))
+		return true;
+	for (size_t i = 0; i < task->label_count; i++)
+		if (snap_filter_chooses(regex, task->labels[i].value, NULL))
+			return true;
+	return false;
+}
+
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
 			const struct snap_filter_stack *stack)
 {
 	if (options->states && !(options->states & SNAP_TASK_STATE_BIT(task->state)))
 		return false;
-	if (options->thread_regex &&
-	    regexec(options->thread_regex, task->name ? task->name : "", 0, NULL, 0) != 0)
+	if (options->thread_regex && !is_chosen_task(options->thread_regex, task))
 		return false;
 	if (options->no_idle && task->state == SNAP_TASK_WAITING &&
 	    (stack->idle || waits_for_work(task->wait)))
