@@ -100,16 +100,6 @@ static const char *idle_function(const struct snap_frame **frames, size_t count)
 	return called->function ? called->function : "";
 }
 
-/* The innermost function of a managed language is the program's own, not one of its library. */
-static bool is_own_managed(const struct snap_frame **frames, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; k < frames[i]->entry_count; k++)
-			if (frames[i]->entries[k].language)
-				return !frames[i]->entries[k].system;
-	return false;
-}
-
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
 						 const struct snap_frame **frames, size_t count)
 {
@@ -121,7 +111,7 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 		.match = match,
 		.idle = options->no_idle && !busy ? idle_function(frames, count) : NULL,
 		.busy = busy,
-		.own_managed = options->no_idle && is_own_managed(frames, count),
+		.own_managed = options->no_idle && snap_frames_are_own_managed(frames, count),
 	};
 }
 

@@ -478,3 +478,12 @@ const char *snap_trust_word(enum snap_trust trust)
 
 	return words[trust];
 }
+
+bool snap_frames_are_own_managed(const struct snap_frame *const *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < frames[i]->entry_count; k++)
+			if (frames[i]->entries[k].language)
+				return !frames[i]->entries[k].system;
+	return false;
+}

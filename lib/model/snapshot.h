@@ -303,3 +303,5 @@ const char *snap_trust_word(enum snap_trust trust);
 enum snap_state snap_state_of_letter(char letter);
 /* The state with this name, SNAP_STATE_COUNT if there is none. */
 enum snap_state snap_state_of_word(const char *word);
+/* The innermost function of a managed language is the program's own, not one of its library. */
+bool snap_frames_are_own_managed(const struct snap_frame *const *frames, size_t count);

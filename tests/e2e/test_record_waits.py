@@ -190,6 +190,13 @@ class Kinds(Waits):
         self.assertEqual({row.get("idle") for row in rows}, {True}, rows)
         self.assertRegex(self.run_tool("render", path, free=False).text, r"(?m)^ +idle .*\bthread\n.* for the end of \d+")
 
+    def test_a_lock_that_a_program_of_python_takes_is_not_idle(self):
+        """That of a queue is, as it is the queue that takes it."""
+        victim = self.program(["/usr/bin/python3", "-c", TAKEN], settled=False)
+        wait_until(lambda: victim_waits(victim.pid, 3), "its threads to wait")
+        rows = rows_of(self.document(victim, "-d", "1"), kind="semaphore")
+        self.assertEqual({row["threads"]: row.get("idle") for row in rows}, {2: None, 1: True}, rows)
+
     def test_slow_peer(self):
         listener = socket.socket()
         self.addCleanup(listener.close)
@@ -322,6 +329,18 @@ pipe = os.pipe()
 threading.Thread(target=lambda: peer.recv(1), daemon=True).start()
 threading.Thread(target=lambda: os.read(pipe[0], 1), daemon=True).start()
 threading.Thread(target=lambda: time.sleep(3000), daemon=True).start()
+print("ready", os.getpid(), flush=True)
+sys.stdin.readline()
+"""
+
+# Two threads wait for a lock, and one for work.
+TAKEN = """
+import os, queue, sys, threading
+lock = threading.Lock()
+def held():
+    with lock: pass
+lock.acquire()
+for target in (held, held, queue.Queue().get): threading.Thread(target=target, daemon=True).start()
 print("ready", os.getpid(), flush=True)
 sys.stdin.readline()
 """

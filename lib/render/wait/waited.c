@@ -9,6 +9,7 @@
 #include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "render/wait/object.h"
 #include "render/wait/shares.h"
 
@@ -40,6 +41,7 @@ struct builder {
 	struct snap_arena arena; /* of texts that are compared */
 	struct snap_interner texts;
 	bool *is_reported; /* each wait */
+	bool *is_taken;    /* likewise: a lock of Python that a program takes itself */
 	struct snap_spells spells;
 	uint64_t *samples;   /* of each wait */
 	uint64_t *slots;     /* likewise: with those of missed ticks */
@@ -68,6 +70,7 @@ static void waited_builder_deinit(struct builder *builder)
 	snap_holders_deinit(&builder->holders);
 	snap_spells_deinit(&builder->spells);
 	free(builder->is_reported);
+	free(builder->is_taken);
 	free(builder->samples);
 	free(builder->slots);
 	free(builder->next);
@@ -108,6 +111,24 @@ static const char *intern(struct builder *builder, char *text)
 
 	free(text);
 	return copy;
+}
+
+/* Python's library takes locks to wait for work, too; a program takes them as they are. */
+static void find_taken_locks(struct builder *builder)
+{
+	const struct snap_recording *recording = builder->recording;
+
+	for (size_t i = 0; i < recording->track_count; i++)
+		for (size_t k = 0; k < recording->tracks[i].run_count; k++) {
+			const struct snap_run *run = &recording->tracks[i].runs[k];
+			const struct snap_recorded_stack *stack = &recording->stacks[run->stack];
+
+			if (run->wait && run->wait <= recording->wait_count &&
+			    !builder->is_taken[run->wait - 1] &&
+			    snap_same_text(recording->waits[run->wait - 1].wait->variant, "python"))
+				builder->is_taken[run->wait - 1] = snap_frames_are_own_managed(
+					stack->frames, stack->frame_count);
+		}
 }
 
 /* ---- connections ---- */
@@ -222,7 +243,7 @@ static bool add_waited_object(struct builder *builder, uint32_t number)
 	bundle->objects++;
 	bundle->samples += builder->samples[number];
 	bundle->slots += builder->slots[number];
-	bundle->owed = bundle->owed || snap_waited_is_owed(wait);
+	bundle->owed = bundle->owed || builder->is_taken[number] || snap_waited_is_owed(wait);
 	builder->bundle_of[number] = (uint32_t)(bundle - builder->bundles);
 	return true;
 }
@@ -442,12 +463,13 @@ static bool make_parts(struct builder *builder)
 	size_t count = builder->recording->wait_count;
 
 	builder->is_reported = calloc(count + 1, sizeof(*builder->is_reported));
+	builder->is_taken = calloc(count + 1, sizeof(*builder->is_taken));
 	builder->samples = calloc(count + 1, sizeof(*builder->samples));
 	builder->slots = calloc(count + 1, sizeof(*builder->slots));
 	builder->next = calloc(count + 1, sizeof(*builder->next));
 	builder->bundle_of = calloc(count + 1, sizeof(*builder->bundle_of));
-	if (!builder->is_reported || !builder->samples || !builder->slots || !builder->next ||
-	    !builder->bundle_of)
+	if (!builder->is_reported || !builder->is_taken || !builder->samples || !builder->slots ||
+	    !builder->next || !builder->bundle_of)
 		return false;
 	for (size_t i = 0; i < count; i++)
 		builder->is_reported[i] =
@@ -455,6 +477,7 @@ static bool make_parts(struct builder *builder)
 	if (!snap_spells_init(&builder->spells, builder->recording, builder->is_reported))
 		return false;
 	count_waited_samples(builder);
+	find_taken_locks(builder);
 	if (!survey_connections(builder) || !bundle_waits(builder))
 		return false;
 	count_waited_threads(builder);
