@@ -9,6 +9,7 @@
 #include "analyze/classify.h"
 #include "analyze/unwind/arch.h"
 #include "analyze/unwind/in_call.h"
+#include "analyze/wait/wait.h"
 #include "base/escape.h"
 #include "model/arch/registers.h"
 
@@ -93,7 +94,9 @@ bool snap_label_member(struct snap_interner *strings, const struct snap_raw_proc
 		.tid = thread->tid,
 		.ns_tid = thread->ns_tid,
 		.name = intern_fact(strings, thread->name, SNAP_MAX_THREAD_NAME - 1, &ok),
-		.state = snap_state_of_letter(thread->state),
+		.state = snap_wait_is_frozen(raw->process, thread)
+				 ? SNAP_STATE_FROZEN
+				 : snap_state_of_letter(thread->state),
 		.kernel = snap_classify_kernel_thread(thread),
 		.wchan = intern_fact(strings, thread->wchan, SNAP_MAX_NAME, &ok),
 		.cpu = thread->cpu,

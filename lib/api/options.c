@@ -92,6 +92,7 @@ static const struct snap_choice states[] = {
 	{ "I", 1u << SNAP_STATE_IDLE },
 	{ "parked", 1u << SNAP_STATE_PARKED },
 	{ "P", 1u << SNAP_STATE_PARKED },
+	{ "frozen", 1u << SNAP_STATE_FROZEN },
 	{ "unknown", 1u << SNAP_STATE_UNKNOWN | SNAP_TASK_STATE_BIT(SNAP_TASK_UNKNOWN) },
 	{ "runnable", SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNABLE) },
 	{ "syscall", SNAP_TASK_STATE_BIT(SNAP_TASK_SYSCALL) },

@@ -405,6 +405,7 @@ static const char *const state_words[] = {
 	[SNAP_STATE_STOPPED] = "stopped",   [SNAP_STATE_TRACED] = "traced",
 	[SNAP_STATE_ZOMBIE] = "zombie",     [SNAP_STATE_DEAD] = "dead",
 	[SNAP_STATE_IDLE] = "idle",         [SNAP_STATE_PARKED] = "parked",
+	[SNAP_STATE_FROZEN] = "frozen",
 };
 
 const char *snap_state_word(enum snap_state state)

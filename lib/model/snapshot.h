@@ -39,6 +39,7 @@ enum snap_state {
 	SNAP_STATE_DEAD,
 	SNAP_STATE_IDLE,
 	SNAP_STATE_PARKED,
+	SNAP_STATE_FROZEN, /* by a control group; no letter means it */
 	SNAP_STATE_COUNT,
 };
 

@@ -30,7 +30,9 @@ struct snap_log_sink_process {
 	struct snap_task_list tasks;
 	struct snap_owner_source held; /* what its threads wait for */
 	struct snap_socket_owner sockets;
-	uint64_t stood_tick; /* the last one in which all of it was stopped */
+	uint64_t stood_tick;   /* the last one in which all of it was stopped */
+	bool frozen;           /* its control group was, when it was asked for … */
+	int64_t frozen_due_ns; /* … which is done again then */
 };
 
 /* A thread of the sampler's; its `user` is the index of this. */
@@ -87,6 +89,9 @@ struct stacksnap_error *snap_log_sink_look_at_tasks(struct snap_log_sink *sink,
 /* Within a tick, behind the sampler's: which threads hold what others wait for, without having run. */
 struct stacksnap_error *snap_log_sink_read_owners(struct snap_log_sink *sink,
 						  struct snap_sampler *sampler) _must_check_;
+
+/* Within a tick, behind the sampler's: whose control groups are frozen. */
+struct stacksnap_error *snap_log_sink_look_at_frozen(struct snap_log_sink *sink) _must_check_;
 
 /* Outside of ticks: what is known of sockets; `is_last`: a moment is waited for it. */
 struct stacksnap_error *snap_log_sink_look_at_sockets(struct snap_log_sink *sink,

@@ -400,6 +400,8 @@ static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 	if (err)
 		return err;
 	err = snap_sampler_tick(recorder->sampler, seen);
+	if (!err)
+		err = snap_log_sink_look_at_frozen(&recorder->log_sink);
 	/* The first look opens all that there is, before the time counts. */
 	if (!err && recorder->log->stats.ticks)
 		err = snap_log_sink_read_owners(&recorder->log_sink, recorder->sampler);

@@ -7,8 +7,8 @@ import unittest
 
 import bombs
 from bounds import Bounded
-from harness import (PATIENCE, TARGETS, addresses, functions, need_root, proc_state, processes,
-                     read_file, threads, wait_until)
+from harness import (PATIENCE, TARGETS, addresses, functions, need_root, proc_state, processes, read_file,
+                     threads, tids_of, wait_until, walk)
 
 
 class Files(Bounded):
@@ -246,7 +246,8 @@ class Held(Bounded):
             if os.path.exists(os.path.join(folder, name)):
                 yield folder, os.path.join(folder, name), frozen, thawed
 
-    def test_frozen(self):
+    def frozen(self):
+        """Programs in a frozen control group, one after the other; and whether it is of version 2."""
         found = 0
         for folder, switch, frozen, thawed in self.freezer():
             victim = self.victim("threads", "futex:3:worker")
@@ -260,8 +261,7 @@ class Held(Bounded):
                 continue
             found += 1
             try:
-                _, got = self.held(victim, status=(0, 1, 2), text=False)
-                self.assertIn(got.status, (0, 1, 2), got)
+                yield victim, os.path.basename(switch) == "cgroup.freeze"
             finally:
                 with open(switch, "w") as f:
                     f.write(thawed)
@@ -269,6 +269,27 @@ class Held(Bounded):
             wait_until(lambda p=os.path.join(folder, "cgroup.procs"): not read_file(p), "an empty group")
         if not found:
             raise unittest.SkipTest("kernel: no control group can be frozen here")
+
+    def test_frozen(self):
+        for victim, _ in self.frozen():
+            _, got = self.held(victim, status=(0, 1, 2), text=False)
+            self.assertIn(got.status, (0, 1, 2), got)
+
+    def test_what_is_frozen_is_not_idle(self):
+        for victim, is_unified in self.frozen():
+            def states(*filters, victim=victim):
+                doc = self.json("-p", victim.pid, *filters, status=(0, 1), free=False)
+                return [thread["state"] for node in walk(doc["processes"]) for stack in node["stacks"]
+                        for thread in stack["threads"]]
+            count = len(tids_of(victim.pid))
+            wait_until(lambda: states("--no-idle", "--state", "frozen") == count * ["frozen"], "all threads to be frozen")
+            if not is_unified:
+                continue
+            got = self.run_tool("record", "-j", "-p", victim.pid, "-d", "0.5", status=(0, 1), free=False)
+            self.assertEqual([(row["kind"], row["threads"], row.get("idle")) for row in got.doc["time_by_wait"]],
+                             [("frozen", count, None)])
+            self.assertEqual({stack["labels"]["state"] for node in walk(got.doc["processes"]) for stack in node["stacks"]},
+                             {"frozen"})
 
 
 class Recordings(Bounded):

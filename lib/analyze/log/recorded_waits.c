@@ -92,6 +92,19 @@ static bool find_wait(struct snap_log_analysis *of, uint32_t process, const stru
 	return add_recorded_wait(of, process, wait, hash);
 }
 
+/* Its own wait goes on, but what it is for could not end it. */
+static bool show_frozen(struct snap_log_analysis *of, uint32_t space, uint32_t *ret)
+{
+	const struct snap_process *process = &of->log->capture->processes[space];
+	struct snap_wait frozen = snap_wait_init(SNAP_WAIT_FROZEN, SNAP_WAIT_IS_CERTAIN);
+
+	frozen.cgroup = snap_analysis_text(&of->analysis, process->cgroup);
+	if (!find_wait(of, of->log->spaces[space].process, &frozen, ret))
+		return false;
+	++*ret;
+	return true;
+}
+
 bool snap_log_show_wait(struct snap_log_analysis *of, const struct snap_log_change *change,
 			uint32_t *ret)
 {
@@ -100,6 +113,8 @@ bool snap_log_show_wait(struct snap_log_analysis *of, const struct snap_log_chan
 	size_t explained = SIZE_MAX;
 
 	*ret = 0;
+	if (of->recording->explains && change->state == SNAP_STATE_FROZEN)
+		return show_frozen(of, log->stacks[change->stack].space, ret);
 	if (of->recording->explains && change->object && can_wait(change->state))
 		explained = find_explained(of, change);
 	if (explained == SIZE_MAX)

@@ -37,6 +37,9 @@ struct stacksnap_error *snap_waits_explain(struct snap_analysis *analysis) _must
 struct stacksnap_error *snap_waits_place(struct snap_analysis *analysis,
 					 struct snap_node *const *nodes) _must_check_;
 
+/* A control group keeps it from running, as far as its wchan and process->frozen tell. */
+bool snap_wait_is_frozen(const struct snap_process *process, const struct snap_thread *thread);
+
 /* ---- limits ---- */
 
 /* What was left out. */

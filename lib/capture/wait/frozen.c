@@ -8,6 +8,7 @@
  * hierarchy is what it should be.
  */
 #include "base/text.h"
+#include "capture/wait/resolve.h"
 #include "capture/wait/resolver.h"
 
 #include <fcntl.h>
@@ -58,6 +59,13 @@ static bool is_frozen(int hierarchy_fd, const char *group)
 		return false;
 	length = snap_procfs_reread(fd, text, sizeof(text));
 	return length > 0 && strstr(text, frozen) != NULL;
+}
+
+bool snap_capture_is_frozen(const char *group)
+{
+	_cleanup_fd_ int hierarchy_fd = group && group[0] && group[1] ? open_hierarchy() : -1;
+
+	return hierarchy_fd >= 0 && is_frozen(hierarchy_fd, group);
 }
 
 static bool sleeps(const struct snap_process *process)

@@ -26,3 +26,6 @@
  */
 void snap_capture_resolve_waits(const struct snap_options *options, struct snap_capture *capture,
 				int64_t until_ns);
+
+/* Whether a control group of version 2 is frozen; some microseconds. NULL is not. */
+bool snap_capture_is_frozen(const char *group);

@@ -100,6 +100,7 @@ static const char *const colors[SNAP_STATE_COUNT] = {
 	[SNAP_STATE_DEAD] = "black",
 	[SNAP_STATE_IDLE] = "grey",
 	[SNAP_STATE_PARKED] = "grey",
+	[SNAP_STATE_FROZEN] = "yellow",
 };
 
 /* What the slices that begin at one step have in common: a part of their events. */

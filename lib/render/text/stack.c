@@ -100,7 +100,8 @@ void snap_text_state(struct snap_sheet *lines, const struct snap_stack *stack)
 		word = "DISK";
 		style = SNAP_STYLE_RED_BOLD;
 		in = wchan ? wchan : call;
-	} else if (state == SNAP_STATE_STOPPED || state == SNAP_STATE_TRACED) {
+	} else if (state == SNAP_STATE_STOPPED || state == SNAP_STATE_TRACED ||
+		   state == SNAP_STATE_FROZEN) {
 		style = SNAP_STYLE_YELLOW;
 	} else if (state == SNAP_STATE_ZOMBIE || state == SNAP_STATE_DEAD) {
 		style = SNAP_STYLE_MAGENTA;

@@ -271,6 +271,7 @@ const char *snap_profile_state(enum snap_state state)
 		[SNAP_STATE_STOPPED] = "[stopped]",   [SNAP_STATE_TRACED] = "[traced]",
 		[SNAP_STATE_ZOMBIE] = "[zombie]",     [SNAP_STATE_DEAD] = "[dead]",
 		[SNAP_STATE_IDLE] = "[idle]",         [SNAP_STATE_PARKED] = "[parked]",
+		[SNAP_STATE_FROZEN] = "[frozen]",
 	};
 
 	return state < SNAP_STATE_COUNT ? frames[state] : frames[SNAP_STATE_UNKNOWN];

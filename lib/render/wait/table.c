@@ -165,9 +165,11 @@ static void put_waited_rows(struct table *table, const struct snap_waited_part *
 {
 	for (size_t i = 0; i < part->row_count && !table->lines->failed; i++) {
 		const struct snap_waited_row *row = &part->rows[i];
-		char share[16] = "idle";
+		bool frozen = row->wait->kind == SNAP_WAIT_FROZEN;
+		char share[16];
 
-		if (row->owed && part->ns)
+		snprintf(share, sizeof(share), "%s", frozen ? "frozen" : "idle");
+		if (!frozen && row->owed && part->ns)
 			snprintf(share, sizeof(share), "%.1f %%",
 				 100.0 * (double)row->ns / (double)part->ns);
 		put_waited_figures(table->lines, share, row);

@@ -108,6 +108,14 @@ static struct stacksnap_error *new_traced(struct snap_wait_analysis *waits,
 	return NULL;
 }
 
+bool snap_wait_is_frozen(const struct snap_process *process, const struct snap_thread *thread)
+{
+	enum place place = wait_of_wchan(thread->wchan);
+
+	return place == PLACE_FREEZER || (place == PLACE_SLEEP && thread->state == 'D') ||
+	       (process->frozen && thread->state == 'S');
+}
+
 struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits,
 						struct snap_waiter *waiter)
 {
@@ -118,8 +126,7 @@ struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits
 		return new_wait(waits, waiter, SNAP_WAIT_STOPPED);
 	if (thread->state == 't')
 		return new_traced(waits, waiter);
-	if (snap_waiter_process(waiter)->frozen || place == PLACE_FREEZER ||
-	    (place == PLACE_SLEEP && thread->state == 'D'))
+	if (snap_wait_is_frozen(snap_waiter_process(waiter), thread))
 		return new_frozen(waits, waiter);
 	if (place == PLACE_FAULT)
 		return new_fault(waits, waiter, "userfaultfd");

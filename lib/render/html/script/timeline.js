@@ -2,7 +2,7 @@
  * The time of a recording: how many threads were in which state, with a brush that chooses the
  * slice which all of the page then shows, and each thread along that slice. */
 
-const STATE_ORDER = ['running', 'runnable', 'syscall', 'disk', 'stopped', 'traced', 'zombie', 'dead', 'unknown',
+const STATE_ORDER = ['running', 'runnable', 'syscall', 'disk', 'stopped', 'traced', 'zombie', 'dead', 'unknown', 'frozen',
 		     'sleeping', 'waiting', 'idle', 'parked'];
 const ROW_HEIGHT = 14, MOST_ROWS = 150;
 const colourOf = (state) => getComputedStyle(document.documentElement).getPropertyValue(`--state-${state}`).trim() || '#888';
