@@ -211,6 +211,11 @@ class Idle(Case):
         victim = self.program([sys.executable, "-c", "import os, time; print('ready', os.getpid(), flush=True); time.sleep(600)"])
         self.assertEqual(self.run_tool("--deadlocks", "-p", victim.pid).text, "")
 
+    def test_one_thread_that_waits_for_a_lock_is_told_first(self):
+        convoy = self.victim("convoy", 2, 3600 * 10 ** 6)
+        text = self.run_tool("-p", convoy.pid).text
+        self.assertRegex(text.split("\n\n")[1], r"^blocked +1 thread waits for ")
+
     def test_lines_above_name_a_process_that_is_hidden(self):
         convoy = self.victim("convoy", 4, 3600 * 10 ** 6)
         other = self.victim("threads", "futex:1:other")

@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum {
-	MANY = 2, /* threads that make a blocker or an object worth a line */
 	CONTENDED_SHOWN = 5,
 	BLOCKERS_SHOWN = 5,
 };
@@ -225,21 +224,9 @@ static void put_deadlocks(struct top *top)
 
 /* ---- threads that hold up others, and locks that do ---- */
 
-/* A lock with one waiter is shown below the waiter's group; one that never comes is shown here, too. */
-static bool is_worth_telling(const struct snap_blocker *blocker)
-{
-	return blocker->blocked >= MANY || blocker->lack != SNAP_OWNER_KNOWN ||
-	       blocker->state == 'T';
-}
-
 static void put_blockers(struct top *top)
 {
-	size_t shown = 0;
-
-	for (size_t i = 0; i < top->waits->blocker_count && shown < BLOCKERS_SHOWN; i++) {
-		if (!is_worth_telling(&top->waits->blockers[i]))
-			continue;
-		shown++;
+	for (size_t i = 0; i < top->waits->blocker_count && i < BLOCKERS_SHOWN; i++) {
 		begin_top_line(top, SNAP_STYLE_YELLOW, "blocked    ");
 		add_made(top->lines, SNAP_STYLE_PLAIN,
 			 process_prefix(top, top->waits->blockers[i].pid));
