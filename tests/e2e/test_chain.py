@@ -39,6 +39,16 @@ class Chain(Case):
         self.assertRegex(text, r"f2\.c:\d+")
         self.assertIn(f"chain[{victim.pid}]", text)
 
+    def test_a_narrow_terminal_has_files_and_lines(self):
+        victim = self.victim("chain")
+        places = {f"{os.path.basename(entry['file'])}:{entry['line']}"
+                  for entry in self.node(victim.pid)["stacks"][0]["entries"] if "file" in entry and not entry.get("system")}
+        self.assertGreater(len(places), 4)
+        for width in range(28, 90, 3):
+            for flags in ((), ("--full-names",)):
+                text = self.run_tool("-p", victim.pid, "--width", width, *flags).text
+                self.assertEqual({place for place in places if place not in text}, set(), text)
+
     def test_addresses_without_symbols(self):
         victim = self.victim("chain")
         stack = self.node(victim.pid, "-q")["stacks"][0]

@@ -285,16 +285,6 @@ static void write_piece(struct snap_sheet *lines, const char *text, size_t lengt
 	fputs_unlocked(tail, lines->out);
 }
 
-/* Too long for the terminal: its end goes. */
-static void write_cut(struct snap_sheet *lines)
-{
-	struct piece piece = fit_piece(lines->text.data, lines->text.size,
-				       lines->width - snap_text_width(lines->signs->dots));
-
-	write_piece(lines, lines->text.data, piece.end, NULL, lines->signs->dots);
-	fputs_unlocked(piece.sgr ? "\033[0m\n" : "\n", lines->out);
-}
-
 /* Too long, and no part of it may go: it is broken at blanks, and goes on behind its rails. */
 static void write_wrapped(struct snap_sheet *lines)
 {
@@ -329,6 +319,22 @@ static void write_wrapped(struct snap_sheet *lines)
 	}
 }
 
+/* Of what is still too long for its line, folders go. */
+static void put_location(struct snap_sheet *lines, enum snap_style style, const char *right)
+{
+	enum { HANG = 8 };
+	_cleanup_free_ char *copy = strdup(right);
+	size_t before;
+
+	snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+	snap_line_pad(lines, lines->column);
+	lines->hang = HANG;
+	before = lines->columns < lines->width ? lines->columns : 2 * lines->depth + HANG;
+	if (copy && lines->width > before)
+		snap_elide_path(copy, lines->width - before, lines->signs->dots);
+	snap_line_add(lines, style, copy ? copy : right);
+}
+
 void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *right)
 {
 	enum { NARROWEST = 20 };
@@ -340,11 +346,8 @@ void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *
 		return;
 	}
 	lines->written++;
-	if (right) {
-		snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
-		snap_line_pad(lines, lines->column);
-		snap_line_add(lines, style, right);
-	}
+	if (right)
+		put_location(lines, style, right);
 	while (lines->text.size && lines->text.data[lines->text.size - 1] == ' ')
 		lines->text.size--;
 	if (lines->failed)
@@ -353,8 +356,6 @@ void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *
 	       2 * lines->depth + NARROWEST > lines->width;
 	if (fits)
 		write_piece(lines, lines->text.data, lines->text.size, NULL, "\n");
-	else if (right)
-		write_cut(lines);
 	else
 		write_wrapped(lines);
 }

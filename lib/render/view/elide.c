@@ -357,8 +357,10 @@ void snap_elide_path(char *path, size_t most, const char *dots)
 		if (dots_width + snap_text_width(next) <= most)
 			break;
 	}
-	if (slash > path)
+	if (slash > path && dots_width + snap_text_width(slash) <= most)
 		cut_middle(path, 0, (size_t)(slash - path), dots);
+	else if (slash > path)
+		memmove(path, slash + 1, strlen(slash));
 }
 
 void snap_elide_end(char *text, size_t most, const char *dots)

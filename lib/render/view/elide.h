@@ -37,7 +37,7 @@ void snap_elide_name(char *name, size_t most, const char *dots);
 
 /* "library/core/src/…" of Rust's library, without "/rustc/" and a hash; other files as they are. */
 const char *snap_source_path(const char *file);
-/* Drops leading directories: "…/src/queue.c:57". In place. */
+/* Drops leading directories: "…/src/queue.c:57", at most up to "queue.c:57". In place. */
 void snap_elide_path(char *path, size_t most, const char *dots);
 
 /* Cuts the end. In place. */
