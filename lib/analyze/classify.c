@@ -175,16 +175,19 @@ static const char *const work_waits[] = {
 };
 
 /*
- * Functions of PostgreSQL, MariaDB and MySQL that wait for a lock of their own. InnoDB's have no names
- * without debug files.
+ * Functions of PostgreSQL, MariaDB and MySQL that wait for a lock of their own, and HotSpot's for a
+ * monitor. InnoDB's have no names without debug files.
  */
-static const char *const database_locks[] = {
+static const char *const own_locks[] = {
 	"LWLockAcquire",
 	"LWLockAcquireOrWait",
 	"LWLockWaitForVar",
 	"LockBufferForCleanup",
 	"MDL_context::acquire_lock",
 	"MDL_wait::timed_wait",
+	"ObjectMonitor::EnterI",
+	"ObjectMonitor::enter",
+	"ObjectMonitor::enter_internal",
 	"ProcSleep",
 	"ProcWaitForSignal",
 	"lock_wait",
@@ -193,11 +196,17 @@ static const char *const database_locks[] = {
 };
 
 /*
- * Functions that carry out a command of theirs: what is waited for below them is no work. In HotSpot's,
- * a collection of garbage waits for threads that have not stopped.
+ * Functions that carry out a command, or wait for the answer to one: what is waited for below them is no
+ * work. In HotSpot's, a collection of garbage waits for threads that have not stopped; Python's library
+ * has others that take its locks for work, as Queue.get.
  */
 static const char *const busy_functions[] = {
+	"Barrier.wait",
+	"Future.exception",
+	"Future.result",
+	"Queue.put",
 	"SafepointSynchronize::begin",
+	"Semaphore.acquire",
 	"dispatch_command",
 	"exec_execute_message",
 	"exec_simple_query",
@@ -231,6 +240,13 @@ static const char *const libc_functions[] = {
 	"pthread_rwlock_*",
 	"__pthread_clockjoin_ex",
 	NULL,
+};
+
+/* System calls in which a thread has something to hand over, or waits for a disk or a lock. */
+static const char *const handing_calls[] = {
+	"connect", "fdatasync", "flock",    "fsync",   "mq_timedsend", "msgsnd",
+	"open",    "openat",    "pwrite64", "pwritev", "sendfile",     "sendmmsg",
+	"sendmsg", "sendto",    "splice",   "write",   "writev",       NULL,
 };
 
 static const char *const manager_names[] = {
@@ -441,15 +457,20 @@ static bool calls_listed(const char *const *list, const struct snap_frame **fram
 	return false;
 }
 
-bool snap_classify_takes_database_lock(const struct snap_frame **frames, size_t count)
+bool snap_classify_takes_own_lock(const struct snap_frame **frames, size_t count)
 {
-	return calls_listed(database_locks, frames, count);
+	return calls_listed(own_locks, frames, count);
+}
+
+bool snap_classify_hands_over(const char *syscall)
+{
+	return syscall && is_listed(handing_calls, syscall);
 }
 
 bool snap_classify_is_busy(const struct snap_frame **frames, size_t count)
 {
 	return calls_listed(busy_functions, frames, count) ||
-	       snap_classify_takes_database_lock(frames, count);
+	       snap_classify_takes_own_lock(frames, count);
 }
 
 bool snap_classify_system_function(const char *symbol, const char *function, bool static_program)

@@ -36,8 +36,10 @@ bool snap_classify_startup_function(const char *symbol, const char *function);
 bool snap_classify_outermost_function(const char *symbol);
 /* A function that waits for work rather than for an answer: the idle rule. */
 bool snap_classify_waits_for_work(const char *function);
-/* Whether a stack waits for a lock of a database's own, whose owner is not known. */
-bool snap_classify_takes_database_lock(const struct snap_frame **frames, size_t count);
+/* A system call by its name, in which a thread does not wait for work, whatever calls it. */
+bool snap_classify_hands_over(const char *syscall);
+/* Whether a stack waits for a lock of a database's or of HotSpot's own, whose owner memory alone can tell. */
+bool snap_classify_takes_own_lock(const struct snap_frame **frames, size_t count);
 /* The same, or it carries out a command: what it waits for is an answer, and never work. */
 bool snap_classify_is_busy(const struct snap_frame **frames, size_t count);
 

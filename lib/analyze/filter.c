@@ -258,7 +258,8 @@ static bool is_idle(const struct snap_filter_needed *needed, pid_t pid,
 	if (stack->own_managed && member->wait && snap_same_text(member->wait->variant, "python"))
 		return false;
 	return member->state == SNAP_STATE_SLEEPING && (stack->idle || by_call) &&
-	       !waits_for_holder(member->wait) && !is_owner(needed, pid, member->tid, true) &&
+	       !snap_classify_hands_over(member->syscall) && !waits_for_holder(member->wait) &&
+	       !is_owner(needed, pid, member->tid, true) &&
 	       !is_owner(needed, pid, member->tid, false);
 }
 

@@ -357,13 +357,17 @@ static struct stacksnap_error *check_disk(const struct snap_conditions *conditio
 		const struct snap_sweep_thread *thread = &sweep->threads[i];
 		const struct snap_view_thread *seen;
 		struct snap_sighting sighting;
+		int64_t holds_ns, age;
 
 		if (!thread->shown || !thread->process || thread->shown->state != 'D')
 			continue;
 		seen = view_of(conditions, thread);
+		/* The kernel may know that it began before the watch did. */
+		holds_ns = sweep->now_ns - thread->shown->ran_ns;
+		age = seen ? snap_conditions_age(conditions, thread, seen->member) : -1;
 		sighting = (struct snap_sighting){
 			.key = hash_of_thread(thread->process->pid, thread->shown->tid),
-			.holds_ns = sweep->now_ns - thread->shown->ran_ns,
+			.holds_ns = SNAP_MAX(holds_ns, age),
 			.sightings = 1,
 			.alert = { .kind = SNAP_ALERT_DISK,
 				   .pid = thread->process->pid,

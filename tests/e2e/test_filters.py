@@ -35,6 +35,20 @@ def held():
 for target in (work, work, held, held): threading.Thread(target=target).start()
 print("ready", __import__("os").getpid(), flush=True)
 """
+ANSWERS = """
+import concurrent.futures, os, queue, threading
+work, full, turn, end = queue.Queue(), queue.Queue(1), threading.Semaphore(0), os.pipe()
+def for_work(): work.get()
+def for_room(): full.put(1); full.put(2)
+def for_turn(): turn.acquire()
+def for_result(): concurrent.futures.Future().result()
+class Full(threading.Thread):
+    def run(self):
+        while True: os.write(end[1], bytes(1 << 20))
+for target in (for_work, for_room, for_turn, for_result): threading.Thread(target=target).start()
+Full().start()
+print("ready", os.getpid(), flush=True)
+"""
 NODE = "setInterval(() => 0, 1e6); require('fs').readFile('/dev/stdin', () => 0); console.log('ready ' + process.pid)"
 JAVA = """
 public class Held {
@@ -206,6 +220,35 @@ class Idle(Case):
                     for entry in stack["entries"] if entry.get("language")][:1]
         wait_until(lambda: shown() == ["held"], "the thread that waits for the lock")
         self.assertIn("locks", self.run_tool("--deadlocks", "-p", victim.pid, status=3).text)
+
+    def test_who_waits_for_an_answer_or_hands_over_is_none(self):
+        """Futures, queues that are full, and a write that has no reader: system code alone, and no wait for work."""
+        victim = self.program([sys.executable, "-c", ANSWERS], settled=False)
+        def shown():
+            doc = self.json("-p", victim.pid, "--no-idle", free=False)
+            return {entry["function"] for node in walk(doc["processes"]) for stack in node["stacks"]
+                    for entry in stack["entries"] if entry.get("language")}
+        wanted = {"for_result", "for_room", "for_turn"}
+        wait_until(lambda: wanted <= shown() and "for_work" not in shown(), "those that wait for others")
+        functions = {entry.get("function") for node in walk(self.json("-p", victim.pid, "--no-idle")["processes"])
+                     for stack in node["stacks"] for entry in stack["entries"]}
+        self.assertIn("Full.run", functions)
+
+    def test_monitors_of_java_count_without_a_stop(self):
+        need("java", "javac")
+        folder = self.scratch()
+        with open(os.path.join(folder, "Held.java"), "w", encoding="ascii") as file:
+            file.write(JAVA)
+        subprocess.run(["javac", "-d", folder, os.path.join(folder, "Held.java")], check=True)
+        victim = self.program(["java", "-XX:+UseSerialGC", "-cp", folder, "Held"], settled=False)
+        def shown():
+            doc = self.json("-p", victim.pid, "--no-idle", "--no-stop", free=False, status=(0, 1))
+            return sum(thread["state"] == "sleeping" for node in walk(doc["processes"]) for stack in node["stacks"]
+                       if any(entry.get("function", "").startswith("ObjectMonitor::enter") for entry in stack["entries"])
+                       for thread in stack["threads"])
+        wait_until(lambda: shown() == 2, "the threads that wait for the monitor")
+        # Whose it is stands in memory that is not read without a stop.
+        self.run_tool("--deadlocks", "--no-stop", "-p", victim.pid, status=3, free=False)
 
     def test_without_a_wait_for_a_lock_no_deadlock_is_missed(self):
         victim = self.program([sys.executable, "-c", "import os, time; print('ready', os.getpid(), flush=True); time.sleep(600)"])

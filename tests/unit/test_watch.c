@@ -425,6 +425,25 @@ static void test_disk_goes_by_the_state(void **state)
 	bed_deinit(&bed);
 }
 
+/* The kernel may know that it began before the watch did. */
+static void test_disk_counts_from_before_the_first_look(void **state)
+{
+	struct snap_wait wait;
+	struct snap_wait *waits[1] = { set_wait(&wait, SNAP_WAIT_FILE, 0) };
+	struct bed bed;
+
+	(void)state;
+	bed_init(&bed, 1);
+	bed.threads[0].blocked_ns = 1;
+	bed.shown[0].state = 'D';
+	wait.since_ns = 20 * S;
+	take_view(&bed, make_snapshot(&bed, waits), 1);
+	look_at(&bed, 2);
+	assert_int_equal(bed.told.raised, 1);
+	assert_int_equal(bed.told.last.kind, SNAP_ALERT_DISK);
+	bed_deinit(&bed);
+}
+
 static void test_spinning_needs_five_equal_tops(void **state)
 {
 	struct snap_wait *waits[1] = { NULL };
@@ -610,6 +629,7 @@ int main(void)
 		cmocka_unit_test(test_peer_whose_queue_moves_is_fine),
 		cmocka_unit_test(test_peer_that_does_not_answer_a_connect),
 		cmocka_unit_test(test_disk_goes_by_the_state),
+		cmocka_unit_test(test_disk_counts_from_before_the_first_look),
 		cmocka_unit_test(test_spinning_needs_five_equal_tops),
 		cmocka_unit_test(test_pool_is_busy_when_nobody_waits_where_they_use_to),
 		cmocka_unit_test(test_pool_that_stands_at_a_lock_does_not_wait_for_work),

@@ -164,9 +164,9 @@ static unsigned owner_lacks(const struct snap_wait_analysis *waits)
 		/* Its locks keep no owner; what waits for one may be in a circle. */
 		if (wait && snap_same_text(wait->variant, "python"))
 			lacks |= SNAP_LACK_PYTHON_LOCKS;
-		if (stack && snap_classify_takes_database_lock(stack->frames, stack->frame_count))
+		if (stack && !(wait && wait->has_owner) &&
+		    snap_classify_takes_own_lock(stack->frames, stack->frame_count))
 			lacks |= SNAP_LACK_OWNERS;
-
 		if (wait && snap_wait_kind_is(wait->kind, SNAP_KIND_LOCK) && !wait->has_owner &&
 		    !wait->holder_count &&
 		    (wait->owner_lack == SNAP_OWNER_NOT_KEPT ||
