@@ -88,6 +88,28 @@ class Languages(WaitCase):
         self.assertIn("gil", [link["wait"]["kind"] for link in dead["threads"]])
         self.assertNotIn("timed", dead)
 
+    def test_lines_of_locks_name_functions_of_python(self):
+        folder = self.scratch()
+        code = ("import fcntl, os, sys\n"
+                "def take(first, second):\n"
+                "    fcntl.flock(first, fcntl.LOCK_EX)\n"
+                "    os.write(end[1], b'x')\n"
+                "    while len(os.read(look[0], 1)): break\n"
+                "    fcntl.flock(second, fcntl.LOCK_EX)\n"
+                "look, end = os.pipe(), os.pipe()\n"
+                "parent = os.getpid()\n"
+                f"a, b = [lambda n=n: open('{folder}/' + n, 'w') for n in 'ab']\n"
+                "if os.fork(): (lambda: (os.read(end[0], 1), os.read(end[0], 1), os.write(look[1], b'xx'),"
+                " print('ready', parent, flush=True), os.wait()))()\n"
+                "elif os.fork(): take(a(), b())\n"
+                "else: take(b(), a())\n")
+        victim = self.program(["/usr/bin/python3", "-c", code], settled=False)
+        def threads():
+            doc = self.json("-p", victim.pid, free=False, status=(0, 1))
+            return [thread for deadlock in doc.get("deadlocks", []) for thread in deadlock["threads"]]
+        found = wait_until(threads, "the deadlock")
+        self.assertEqual([(thread["function"], thread["line"]) for thread in found], [("take", 6)] * 2)
+
     def test_python_deadlock_without_a_stop(self):
         """Who wants the interpreter's lock wakes up 200 times a second: a look that finds it awake looks again."""
         for python in pythons():

@@ -23,11 +23,29 @@ static bool is_of_lock(const struct snap_waiter *waiter, const struct snap_frame
 	       strcmp(snap_base_name(frame->module), "libjvm.so") == 0;
 }
 
+/* The innermost one in the language of a runtime. An interpreter's functions in C are none of the program's. */
+static const struct snap_entry *own_managed_entry(const struct snap_raw_thread *thread)
+{
+	for (size_t run = 0; thread->managed && run < thread->managed->run_count; run++) {
+		const struct snap_frame **frames =
+			thread->managed_frames + thread->managed->runs[run].first;
+
+		for (size_t i = 0; i < thread->managed->runs[run].count; i++)
+			for (size_t k = 0; k < frames[i]->entry_count; k++)
+				if (is_own_entry(&frames[i]->entries[k]))
+					return &frames[i]->entries[k];
+	}
+	return NULL;
+}
+
 /* NULL: no function of its own is known. */
 static const struct snap_entry *own_entry(const struct snap_waiter *waiter)
 {
 	const struct snap_raw_stack *stack = &waiter->raw->stacks[waiter->thread->stack];
+	const struct snap_entry *managed = own_managed_entry(waiter->thread);
 
+	if (managed)
+		return managed;
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		const struct snap_frame *frame = stack->frames[i];
 
