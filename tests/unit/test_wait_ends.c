@@ -4,6 +4,7 @@
 #include "wait_scene.h"
 
 #include "base/cleanup.h"
+#include "capture/wait/scan.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -484,6 +485,105 @@ static void test_table_that_changes(void **state _unused_)
 	close(ends[1]);
 }
 
+/* ---- a process that has very much of something, and one that has a little of it ---- */
+
+static void test_queues_of_one(void **state _unused_)
+{
+	enum { MANY = SNAP_MAX_QUEUES + 100 };
+	_cleanup_free_ struct scene *scene = new_scene();
+	int messages = msgget(IPC_PRIVATE, 0600);
+	pid_t greedy = start_process("greedy", -1);
+	struct snap_process *process;
+	const struct snap_wait_facts *facts;
+
+	assert_true(messages >= 0);
+	scene_call(scene, SYS_msgrcv, messages, (long)buffer, 8, 2, 0);
+	scene_capture(scene, NULL, 0);
+	process = scene_add_process(scene, greedy);
+	process->threads = snap_arena_new_array(&scene->capture->arena, MANY, struct snap_thread);
+	process->thread_count = MANY;
+	for (int i = 0; i < MANY; i++)
+		process->threads[i] = (struct snap_thread){
+			.tid = greedy,
+			.state = 'S',
+			.call = { .known = true,
+				  .number = SYS_msgrcv,
+				  .arguments = { (uint32_t)(i - MANY) } },
+		};
+	scene_resolve(scene);
+	facts = scene->capture->waits;
+	assert_int_equal(facts->queue_count, 1);
+	assert_int_equal(facts->queues[0].id, messages);
+	assert_int_equal(facts->lacks, SNAP_LACK_CUT);
+	msgctl(messages, IPC_RMID, NULL);
+	scene_deinit(scene);
+	end_process(greedy);
+}
+
+/* Both are looked at for an end of a pipe and for locks on a file; the greedy one first. */
+static void scan_both(pid_t greedy, pid_t modest, int pipe_end, int file, struct snap_scan *ret)
+{
+	static struct snap_scan list[2];
+	struct snap_wait_memory memory = { .root_fd = open("/proc", O_PATH | O_DIRECTORY) };
+	struct snap_wanted_peer wanted[] = {
+		{ .kind = SNAP_DESCRIPTOR_FILE, .inode = scene_inode(file), .name = "file" },
+		{ .kind = SNAP_DESCRIPTOR_PIPE, .inode = scene_inode(pipe_end) },
+	};
+	struct snap_scans scans = { .memory = &memory,
+				    .list = list,
+				    .wanted = wanted,
+				    .wanted_count = 2,
+				    .most_links = 100,
+				    .most_found = 100 };
+
+	list[0] = (struct snap_scan){ .pid = greedy };
+	list[1] = (struct snap_scan){ .pid = modest };
+	scans.kinds[SNAP_DESCRIPTOR_FILE] = scans.kinds[SNAP_DESCRIPTOR_PIPE] = true;
+	assert_null(snap_shared_scratch_create(1 << 20, &memory.region));
+	snap_scan_run(&scans, 0);
+	assert_true(scans.is_cut);
+	snap_scan_run(&scans, 1);
+	close(memory.root_fd);
+	*ret = list[1];
+}
+
+static void test_ends_of_one(void **state _unused_)
+{
+	char folder[] = "/tmp/stacksnap-test-XXXXXX", path[64];
+	struct snap_scan scan;
+	pid_t greedy, modest;
+	int ends[2], file, many[600];
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/file", folder);
+	file = open(path, O_RDWR | O_CREAT, 0600);
+	assert_true(file >= 0);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(flock(file, LOCK_SH), 0);
+	modest = start_process("modest", -1);
+	/* Each of them is a lock on the file, and a descriptor. */
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(many); i++) {
+		many[i] = open(path, O_RDONLY);
+		assert_int_equal(flock(many[i], LOCK_SH), 0);
+	}
+	greedy = start_process("greedy", -1);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(many); i++)
+		close(many[i]);
+	scan_both(greedy, modest, ends[0], file, &scan);
+	assert_int_equal(scan.status, 0);
+	assert_non_null(scan.locks);
+	assert_int_equal(scan.locks->lock.pid, modest);
+	/* Two ends of the pipe, and the file. */
+	assert_true(scan.ends && scan.ends->next && scan.ends->next->next);
+	end_process(greedy);
+	end_process(modest);
+	close(ends[0]);
+	close(ends[1]);
+	close(file);
+	unlink(path);
+	rmdir(folder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -494,6 +594,8 @@ int main(void)
 		cmocka_unit_test(test_sockets_and_eventfds),
 		cmocka_unit_test(test_fifo),
 		cmocka_unit_test(test_heir_of_a_lock),
+		cmocka_unit_test(test_queues_of_one),
+		cmocka_unit_test(test_ends_of_one),
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_queues),
 		cmocka_unit_test(test_network_namespace),

@@ -238,7 +238,7 @@ static struct snap_scans *make_scans(const struct ends *ends, size_t count, uint
 	scans->wanted = wanted;
 	scans->wanted_count = ends->count;
 	scans->most_links = most_links;
-	scans->most_ends = SNAP_MAX_FILE_PEERS;
+	scans->most_found = SNAP_MAX_FILE_PEERS / 2;
 	scans->list = snap_wait_asker_new_array(asker, count, struct snap_scan);
 	return scans->list ? scans : NULL;
 }

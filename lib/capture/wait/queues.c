@@ -19,7 +19,10 @@
 #include <sys/ipc.h>
 #include <sys/sem.h>
 
-enum { TABLE_TEXT = 8192 };
+enum {
+	TABLE_TEXT = 8192,
+	MOST_OF_ONE = SNAP_MAX_QUEUES / 16, /* that one process waits at */
+};
 
 /* A process with callers, and its namespace. */
 struct home {
@@ -191,18 +194,25 @@ SNAP_ORDER(compare_queues, struct queue, a, b,
 /* Each once, in the order of the result; those of a namespace that is not known are left out. */
 static void list_queues(struct snap_wait_resolver *resolver, struct queues *queues)
 {
-	size_t count = 0;
+	size_t count = 0, of_others = 0;
 
 	for (size_t i = 0; i < resolver->caller_count; i++) {
+		const struct snap_wait_caller *caller = &resolver->callers[i];
 		struct queue queue;
 
-		if (!is_of_queue(&resolver->callers[i]))
+		if (i && caller[-1].process != caller->process)
+			of_others = count;
+		if (!is_of_queue(caller))
 			continue;
-		queue = queue_of(resolver, &resolver->callers[i]);
-		if (queue.key.namespace)
+		queue = queue_of(resolver, caller);
+		if (count > of_others && compare_queues(&queues->list[count - 1], &queue) == 0)
+			continue;
+		if (!queue.key.namespace)
+			resolver->facts->lacks |= SNAP_LACK_NAMESPACES;
+		else if (count - of_others < MOST_OF_ONE)
 			queues->list[count++] = queue;
 		else
-			resolver->facts->lacks |= SNAP_LACK_NAMESPACES;
+			resolver->facts->lacks |= SNAP_LACK_CUT;
 	}
 	if (count)
 		qsort(queues->list, count, sizeof(*queues->list), compare_queues);

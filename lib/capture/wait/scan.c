@@ -15,6 +15,9 @@ enum {
 	INFO_TEXT = 4096,
 	MOST_INFO = 1 << 20,
 	NUMBER_TEXT = 16,
+	OWN_LINKS = 256, /* of a process, which no other one can take from it … */
+	OWN_FOUND = 128, /* … and as many ends and locks */
+	MOST_LOCKS = SNAP_MAX_FILE_LOCKS / 16, /* of a process */
 };
 
 /* The table of one process. */
@@ -48,18 +51,36 @@ static size_t find_wanted(const struct snap_scans *scans, enum snap_descriptor_k
 	return found ? (size_t)(found - scans->wanted) : scans->wanted_count;
 }
 
+static bool has_room(struct snap_scans *scans, uint64_t *of_one, uint64_t own, uint64_t *of_all,
+		     uint64_t most)
+{
+	if ((*of_one)++ < own || __atomic_add_fetch(of_all, 1, __ATOMIC_RELAXED) <= most)
+		return true;
+	scans->is_cut = true;
+	return false;
+}
+
+/* For an end or a lock; NULL: there is no room. */
+static void *add_found_thing(const struct table *table, size_t size)
+{
+	struct snap_scans *scans = table->scans;
+
+	return has_room(scans, &table->scan->found, OWN_FOUND, &scans->found, scans->most_found)
+		       ? snap_region_alloc(&scans->memory->region, size)
+		       : NULL;
+}
+
 /* A process may have a thousand numbers for one end: it is listed once, or twice if it is both. */
 static void add_scanned_end(const struct table *table, size_t wanted, bool readable, bool writable)
 {
 	struct snap_scans *scans = table->scans;
 	uint8_t what = (uint8_t)((readable ? READABLE : 0) | (writable ? WRITABLE : 0));
-	struct snap_scan_end *end = NULL;
+	struct snap_scan_end *end;
 
 	if ((table->seen[wanted] & what) == what)
 		return;
 	table->seen[wanted] |= what;
-	if (__atomic_add_fetch(&scans->ends, 1, __ATOMIC_RELAXED) <= scans->most_ends)
-		end = snap_region_alloc(&scans->memory->region, sizeof(*end));
+	end = add_found_thing(table, sizeof(*end));
 	if (!end) {
 		scans->is_cut = true;
 		return;
@@ -134,10 +155,9 @@ static void scan_locks(const struct table *table, size_t wanted, const char *num
 		if (!snap_parse_held_lock(line, length, &lock) ||
 		    !is_on(&lock, &table->scans->wanted[wanted]))
 			continue;
-		kept = __atomic_add_fetch(&table->scans->ends, 1, __ATOMIC_RELAXED) >
-				       table->scans->most_ends
-			       ? NULL
-			       : snap_region_alloc(&table->scans->memory->region, sizeof(*kept));
+		kept = table->scan->lock_count++ < MOST_LOCKS
+			       ? add_found_thing(table, sizeof(*kept))
+			       : NULL;
 		if (!kept) {
 			table->scans->is_cut = true;
 			return;
@@ -218,14 +238,6 @@ static void scan_link(const struct table *table, const char *number)
 		add_link(table, wanted, number);
 }
 
-static bool may_look(struct snap_scans *scans)
-{
-	if (__atomic_add_fetch(&scans->links, 1, __ATOMIC_RELAXED) <= scans->most_links)
-		return true;
-	scans->is_cut = true;
-	return false;
-}
-
 static void identify(struct table *table)
 {
 	struct snap_scan *scan = table->scan;
@@ -260,7 +272,8 @@ void snap_scan_run(void *context, uint32_t item)
 	}
 	memset(seen, 0, scans->wanted_count);
 	snap_numbers_init(&numbers, fd);
-	while ((more = snap_numbers_next(&numbers, &number)) > 0 && may_look(scans)) {
+	while ((more = snap_numbers_next(&numbers, &number)) > 0 &&
+	       has_room(scans, &scan->links, OWN_LINKS, &scans->links, scans->most_links)) {
 		char text[NUMBER_TEXT];
 
 		snprintf(text, sizeof(text), "%d", (int)number);

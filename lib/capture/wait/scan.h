@@ -35,6 +35,8 @@ struct snap_scan {
 	int status; /* 0 or a negative errno */
 	struct snap_scan_end *ends;
 	struct snap_scan_lock *locks; /* that it holds, on wanted files */
+	uint64_t links, found;        /* that were looked at; ends and locks */
+	size_t lock_count;
 	/* If it has some: its identity. */
 	uint64_t start_ticks;
 	char state;
@@ -48,8 +50,9 @@ struct snap_scans {
 	const struct snap_wanted_peer *wanted; /* sorted by kind, then inode */
 	size_t wanted_count;                   /* at most SNAP_MAX_FILE_PEERS */
 	bool kinds[SNAP_DESCRIPTOR_KINDS];     /* of the wanted ones */
-	uint64_t links, most_links;            /* that were looked at, by all */
-	uint64_t ends, most_ends;
+	/* Beside the first ones of each process, so that no process takes them from others. */
+	uint64_t links, most_links;
+	uint64_t found, most_found;
 	bool is_cut;
 };
 

@@ -378,7 +378,7 @@ static bool fill_peer_query(struct snap_peer_queries *queries, struct snap_peer_
 	query->scan_count = list_processes(queries->log, NULL);
 	query->scans = (struct snap_scans){ .memory = &query->memory,
 					    .most_links = MOST_LINKS,
-					    .most_ends = SNAP_MAX_FILE_PEERS };
+					    .most_found = SNAP_MAX_FILE_PEERS / 2 };
 	query->scans.list = snap_region_new_array(region, query->scan_count + 1, struct snap_scan);
 	query->asked = snap_region_new_array(region, count, struct asked);
 	if (!query->scans.list || !query->asked ||
