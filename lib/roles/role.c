@@ -2,6 +2,7 @@
 /* Birth, messages and end of roles: see role.h. */
 #include "roles/role.h"
 
+#include "base/clock.h"
 #include "base/priority.h"
 #include "base/spawn.h"
 #include "proc/procfs.h"
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <linux/sched/types.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -21,6 +23,7 @@ enum {
 	PATIENCE_MS = 100,
 	HELD_MS = 20, /* for a role that sleeps by then where SIGKILL does not wake it */
 	KEPT_DESCRIPTORS = 8,
+	TICK_MS = 20,             /* how often the cancel flag and the clock are looked at */
 	SEND_TIMEOUT_US = 200000, /* for a role that asks and does not listen to answers */
 };
 
@@ -239,6 +242,31 @@ struct stacksnap_error *snap_wire_receive(int channel, void *bytes, size_t room,
 	if (fd_ret)
 		*fd_ret = snap_take_fd(&fd);
 	return NULL;
+}
+
+struct stacksnap_error *snap_role_receive(int channel, const struct snap_options *options,
+					  int64_t deadline_ns, void *bytes, size_t size,
+					  int *fd_ret)
+{
+	struct pollfd event = { .fd = channel, .events = POLLIN };
+	_cleanup_fd_ int fd = -1;
+	struct stacksnap_error *err;
+	size_t got;
+
+	for (int ready = 0; ready <= 0; ready = poll(&event, 1, TICK_MS)) {
+		if (ready < 0 && (errno != EINTR || !options))
+			return snap_error_os(errno, "cannot wait for a process");
+		if (options && snap_options_cancelled(options))
+			return snap_error_cancelled();
+		if (deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > deadline_ns)
+			return snap_error_format(SNAP_ERROR_TIMEOUT, "out of time");
+	}
+	err = snap_wire_receive(channel, bytes, size, &got, fd_ret ? &fd : NULL);
+	if (!err && got != size)
+		err = snap_error_format(SNAP_ERROR_CRASHED, "no answer");
+	if (!err && fd_ret)
+		*fd_ret = snap_take_fd(&fd);
+	return err;
 }
 
 void snap_wire_pack_error(const struct stacksnap_error *error, struct snap_wire_error *ret)

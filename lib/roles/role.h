@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "model/options.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,6 +92,15 @@ struct stacksnap_error *snap_wire_send(int channel, const void *bytes, size_t si
  * `fd_ret` NULL refuses descriptors. FORMAT: longer than `room`. OS.
  */
 struct stacksnap_error *snap_wire_receive(int channel, void *bytes, size_t room, size_t *size_ret,
+					  int *fd_ret) _must_check_;
+
+/*
+ * Waits for one of this size, until `deadline_ns` (CLOCK_MONOTONIC; 0: never), however many come.
+ * `options` NULL: nothing cancels it but a signal. CANCELLED, TIMEOUT; CRASHED: the other end has gone,
+ * or the message has another size; OS.
+ */
+struct stacksnap_error *snap_role_receive(int channel, const struct snap_options *options,
+					  int64_t deadline_ns, void *bytes, size_t size,
 					  int *fd_ret) _must_check_;
 
 /* An error as bytes, for the other end: fits in SNAP_WIRE_BYTES; the message is cut. */

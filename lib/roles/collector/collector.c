@@ -23,7 +23,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -31,7 +30,7 @@
 #include <sys/wait.h>
 
 enum {
-	TICK_MS = 20,      /* how often the cancel flag and the clock are looked at */
+	TICK_MS = 20,      /* how often the collector is looked at */
 	PATIENCE_MS = 150, /* how long a collector may take to end by itself */
 	BLOCK = 1 << 16,
 	BLOCKED_TICKS =
@@ -210,45 +209,6 @@ static struct stacksnap_error *describe_end(struct snap_role *role)
 				 "the process that reads the targets exited early");
 }
 
-/* Waits for an answer: NULL when there is a message, or the channel was closed. */
-static struct stacksnap_error *
-await_collector_answer(int channel, const struct snap_options *options, int64_t deadline_ns)
-{
-	struct pollfd event = { .fd = channel, .events = POLLIN };
-
-	for (;;) {
-		int ready;
-
-		if (options && snap_options_cancelled(options))
-			return snap_error_cancelled();
-		if (deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > deadline_ns)
-			return snap_error_format(SNAP_ERROR_TIMEOUT, "out of time");
-		ready = poll(&event, 1, TICK_MS);
-		if (ready > 0)
-			return NULL;
-		if (ready < 0 && (errno != EINTR || !options))
-			return snap_error_os(errno, "cannot wait for a process");
-	}
-}
-
-/* Receives one answer of a known size; CRASHED if the other end has gone. */
-static struct stacksnap_error *receive_collector_answer(int channel, void *answer, size_t size,
-							int *fd_ret)
-{
-	_cleanup_fd_ int fd = -1;
-	struct stacksnap_error *err;
-	size_t got;
-
-	err = snap_wire_receive(channel, answer, size, &got, &fd);
-	if (err)
-		return err;
-	if (got != size)
-		return snap_error_format(SNAP_ERROR_CRASHED, "no answer");
-	if (fd_ret)
-		*fd_ret = snap_take_fd(&fd);
-	return NULL;
-}
-
 /* ---- its workers ---- */
 
 /* Receives the channel of the new worker; -1: none was asked for, or it is not ready. */
@@ -264,12 +224,10 @@ static int receive_worker(void *context, int64_t until_ns, pid_t *pid_ret)
 		return -1;
 	if (until_ns && until_ns < until)
 		until = until_ns;
-	err = await_collector_answer(collector->role.channel, collector->options, until);
+	err = snap_role_receive(collector->role.channel, collector->options, until, &word,
+				sizeof(word), &channel);
 	/* It is asked for again with the next file. */
 	collector->worker_is_due = err && snap_error_code(err) == SNAP_ERROR_TIMEOUT;
-	if (!err)
-		err = receive_collector_answer(collector->role.channel, &word, sizeof(word),
-					       &channel);
 	if (!err)
 		err = snap_wire_unpack_error(&word.error);
 	if (snap_error_ignore(err))
@@ -342,7 +300,8 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
  * that, the collector is replaced like a worker, and the next collector finds that the process does
  * not respond.
  */
-static struct stacksnap_error *await_capture(struct snap_collector *collector)
+static struct stacksnap_error *await_capture(struct snap_collector *collector,
+					     struct capture_made *ret)
 {
 	int64_t deadline_ns = collector->deadline_ns, tick_ns = TICK_MS * SNAP_NS_PER_MS;
 	unsigned blocked = 0, losses = 0;
@@ -350,8 +309,9 @@ static struct stacksnap_error *await_capture(struct snap_collector *collector)
 	for (;;) {
 		int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + tick_ns;
 		bool is_last = deadline_ns && deadline_ns <= until;
-		struct stacksnap_error *err = await_collector_answer(
-			collector->role.channel, collector->options, is_last ? deadline_ns : until);
+		struct stacksnap_error *err = snap_role_receive(
+			collector->role.channel, collector->options, is_last ? deadline_ns : until,
+			ret, sizeof(*ret), &collector->shared);
 
 		if (!err || is_last || snap_error_code(err) != SNAP_ERROR_TIMEOUT)
 			return err;
@@ -371,11 +331,8 @@ struct stacksnap_error *snap_collector_await(struct snap_collector *collector)
 {
 	const struct snap_options *options = collector->options;
 	struct capture_made made;
-	struct stacksnap_error *err = await_capture(collector);
+	struct stacksnap_error *err = await_capture(collector, &made);
 
-	if (!err)
-		err = receive_collector_answer(collector->role.channel, &made, sizeof(made),
-					       &collector->shared);
 	if (!err) {
 		collector->memory_bytes = made.memory_bytes;
 		collector->worker_is_due = true;

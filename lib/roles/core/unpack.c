@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -28,7 +27,6 @@ enum {
 	INPUT = 1 << 16,
 	BLOCK = 4096, /* of zeros, which become a hole */
 	HEAD = 6,
-	TICK_MS = 20,
 };
 
 /* A packed file can hold any number of zeros; it must not keep us busy for ever. */
@@ -215,21 +213,12 @@ static struct stacksnap_error *receive_unpacked(const struct snap_role *role,
 						const struct snap_options *options,
 						int64_t deadline_ns, struct filled *filled)
 {
-	struct pollfd event = { .fd = role->channel, .events = POLLIN };
-	struct stacksnap_error *err;
-	size_t size;
+	struct stacksnap_error *err = snap_role_receive(role->channel, options, deadline_ns, filled,
+							sizeof(*filled), NULL);
 
-	while (poll(&event, 1, TICK_MS) <= 0) {
-		if (snap_options_cancelled(options))
-			return snap_error_cancelled();
-		if (deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > deadline_ns)
-			return snap_error_format(SNAP_ERROR_TIMEOUT, "unpacking took too long");
-	}
-	err = snap_wire_receive(role->channel, filled, sizeof(*filled), &size, NULL);
-	if (!err && (size != sizeof(*filled) || filled->half >= HALVES || filled->size > HALF))
-		err = snap_error_format(SNAP_ERROR_CRASHED,
-					"the process that unpacks the file exited early");
-	return err;
+	if (!err && (filled->half >= HALVES || filled->size > HALF))
+		err = snap_error_format(SNAP_ERROR_CRASHED, "invalid answer");
+	return snap_error_wrap(err, "unpacking");
 }
 
 /* Why not all of it was written; NULL: it was. */

@@ -243,26 +243,6 @@ static struct stacksnap_error *start(struct snap_download *download)
 	return NULL;
 }
 
-static struct stacksnap_error *await_download(const struct snap_download *download,
-					      const struct snap_options *options,
-					      struct answer *answer, int *fd_ret)
-{
-	struct pollfd event = { .fd = download->channel, .events = POLLIN };
-	struct stacksnap_error *err;
-	size_t size;
-
-	while (poll(&event, 1, TICK_MS) <= 0) {
-		if (snap_options_cancelled(options))
-			return snap_error_cancelled();
-		if (snap_clock_ns(CLOCK_MONOTONIC) > download->until_ns + GRACE_MS * SNAP_NS_PER_MS)
-			return snap_error_format(SNAP_ERROR_TIMEOUT, "too late");
-	}
-	err = snap_wire_receive(download->channel, answer, sizeof(*answer), &size, fd_ret);
-	if (err || size == sizeof(*answer))
-		return err;
-	return snap_error_format(SNAP_ERROR_CRASHED, "the process that downloads exited early");
-}
-
 static struct stacksnap_error *download_file(struct snap_download *download,
 					     const struct snap_options *options, int64_t until_ns,
 					     int *fd_ret)
@@ -278,7 +258,9 @@ static struct stacksnap_error *download_file(struct snap_download *download,
 	if (err)
 		return err;
 	download->channel = child.channel;
-	err = await_download(download, options, &answer, fd_ret);
+	err = snap_role_receive(child.channel, options,
+				download->until_ns + GRACE_MS * SNAP_NS_PER_MS, &answer,
+				sizeof(answer), fd_ret);
 	download->is_lost = err && snap_error_code(err) == SNAP_ERROR_TIMEOUT;
 	/* It removes what has come. */
 	snap_close(&child.channel);

@@ -11,13 +11,11 @@
 #include "roles/file_opener/download.h"
 #include "roles/file_opener/patience.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 
 enum {
-	TICK_MS = 20, /* how often the cancel flag, the clock and the opener are looked at */
+	TICK_NS = 10000000, /* then, when the tick of a role is over, the opener is looked at */
 	MOST_OPENERS = SNAP_FILE_OPENER_MOST_SKIPPED,
 	MOST_COPIED = 96 << 20, /* bytes, in all */
 };
@@ -203,38 +201,18 @@ static bool has_patience(const struct snap_file_opener *opener, struct wait *wai
 	return !snap_patience_is_over(&opener->patience, &wait->patience, &look);
 }
 
-/* Waits until there is a message, or the channel was closed. */
-static struct stacksnap_error *await_opened_file(const struct snap_file_opener *opener,
-						 struct wait *wait)
-{
-	struct pollfd event = { .fd = opener->channel, .events = POLLIN };
-
-	for (;;) {
-		int ready;
-
-		if (snap_options_cancelled(opener->options))
-			return snap_error_cancelled();
-		ready = poll(&event, 1, TICK_MS);
-		if (ready > 0)
-			return NULL;
-		if (ready == 0 && !has_patience(opener, wait))
-			return snap_error_format(SNAP_ERROR_TIMEOUT, "out of time");
-		if (ready < 0 && errno != EINTR)
-			return snap_error_os(errno, "cannot wait for a process");
-	}
-}
-
 static struct stacksnap_error *receive_opened_file(const struct snap_file_opener *opener,
 						   struct wait *wait,
 						   struct snap_file_opener_answer *ret)
 {
-	struct stacksnap_error *err = await_opened_file(opener, wait);
-	size_t size = 0;
+	struct stacksnap_error *err = NULL;
 
-	if (!err)
-		err = snap_wire_receive(opener->channel, ret, sizeof(*ret), &size, NULL);
-	if (!err && size != sizeof(*ret))
-		err = snap_error_format(SNAP_ERROR_CRASHED, "no answer");
+	do {
+		snap_error_destroy(err);
+		err = snap_role_receive(opener->channel, opener->options,
+					snap_clock_ns(CLOCK_MONOTONIC) + TICK_NS, ret, sizeof(*ret),
+					NULL);
+	} while (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT && has_patience(opener, wait));
 	return err;
 }
 
