@@ -36,7 +36,10 @@ static void spawn(struct soak_run *run, char **argv, int out_fd)
 	sigemptyset(&defaults);
 	sigaddset(&defaults, SIGPIPE);
 	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	if (isatty(out_fd))
+		posix_spawn_file_actions_adddup2(&actions, out_fd, STDIN_FILENO);
+	else
+		posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, run->err, STDERR_FILENO);
 	posix_spawnattr_init(&attributes);

@@ -3,7 +3,8 @@
  * Signals that a process is sent while it is looked at: each arrives once, queued ones in order,
  * and its parent hears of no stop. Real-time signals go to the process and to its threads; SIGUSR1,
  * which is not queued, is sent again only after it has arrived. In the last experiment the tool or
- * its tracer is ended while the process is traced, beside neighbours that hold a tracer.
+ * its tracer is ended while the process is traced, beside neighbours that hold a tracer; half of the
+ * runs are recordings, --watch, and top on a terminal, which are ended at any moment.
  */
 #include "soak.h"
 
@@ -30,6 +31,7 @@ enum {
 	MOST_THREADS = 300,
 	RUNS_A_THOUSAND = 20, /* that are ended, of a thousand signals */
 	AIM_US = 20000,       /* from the first look that finds a tracer */
+	LASTS_US = 600000,    /* the life of what does not end by itself */
 };
 
 /* The process has one queue, and each thread another; so signals to each have an order. */
@@ -290,6 +292,20 @@ static bool is_made_by(pid_t pid, const struct soak_run *run)
 	return false;
 }
 
+static pid_t find_tracer(const struct soak_run *run)
+{
+	pid_t pids[SOAK_MAX_PIDS];
+	size_t count = soak_descendants(run->pid, pids, SOAK_MAX_PIDS);
+	char name[16];
+
+	for (size_t i = 0; i < count; i++) {
+		soak_comm(pids[i], name);
+		if (strcmp(name, "snap-tracer") == 0)
+			return pids[i];
+	}
+	return 0;
+}
+
 /* How a run is ended while the last thread is traced; `number` 0: by itself. */
 struct ending {
 	const char *name;
@@ -298,24 +314,62 @@ struct ending {
 	const char *word;
 };
 
+enum way { SNAPSHOT, RECORD, WATCH, TOP, WAYS };
+
+/* A terminal, from which a child reads what comes, while it is open. */
+static int open_terminal(void)
+{
+	int keeper = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), terminal;
+	char text[4096];
+
+	if (keeper < 0 || grantpt(keeper) || unlockpt(keeper))
+		soak_broken("posix_openpt");
+	terminal = open(ptsname(keeper), O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(terminal);
+		while (read(keeper, text, sizeof(text)) > 0)
+			;
+		_exit(0);
+	}
+	close(keeper);
+	return terminal;
+}
+
 static bool end_once(const struct soak *soak, struct soak_victim *victim,
-		     const struct ending *ending, bool record)
+		     const struct ending *ending, enum way way)
 {
 	const char *pid = soak_number(victim->pid);
-	const char *const snapshot[] = { "-q", "-p", pid, ending->word, NULL };
-	const char *const recording[] = { "record", "-d", "300ms", "--hz", "200", pid, NULL };
+	const char *const arguments[WAYS][8] = {
+		[SNAPSHOT] = { "-q", "-p", pid, ending->word },
+		[RECORD] = { "record", "-d", "300ms", "--hz", "200", pid },
+		[WATCH] = { "-q", "--watch", "--every", "100ms", "-p", pid },
+		[TOP] = { "top", "--hz", "200", pid },
+	};
 	pid_t last = shared->queues[shared->threads].worker, tracer = 0;
-	struct soak_run run = soak_start(soak, record ? recording : snapshot, -1);
+	int terminal = way == TOP ? open_terminal() : -1;
+	struct soak_run run = soak_start(soak, arguments[way], terminal);
+	bool lasts = way == WATCH || way == TOP, hit = false;
 	int64_t until;
-	bool hit = false;
 
-	while (ending->number && !tracer && !soak_is_over(&run))
+	if (terminal >= 0)
+		close(terminal);
+	while (!lasts && ending->number && !tracer && !soak_is_over(&run))
 		soak_state(victim->pid, last, &tracer);
-	until = soak_now() + soak_random(AIM_US) * 1000;
-	while (tracer && soak_now() < until)
+	until = soak_now() + soak_random(lasts ? LASTS_US : AIM_US) * 1000;
+	while ((tracer || lasts) && soak_now() < until)
 		;
-	if (tracer && is_made_by(tracer, &run))
+	/* They have one now and then. */
+	until += LASTS_US * 1000ll;
+	while (lasts && !tracer && ending->tracer && soak_now() < until)
+		tracer = find_tracer(&run);
+	if (lasts && !ending->tracer)
+		hit = kill(run.pid, ending->number) == 0;
+	else if (tracer && is_made_by(tracer, &run))
 		hit = kill(ending->tracer ? tracer : run.pid, ending->number) == 0;
+	/* These two do not end by themselves. */
+	if (lasts && (!hit || ending->tracer))
+		kill(run.pid, SIGTERM);
 	soak_wait(&run);
 	soak_listen(victim);
 	soak_close(&run);
@@ -382,19 +436,25 @@ void soak_signals_ended(const struct soak *soak)
 		{ "SIGKILL of the tracer", SIGKILL, true, NULL },
 		{ "--stop-timeout", 0, false, "--stop-timeout=20" },
 	};
-	long wanted = soak->count * RUNS_A_THOUSAND / 1000 + 1;
+	long wanted = soak->count * RUNS_A_THOUSAND / 1000 + 1, ways[WAYS] = { 0 };
 	struct totals totals = { 0 };
 
+	setenv("TERM", "xterm", true);
 	for (size_t i = 0; i < SOAK_ARRAY_SIZE(endings); i++) {
 		pid_t sender;
 		struct soak_victim victim = begin(soak, &sender, true);
 		long ended = 0;
 
-		/* Every fourth is a recording, which has no such timeout. */
+		/* Half of them are others than snapshots, which have no such timeout. */
 		for (long turn = 0; !shared->over; turn++) {
-			bool record = endings[i].number && turn % 4 == 3;
+			enum way way = turn % 2 ? 1 + turn / 2 % (WAYS - 1) : SNAPSHOT;
 
-			ended += end_once(soak, &victim, &endings[i], record);
+			if (!endings[i].number)
+				way = SNAPSHOT;
+			if (end_once(soak, &victim, &endings[i], way)) {
+				ended++;
+				ways[way]++;
+			}
 			shared->enough = ended >= wanted || turn >= 4 * wanted;
 		}
 		if (ended < wanted)
@@ -403,4 +463,6 @@ void soak_signals_ended(const struct soak *soak)
 		finish(&victim, sender, endings[i].name, &totals, ended);
 	}
 	report(&totals);
+	soak_figure("watches", ways[WATCH]);
+	soak_figure("tops", ways[TOP]);
 }
