@@ -192,8 +192,22 @@ class Guessed(Case):
         lines = re.findall(r"\?\? 0x\w+(?: × (\d+))? +\[anon\]|(\d+) frames of code without names +\[anon\]", text)
         return sum(int(times or run or 1) for times, run in lines)
 
+    def check_marks_of_pprof(self, capture, flags, weighed):
+        profile = os.path.join(self.scratch(), "profile")
+        self.run_tool("render", capture, "--format", "pprof", "-n", "0", *flags, "-o", profile, status=(0, 1))
+        raw = pprof(self.scratch(), "-raw", profile)
+        names = {}
+        for line in raw[raw.index("Locations\n"):raw.index("Mappings\n")].splitlines():
+            number = re.match(r" *(\d+): ", line)
+            at = int(number.group(1)) if number else at if names else 0
+            names[at] = names.get(at, 0) + line.count(" [?]")
+        samples = raw_samples(raw)
+        self.assertEqual(sum(values[0] * sum(names[at] for at in at_all) for values, at_all, _ in samples), weighed, flags)
+        for _, at_all, labels in samples:
+            self.assertEqual("guessed" in labels, any(names[at] for at in at_all), labels)
+
     def check_marks(self, victim):
-        capture, profile = (os.path.join(self.scratch(), name) for name in ("capture", "profile"))
+        capture = os.path.join(self.scratch(), "capture")
         found = 0
         for _ in range(5):  # at different places of the program
             self.run_tool("-p", victim.pid, "--runtimes=none", "--save-capture", capture, status=(0, 1))
@@ -214,17 +228,9 @@ class Guessed(Case):
             folded = self.run_tool("render", capture, "--format", "folded", "-n", "0", status=(0, 1)).text
             self.assertEqual(sum(line.count(" [?]") * int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()
                                  if line.rsplit(" ", 1)[1].isdigit()), weighed, folded)
-            self.run_tool("render", capture, "--format", "pprof", "-n", "0", "-o", profile, status=(0, 1))
-            raw = pprof(self.scratch(), "-raw", profile)
-            names = {}
-            for line in raw[raw.index("Locations\n"):raw.index("Mappings\n")].splitlines():
-                number = re.match(r" *(\d+): ", line)
-                at = int(number.group(1)) if number else at if names else 0
-                names[at] = names.get(at, 0) + line.count(" [?]")
-            samples = raw_samples(raw)
-            self.assertEqual(sum(values[0] * sum(names[at] for at in at_all) for values, at_all, _ in samples), weighed)
-            for _, at_all, labels in samples:
-                self.assertEqual("guessed" in labels, any(names[at] for at in at_all), labels)
+            # Without names there are locations without lines, but not of what is in doubt.
+            for flags in ((), ("-q",)):
+                self.check_marks_of_pprof(capture, flags, weighed)
             found += len(marked)
         self.assertGreater(found, 0)
 

@@ -155,6 +155,8 @@ static void put_pprof_labels(struct writer *writer, const struct snap_tally_row 
 
 	put_text_label(writer, "process", node->name);
 	put_number_label(writer, "pid", node->pid);
+	if (has_guess(stack))
+		put_text_label(writer, "guessed", "true");
 	if (row->task) {
 		put_pprof_task(writer, row->task);
 		put_text_label(writer, "unit", node->unit);
@@ -168,8 +170,6 @@ static void put_pprof_labels(struct writer *writer, const struct snap_tally_row 
 	put_text_label(writer, "wait", row->object);
 	put_text_label(writer, "holder", row->holder);
 	put_text_label(writer, "unit", node->unit);
-	if (has_guess(stack))
-		put_text_label(writer, "guessed", "true");
 	/* Those of a program have other keys than ours already. */
 	for (size_t i = 0; i < stack->label_count; i++)
 		put_text_label(writer, stack->labels[i].key, stack->labels[i].value);

@@ -265,7 +265,8 @@ static size_t make_location(struct snap_pprof *pprof, const struct snap_line *li
 	if (frame)
 		snap_protobuf_number(message, LOCATION_ADDRESS,
 				     looked_up_address(frame, innermost));
-	if (!mapping || mapping->functions || !mapping->placed)
+	/* Readers find the names of such a file themselves, but not that a frame is in doubt. */
+	if (!mapping || mapping->functions || !mapping->placed || frame->trust != SNAP_TRUST_CFI)
 		for (size_t i = count; i > 0; i--)
 			if (!add_line(pprof, &lines[i - 1]))
 				return 0;
