@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Code made at run time, and the perf maps that may name it: which are believed, which are not."""
+import json
 import os
 import re
 import subprocess
 
 from harness import Case, functions, need, need_root, walk
+from html_pages import Page
 from test_formats_pprof import pprof, raw_samples
 
 JAVA = """
@@ -38,6 +40,46 @@ console.log('ready ' + process.pid);
 
 # Functions that threads begin with: what calls lead to from there is no guess.
 STARTS = ("clone3", "clone", "__clone", "_start", "__libc_start_main")
+
+
+def marks_in_speedscope(text):
+    document = json.loads(text)
+    marked = ["[?]" in frame["name"] for frame in document["shared"]["frames"]]
+    profile = document["profiles"][0]  # of all threads
+    return sum(weight * sum(marked[frame] for frame in sample) for sample, weight in
+               zip(profile["samples"], profile["weights"]))
+
+
+def marks_in_chrome(text):
+    return sum(" [?]" in event["name"] for event in json.loads(text)["traceEvents"] if event["ph"] == "X")
+
+
+def marks_in_firefox(text):
+    document = json.loads(text)
+    shared, found = document["shared"], 0
+    for thread in document["threads"]:
+        for stack in thread["samples"]["stack"]:
+            while stack is not None:
+                name = shared["funcTable"]["name"][shared["frameTable"]["func"][shared["stackTable"]["frame"][stack]]]
+                found += "[?]" in shared["stringArray"][name]
+                offset = shared["stackTable"]["prefixOffset"][stack]
+                stack = stack - offset if offset else None
+    return found
+
+
+def marks_in_html(text):
+    data, found = Page(text).data, 0
+    for group in (group for process in data["processes"] for group in process.get("groups", ())):
+        stack = group.get("stack", 0)
+        while stack > 0:
+            caller, frame = data["stacks"][2 * stack:2 * stack + 2]
+            found += group["count"] * bool(data["frames"][6 * frame + 5] & 8)
+            stack = caller
+    return found
+
+
+MARKS_IN = {"speedscope": marks_in_speedscope, "chrome": marks_in_chrome, "firefox": marks_in_firefox,
+            "html": marks_in_html}
 
 
 class PerfMap(Case):
@@ -231,6 +273,9 @@ class Guessed(Case):
             # Without names there are locations without lines, but not of what is in doubt.
             for flags in ((), ("-q",)):
                 self.check_marks_of_pprof(capture, flags, weighed)
+            for kind, count in MARKS_IN.items():
+                rendered = self.run_tool("render", capture, "--format", kind, "-n", "0", status=(0, 1)).raw.decode()
+                self.assertEqual(count(rendered), weighed, kind)
             found += len(marked)
         self.assertGreater(found, 0)
 
