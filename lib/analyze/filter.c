@@ -448,7 +448,8 @@ static bool find_needed(struct filtering *filtering)
 }
 
 /* Moves those that stay to the front. False without memory. */
-static bool filter_stack(struct filtering *filtering, pid_t pid, struct snap_stack *stack)
+static bool filter_stack(struct filtering *filtering, const struct snap_node *node,
+			 struct snap_stack *stack)
 {
 	struct snap_filter_stack facts =
 		snap_filter_check_stack(filtering->options, stack->frames, stack->frame_count);
@@ -458,20 +459,23 @@ static bool filter_stack(struct filtering *filtering, pid_t pid, struct snap_sta
 	if (!idle)
 		return false;
 	for (size_t i = 0; i < stack->thread_count; i++) {
-		enum snap_filter_verdict verdict = snap_filter_check_thread(
-			filtering->options, &filtering->needed, pid, &stack->threads[i], &facts);
+		enum snap_filter_verdict verdict =
+			snap_filter_check_thread(filtering->options, &filtering->needed, node->pid,
+						 &stack->threads[i], &facts);
 
 		if (verdict == SNAP_FILTER_IDLE)
 			idle[idle_count++] = stack->threads[i];
 		else if (verdict == SNAP_FILTER_SHOWS)
 			stack->threads[kept++] = stack->threads[i];
 	}
-	if (idle_count && !snap_filter_count_idle(&filtering->strings, &filtering->idle, pid, stack,
-						  idle, idle_count))
+	if (idle_count && !snap_filter_count_idle(&filtering->strings, &filtering->idle, node->pid,
+						  stack, idle, idle_count))
 		return false;
 	if (kept == stack->thread_count)
 		return true;
 	stack->count = stack->thread_count = kept;
+	stack->wait = snap_group_wait(stack);
+	stack->crashed = snap_stack_has_thread(stack, node->signal.tid);
 	return kept == 0 || snap_label_stack(&filtering->strings, stack);
 }
 
@@ -480,8 +484,7 @@ static bool filter_node(struct filtering *filtering, struct snap_node *node)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < node->stack_count; i++) {
-		if (!node->stacks[i].runtime &&
-		    !filter_stack(filtering, node->pid, &node->stacks[i]))
+		if (!node->stacks[i].runtime && !filter_stack(filtering, node, &node->stacks[i]))
 			return false;
 		if (node->stacks[i].count)
 			node->stacks[kept++] = node->stacks[i];

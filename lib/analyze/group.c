@@ -237,8 +237,7 @@ void snap_group_show(const struct snap_options *options, const struct snap_raw_p
 	ret->description = snap_group_describe(ret->frames, ret->frame_count);
 }
 
-/* The wait of a group; NULL: its threads do not wait for the same thing, or one for nothing. */
-static const struct snap_wait *common_group_wait(const struct snap_stack *stack)
+const struct snap_wait *snap_group_wait(const struct snap_stack *stack)
 {
 	const struct snap_wait *first = stack->thread_count ? stack->threads[0].wait : NULL;
 
@@ -258,7 +257,7 @@ static bool make_group_stack(const struct grouping *grouping, const struct snap_
 		return false;
 	for (size_t i = 0; i < count; i++)
 		stack->threads[i] = grouping->members[items[i].number];
-	stack->wait = common_group_wait(stack);
+	stack->wait = snap_group_wait(stack);
 	stack->crashed = snap_stack_has_thread(stack, grouping->raw->process->signal.tid);
 	if (stack->unwind == SNAP_UNWIND_NOT_STOPPED && !stack->unwind_detail)
 		stack->unwind_detail = not_stopped_detail(grouping, stack);

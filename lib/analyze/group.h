@@ -56,6 +56,9 @@ struct stacksnap_error *snap_group_threads(struct snap_interner *strings,
 					   const struct snap_member *members, const bool *shown,
 					   struct snap_node *node) _must_check_;
 
+/* The wait of a group; NULL: its threads do not wait for the same thing, or one for nothing. */
+const struct snap_wait *snap_group_wait(const struct snap_stack *stack);
+
 /*
  * Groups the threads of a node that was read from a document as the options say. A thread has the
  * stack of the group that it was in; groups of tasks stay. NO_MEMORY.

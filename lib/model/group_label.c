@@ -195,6 +195,7 @@ bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack)
 	add_group_label(stack, "cpu", kept_cpu);
 	add_group_label(stack, "type", common.type);
 	for (size_t i = 0; i < other_count; i++)
-		add_group_label(stack, others[i].key, others[i].value);
+		if (!snap_label_clashes(others[i].key) || snap_begins_with(others[i].key, "label."))
+			add_group_label(stack, others[i].key, others[i].value);
 	return true;
 }

@@ -19,8 +19,8 @@
 uint64_t snap_label_key(const struct snap_member *member, unsigned group_by, uint64_t seed);
 
 /*
- * Fills the labels of a stack whose threads are there, before those that it has already. False
- * without memory.
+ * Fills the labels of a stack whose threads are there, before those of a program that it has
+ * already. False without memory.
  */
 bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack);
 

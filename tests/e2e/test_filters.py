@@ -210,6 +210,19 @@ class Choice(Case):
                 self.assertEqual(stack["entries"][gap["after"] + 1], whole[gap["after"] + 1 + gap["count"]])
 
 
+    def test_a_group_that_lost_threads_says_what_the_others_have_in_common(self):
+        """Of a document, whose groups are there already."""
+        for _, *arguments in (("threads", "futex:1:one", "futex:2:two", "sem:1:one", "sem:1:three"), ("threads", "spin:2:one")):
+            victim = self.victim("threads", *arguments, settled=False)
+            folder = self.scratch()
+            capture, document = os.path.join(folder, "a.capture"), os.path.join(folder, "a.json")
+            self.run_tool("-p", victim.pid, "--save-capture", capture, "--json", "-o", document, free=False)
+            for names in ("^one", "^two", "^t", "-1$", "threads"):
+                of_capture, of_document = (self.json("render", file, "--thread", names)["processes"] for file in
+                                           (capture, document))
+                self.assertEqual(of_document, of_capture, names)
+
+
 class Idle(Case):
     def test_locks_of_python_that_the_program_takes(self):
         """A thread that waits for a Lock is shown; one that waits for a queue, which has Locks inside, is idle."""
