@@ -295,15 +295,6 @@ static void end_stack_early(struct snap_raw_stack *stack, size_t count)
 	stack->reason = "the frame limit was reached";
 }
 
-/* There is one gap in a stack: with what is to stay behind it, the outermost frames are left out. */
-static void end_behind_frame(struct snap_raw_stack *stack, size_t keep, size_t most)
-{
-	bool is_inner = stack->gap_count && keep <= stack->gap_frame;
-
-	end_stack_early(stack, SNAP_MIN(keep + most / 2,
-					is_inner ? stack->gap_frame + 1 : stack->frame_count));
-}
-
 void snap_raw_stack_limit(const struct snap_options *options, struct snap_raw_stack *stack,
 			  size_t keep)
 {
@@ -317,8 +308,12 @@ void snap_raw_stack_limit(const struct snap_options *options, struct snap_raw_st
 		return;
 	}
 	cut = raw_stack_cut(stack, most);
+	/* There is one gap in a stack: behind it are `keep` and its callers, and the rest goes. */
 	if (keep >= cut.head && keep < stack->frame_count - cut.tail) {
-		end_behind_frame(stack, keep, most);
+		bool is_inner = stack->gap_count && keep <= stack->gap_frame;
+		size_t end = is_inner ? stack->gap_frame + 1 : stack->frame_count;
+
+		end_stack_early(stack, SNAP_MIN(keep + most / 2, end));
 		cut = raw_stack_cut(stack, most);
 	}
 	stack->frame_count =

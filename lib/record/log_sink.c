@@ -536,14 +536,6 @@ static struct stacksnap_error *find_log_object(struct snap_log_sink *sink,
 		   : snap_log_find_object(sink->log, &taken->object, *words_ret, &change->object);
 }
 
-static enum snap_state state_of_copy(const struct snap_log_sink_process *process,
-				     const struct snap_thread *copy)
-{
-	enum snap_state state = snap_state_of_letter(copy->state);
-
-	return process->frozen && state == SNAP_STATE_SLEEPING ? SNAP_STATE_FROZEN : state;
-}
-
 static struct stacksnap_error *on_log_sample(void *context, struct snap_sampled_thread *thread,
 					     const struct snap_thread *copy,
 					     enum snap_verdict *verdict_ret)
@@ -553,11 +545,13 @@ static struct stacksnap_error *on_log_sample(void *context, struct snap_sampled_
 	struct snap_log_sink_thread *entry = &sink->threads[thread->user];
 	const struct snap_memory_image *words;
 	struct snap_log_change change = { .stack = SNAP_LOG_GONE, .syscall = -1 };
-	enum snap_state state = state_of_copy(process, copy);
+	enum snap_state state = snap_state_of_letter(copy->state);
 	enum snap_verdict verdict = SNAP_VERDICT_TAKEN;
 	bool wanted = !sink->options->cpu_only || state == SNAP_STATE_RUNNING;
 	struct stacksnap_error *err = NULL;
 
+	if (process->frozen && state == SNAP_STATE_SLEEPING)
+		state = SNAP_STATE_FROZEN;
 	if (wanted && entry->number == UINT32_MAX) {
 		/* It counts, and stands nowhere. */
 		change.stack = 0;
