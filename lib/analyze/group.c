@@ -41,7 +41,8 @@ static uint64_t address_key(const struct snap_frame_record *record)
 	if (record->module && frame->module)
 		return snap_hash_number(record->lookup - record->module->start,
 					snap_hash_text(frame->module, hash));
-	return snap_hash_number(record->lookup ? record->lookup : frame->address, hash);
+	/* What a document has, too: its groups keep their ids. */
+	return snap_hash_number(frame->address, hash);
 }
 
 static uint64_t compute_key(const struct snap_frame_record *record)

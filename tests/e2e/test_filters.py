@@ -147,11 +147,13 @@ class Filters(Case):
         live = self.text("-p", pid, *filters, *views, "--save-capture", capture)
         self.assertEqual(self.text("render", capture, *filters, *views), live, "capture of " + what)
         self.assert_same_threads(capture, filters, what)
-        whole = self.text("render", capture, "--json")[1]
+        # Hints are there only where they were asked for.
+        explain = [view for view in views if view == "--explain"]
+        whole = self.text("render", capture, "--json", *explain)[1]
         with open(json_file, "w", encoding="utf-8") as file:
             file.write(whole)
         self.assertEqual(self.text("render", json_file, *filters, *views), live, "JSON of " + what)
-        self.assert_part(self.text("render", capture, "--json", *filters)[1], whole, filters, what)
+        self.assert_part(self.text("render", capture, "--json", *explain, *filters)[1], whole, filters, what)
         # A group of several stacks shows what they share.
         if "--summary" not in views and ("--group-by" not in views or "stack" in views):
             unfiltered = self.text("render", capture, *views)[1]
@@ -212,7 +214,7 @@ class Choice(Case):
 
     def test_a_group_that_lost_threads_says_what_the_others_have_in_common(self):
         """Of a document, whose groups are there already."""
-        for _, *arguments in (("threads", "futex:1:one", "futex:2:two", "sem:1:one", "sem:1:three"), ("threads", "spin:2:one")):
+        for arguments in (("futex:1:one", "futex:2:two", "sem:1:one", "sem:1:three"), ("spin:2:one",)):
             victim = self.victim("threads", *arguments, settled=False)
             folder = self.scratch()
             capture, document = os.path.join(folder, "a.capture"), os.path.join(folder, "a.json")
@@ -221,6 +223,17 @@ class Choice(Case):
                 of_capture, of_document = (self.json("render", file, "--thread", names)["processes"] for file in
                                            (capture, document))
                 self.assertEqual(of_document, of_capture, names)
+
+    def test_groups_of_a_document_keep_their_ids(self):
+        """Those with frames in no file, too."""
+        victim = self.victim("jit", "anon")
+        folder = self.scratch()
+        capture, document = os.path.join(folder, "a.capture"), os.path.join(folder, "a.json")
+        self.run_tool("-p", victim.pid, "--save-capture", capture, "--json", "-o", document, status=(0, 1))
+        documents = [self.json("render", file, "--group-by", "process,stack", status=(0, 1)) for file in (capture, document)]
+        ids = [[stack["id"] for stack in document["processes"][0]["stacks"]] for document in documents]
+        self.assertEqual(len(ids[0]), 1)
+        self.assertEqual(ids[0], ids[1])
 
 
 class Idle(Case):
