@@ -679,6 +679,7 @@ static const char *names_of(struct bed *bed, uint32_t version)
 					    .int_type = INT_TYPE,
 					    .version = version };
 	bed->runtime.take_name = take_name;
+	bed->runtime.names_until_ns = INT64_MAX;
 	bed->runtime.take_context = bed;
 	bed->names[0] = '\0';
 	bed->name_count = 0;
@@ -698,7 +699,7 @@ static void test_names_are_those_of_threading(void **state)
 	assert_string_equal(names_of(&bed, 0x030b02f0), "1001 reads orders from the queue\n"
 							"1002 writes them to the disk\n");
 	/* One that has not begun, and one whose name is no text. */
-	put(&bed, VALUES + 8, NONE, 8);
+	put(&bed, INTS + 8, STRING_TYPE, 8);
 	put(&bed, STRINGS + 21 * 128 + 8, NONE, 8);
 	assert_string_equal(names_of(&bed, 0x030b02f0), "");
 	bed_close(&bed);

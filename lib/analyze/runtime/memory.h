@@ -6,6 +6,7 @@
 #pragma once
 
 #include "analyze/runtime/runtime.h"
+#include "base/clock.h"
 
 #include <string.h>
 
@@ -31,6 +32,12 @@ static inline bool snap_runtime_word(const struct snap_runtime_process *process,
 				     uint64_t *ret)
 {
 	return snap_runtime_number(process, address, 8, ret);
+}
+
+/* Whether there is time to look for one more name. */
+static inline bool snap_runtime_may_name(const struct snap_runtime_process *process)
+{
+	return snap_clock_ns(CLOCK_MONOTONIC) < process->names_until_ns;
 }
 
 /*

@@ -19,8 +19,8 @@ enum {
 	FAILED = 3,   /* exit status */
 };
 
-/* Half of what a process has: then memory cannot be read any more, and what is known is the answer. */
-static const int64_t READING_NS = 1000000000;
+/* Half of what a process has, as its plan must not be lost for names. */
+static const int64_t NAMES_NS = 1000000000;
 
 /* Memory that was requested: whole blocks. */
 struct block {
@@ -38,7 +38,7 @@ struct parser {
 	uint32_t sequence;
 	/* of the current process */
 	bool is_of_thread, wants_names;
-	int64_t until_ns; /* for reading memory */
+	int64_t begin_ns;
 	struct snap_arena arena;
 	struct snap_interner strings;
 	struct snap_hash_table table; /* of blocks, by their address */
@@ -58,8 +58,6 @@ static uint32_t ask_for_memory(struct parser *parser, uint64_t address, uint32_t
 	size_t got;
 	void *bytes;
 
-	if (snap_clock_ns(CLOCK_MONOTONIC) > parser->until_ns)
-		return 0;
 	if (snap_error_ignore(snap_wire_send(parser->channel, &request, sizeof(request), -1)) ||
 	    snap_error_ignore(
 		    snap_wire_receive(parser->channel, &answer, sizeof(answer), &got, &fd)) ||
@@ -159,6 +157,7 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 		.is_of_thread = parser->is_of_thread,
 		.take_name = parser->wants_names ? send_thread_name : NULL,
 		.take_context = parser,
+		.names_until_ns = parser->begin_ns + NAMES_NS,
 	};
 
 	if (snap_error_ignore(
@@ -194,7 +193,7 @@ static void serve_scout_question(struct parser *parser,
 		_exit(FAILED);
 	parser->is_of_thread = question->is_of_thread;
 	parser->wants_names = question->wants_names;
-	parser->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + READING_NS;
+	parser->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	look_for_runtimes(parser, process, &answer);
 	*process = (struct snap_process){ 0 };
 	munmap(parser->bytes.bytes, parser->bytes.size);

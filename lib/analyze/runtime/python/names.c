@@ -90,6 +90,7 @@ static bool entry_of_dict(struct naming *naming, const struct dict *dict, uint64
 	uint64_t entry[3];
 
 	if (number >= dict->count || number >= MOST_ENTRIES || naming->left == 0 ||
+	    !snap_runtime_may_name(naming->process) ||
 	    !snap_runtime_read(naming->process, dict->entries + number * dict->words * POINTER,
 			       entry, dict->words * POINTER))
 		return false;
