@@ -96,6 +96,8 @@ static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 {
 	struct stacksnap_error *err = snap_procfs_open(NULL, &sampler->procfs);
+	/* A recording has no use for monitors and names. */
+	unsigned unused = sampler->options->no_stop ? 0 : SNAP_RUNTIME_JAVA;
 
 	if (err)
 		return err;
@@ -111,8 +113,7 @@ static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 	/* Before anything large is there, of which their workers would keep a copy. */
 	err = snap_reader_new(&sampler->procfs, sampler->options->max_stack, &sampler->reader);
 	if (!err && !sampler->options->runtimes_given)
-		snap_reader_set_runtimes(sampler->reader,
-					 sampler->options->runtimes & ~(unsigned)SNAP_RUNTIME_JAVA);
+		snap_reader_set_runtimes(sampler->reader, sampler->options->runtimes & ~unused);
 	if (!err)
 		err = snap_asker_new(SNAP_WORKERS_BY_PROXY, &sampler->asker);
 	if (err)

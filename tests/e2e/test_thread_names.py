@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What runtimes call their threads, against what the programs say: in full, where comm has 15 bytes or the program's."""
+import glob
 import json
 import os
+import re
+import subprocess
 
-from harness import Case, processes, threads
+from harness import Case, at_level, need, processes, threads
 from test_waits_languages import pythons
 
 PYTHON = """
@@ -35,7 +38,49 @@ with open(sys.argv[1], "w") as file:
 print("ready", os.getpid(), flush=True)
 threading.Event().wait()
 """
+JAVA = """
+import java.nio.file.*;
+import java.util.concurrent.CountDownLatch;
+public class Names {
+    static class Own extends Thread {
+        String other = "not this one";
+        Own(Runnable work, String name) { super(work, name); }
+    }
+    public static void main(String[] arguments) throws Exception {
+        int count = Integer.parseInt(arguments[0]);
+        CountDownLatch ready = new CountDownLatch(count + 2);
+        Runnable waits = () -> {
+            ready.countDown();
+            try { Thread.sleep(3600000); } catch (InterruptedException e) { }
+        };
+        for (int i = 0; i < count; i++)
+            start(new Thread(waits, "import of all orders, worker " + i));
+        start(new Own(waits, "k\\u00e4se, a long one in Latin letters"));
+        start(new Own(waits, "\\u6f22\\u5b57 \\ud835\\udc99, a long one"));
+        ready.await();
+        System.out.println("ready " + ProcessHandle.current().pid());
+        System.out.flush();
+        System.in.read();
+    }
+    static void start(Thread thread) {
+        thread.setDaemon(true);
+        thread.start();
+    }
+}
+"""
 MOST = 127  # bytes
+
+
+def javas():
+    """Each of the machine's that has the table of fields which names need."""
+    need("java", "javac")
+    found = {}
+    for java in [*sorted(glob.glob("/usr/lib/jvm/*/bin/java")), "/usr/bin/java"]:
+        text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+        version = re.search(r'version "(\d+)', text)
+        if version and int(version.group(1)) >= 17 and "OpenJDK" in text:
+            found.setdefault(int(version.group(1)), java)
+    return found
 
 
 def shown(name):
@@ -83,3 +128,42 @@ class Names(Case):
         victim, _ = self.start_python(pythons()[0], 3)
         node = processes(self.json("-p", victim.pid, "--runtimes", "none"))[victim.pid]
         self.assertEqual({thread["name"] for thread, _ in threads(node).values()}, {node["name"]})
+
+    def start_java(self, java, count, *options):
+        folder = self.folder = getattr(self, "folder", None) or self.scratch()
+        source = os.path.join(folder, "Names.java")
+        if not os.path.exists(source):
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(JAVA)
+            subprocess.run(["javac", "--release", "17", "-d", folder, source], check=True)
+        return self.program([java, "-Xmx128m", "-Xlog:disable", *options, "-cp", folder, "Names", str(count)], settled=False)
+
+    def names_of_java(self, victim, *arguments):
+        node = processes(self.json("-p", victim.pid, "--no-children", *arguments, free=False, status=(0, 1)))[victim.pid]
+        return {thread["name"] for thread, _ in threads(node).values()}
+
+    @at_level("test")
+    def test_java(self):
+        wanted = {"import of all orders, worker 0", "k\u00e4se, a long one in Latin letters",
+                  "\u6f22\u5b57 \U0001d499, a long one", "main", "C1 CompilerThread0", "Reference Handler"}
+        for version, java in javas().items():
+            for options in ([], ["-XX:+UseSerialGC"], ["-XX:+UseParallelGC"], ["-XX:-UseCompressedOops"]):
+                with self.subTest(f"{version} {options}"):
+                    victim = self.start_java(java, 1, *options)
+                    for arguments in ([],) if options else ([], ["--no-stop"], ["--no-explain"]):
+                        self.assertLessEqual(wanted, self.names_of_java(victim, *arguments))
+
+    def test_two_hundred_of_java(self):
+        victim = self.start_java("java", 200)
+        names = self.names_of_java(victim)
+        self.assertEqual({f"import of all orders, worker {i}" for i in range(200)} - names, set())
+
+    @at_level("test")
+    def test_objects_that_are_not_understood(self):
+        """Coloured pointers: names are those of comm, or whole."""
+        for version, java in javas().items():
+            for options in (["-XX:+UseZGC"], ["-XX:+IgnoreUnrecognizedVMOptions", "-XX:-UseCompressedClassPointers"],
+                            ["-XX:+IgnoreUnrecognizedVMOptions", "-XX:+UseCompactObjectHeaders"]):
+                with self.subTest(f"{version} {options}"):
+                    victim = self.start_java(java, 1, *options)
+                    self.assertTrue({"import of all o", "import of all orders, worker 0"} & self.names_of_java(victim))

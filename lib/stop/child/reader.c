@@ -140,10 +140,9 @@ static unsigned find_stop_runtimes(const struct snap_stop_reader *reader,
 {
 	const struct snap_options *options = reader->options;
 	struct memory memory = { reader->stop->processes[item->process].pid, sign, 0 };
-	const unsigned not_needed = options->explain == SNAP_EXPLAIN_NO ? SNAP_RUNTIME_JAVA : 0;
 	const struct snap_runtime_candidate candidate = {
 		.space = &item->space,
-		.wanted = options->runtimes & ~not_needed,
+		.wanted = options->runtimes,
 		.buffer = (uint8_t *)reader->buffer,
 		.buffer_size = SNAP_DESCRIBE_BYTES,
 		.read = read_stop_memory,

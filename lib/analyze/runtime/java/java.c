@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * HotSpot, as of JDK 17: which threads wait for which monitors, and their owners. The two functions
- * of runtime.h. A HotSpot whose table is not understood is ignored.
+ * HotSpot, as of JDK 17: names of threads, the monitors that they wait for, and their owners. The
+ * two functions of runtime.h. A HotSpot whose table is not understood is ignored.
  */
 #include "analyze/runtime/java/java.h"
 
 static struct stacksnap_error *probe_java(const struct snap_runtime_process *process,
 					  struct snap_memory_plan *plan, bool *found_ret)
 {
+	/* The owner of a monitor may be another thread than the one that is copied. */
+	bool has_plan = !process->is_of_thread && process->options->explain != SNAP_EXPLAIN_NO;
 	struct snap_java java;
 
-	/* The owner of a monitor may be another thread than the one that is copied. */
-	if (process->is_of_thread || process->options->explain == SNAP_EXPLAIN_NO)
+	if (!(has_plan || process->take_name) || !snap_java_find(process, &java))
 		return NULL;
-	*found_ret = snap_java_find(process, &java) && snap_java_read_layout(&java) &&
-		     snap_java_plan(&java, plan);
+	if (process->take_name)
+		snap_java_name_threads(&java);
+	*found_ret = has_plan && snap_java_read_layout(&java) && snap_java_plan(&java, plan);
 	return NULL;
 }
 

@@ -2,7 +2,7 @@
 /*
  * HotSpot's data, for the files of this folder: where things lie in its memory, by the table that
  * it exports for debuggers (gHotSpotVMStructs, src/hotspot/share/runtime/vmStructs.hpp), and the
- * monitors that are found there. Knows nothing of Java's frames, classes and objects.
+ * monitors and names of threads that are found there. Knows nothing of Java's frames.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ enum {
 	SNAP_JAVA_ENTRY_OFFSET = 32,
 	SNAP_JAVA_ENTRY_ADDRESS = 40, /* … is used if it is static */
 	SNAP_JAVA_MOST_ENTRIES = 8192,
-	SNAP_JAVA_MOST_NAME = 32,     /* of a type or field that is wanted, with its NUL */
+	SNAP_JAVA_MOST_NAME = 64,     /* of a type or field that is wanted, with its NUL */
 	SNAP_JAVA_MOST_OFFSET = 8192, /* in an object */
 	SNAP_JAVA_MOST_THREADS = 16384,
 };
@@ -49,10 +49,27 @@ struct snap_java {
 
 /* Finds libjvm.so; false: it is not there, or does not export its table. */
 bool snap_java_find(const struct snap_runtime_process *process, struct snap_java *ret);
-/* Reads the table; false: it has not all fields, or they make no sense. */
+/* A field of the table; a class or a field may have changed its name. */
+struct snap_java_row {
+	const char *type, *other_type, *name, *other_name;
+	bool is_static; /* its value is an address, else an offset */
+};
+
+/*
+ * Reads the table, down to the last of these fields; the value of one that is not there, or makes no
+ * sense, is UINT64_MAX. False: there is no table.
+ */
+bool snap_java_read_fields(struct snap_java *java, const struct snap_java_row *rows, size_t count,
+			   uint64_t *fields);
+/* The same of java->fields; false: it has not all fields, or they make no sense. */
 bool snap_java_read_layout(struct snap_java *java);
 /* Adds what is to be copied; false: the plan has no room. */
 bool snap_java_plan(const struct snap_java *java, struct snap_memory_plan *plan);
+
+/* ---- names.c ---- */
+
+/* Gives process->take_name what Java calls the threads of a process that runs. */
+void snap_java_name_threads(struct snap_java *java);
 
 /* ---- monitors.c ---- */
 

@@ -10,11 +10,8 @@
 
 enum { STEPS = 7, POINTER = 8 };
 
-static const struct {
-	const char *type, *other_type; /* a field has moved between these two */
-	const char *name;
-} rows[SNAP_JAVA_FIELDS] = {
-	[SNAP_JAVA_LIST] = { "ThreadsSMRSupport", NULL, "_java_thread_list" },
+static const struct snap_java_row monitor_rows[SNAP_JAVA_FIELDS] = {
+	[SNAP_JAVA_LIST] = { "ThreadsSMRSupport", NULL, "_java_thread_list", NULL, true },
 	[SNAP_JAVA_LENGTH] = { "ThreadsList", NULL, "_length" },
 	[SNAP_JAVA_THREADS] = { "ThreadsList", NULL, "_threads" },
 	[SNAP_JAVA_OS_THREAD] = { "JavaThread", "Thread", "_osthread" },
@@ -78,13 +75,13 @@ static bool is_data_of_jvm(const struct snap_java *java, uint64_t address)
 
 /* What an entry says of a field; UINT64_MAX: nothing that could be. */
 static uint64_t value_of_java_field(const struct snap_java *java, const uint8_t *entry,
-				    enum snap_java_field field)
+				    bool wants_static)
 {
 	bool is_static = snap_runtime_field(entry, SNAP_JAVA_ENTRY_STATIC, 4);
 	uint64_t offset = snap_runtime_field(entry, SNAP_JAVA_ENTRY_OFFSET, 8);
 	uint64_t address = snap_runtime_field(entry, SNAP_JAVA_ENTRY_ADDRESS, 8);
 
-	if (is_static != (field == SNAP_JAVA_LIST))
+	if (is_static != wants_static)
 		return UINT64_MAX;
 	if (is_static)
 		return is_data_of_jvm(java, address) ? address : UINT64_MAX;
@@ -92,43 +89,57 @@ static uint64_t value_of_java_field(const struct snap_java *java, const uint8_t 
 }
 
 /* Takes what an entry says; of two entries for one field the first counts. */
-static void take_java_entry(struct snap_java *java, const uint8_t *entry, size_t *known)
+static void take_java_entry(const struct snap_java *java, const uint8_t *entry,
+			    const struct snap_java_row *rows, size_t count, uint64_t *fields,
+			    size_t *known)
 {
 	char type[SNAP_JAVA_MOST_NAME], name[SNAP_JAVA_MOST_NAME];
 
 	if (!read_name(java, snap_runtime_field(entry, SNAP_JAVA_ENTRY_TYPE, 8), type) ||
 	    !read_name(java, snap_runtime_field(entry, SNAP_JAVA_ENTRY_FIELD, 8), name))
 		return;
-	for (size_t i = 0; i < SNAP_JAVA_FIELDS; i++) {
-		if (java->fields[i] != UINT64_MAX || !is_name(rows[i].name, name) ||
+	for (size_t i = 0; i < count; i++) {
+		if (fields[i] != UINT64_MAX ||
+		    !(is_name(rows[i].name, name) || is_name(rows[i].other_name, name)) ||
 		    !(is_name(rows[i].type, type) || is_name(rows[i].other_type, type)))
 			continue;
-		java->fields[i] = value_of_java_field(java, entry, (enum snap_java_field)i);
-		*known += java->fields[i] != UINT64_MAX;
+		fields[i] = value_of_java_field(java, entry, rows[i].is_static);
+		*known += fields[i] != UINT64_MAX;
 	}
 }
 
-bool snap_java_read_layout(struct snap_java *java)
+bool snap_java_read_fields(struct snap_java *java, const struct snap_java_row *rows, size_t count,
+			   uint64_t *fields)
 {
 	size_t known = 0;
 
-	for (size_t i = 0; i < SNAP_JAVA_FIELDS; i++)
-		java->fields[i] = UINT64_MAX;
+	for (size_t i = 0; i < count; i++)
+		fields[i] = UINT64_MAX;
 	if (!is_data_of_jvm(java, java->pointer) ||
 	    !snap_runtime_word(java->process, java->pointer, &java->table) ||
 	    !is_data_of_jvm(java, java->table))
 		return false;
-	for (size_t i = 0; i < SNAP_JAVA_MOST_ENTRIES && known < SNAP_JAVA_FIELDS; i++) {
+	for (size_t i = 0; i < SNAP_JAVA_MOST_ENTRIES && known < count; i++) {
 		uint8_t entry[SNAP_JAVA_ENTRY];
 
 		if (!snap_runtime_read(java->process, java->table + i * SNAP_JAVA_ENTRY, entry,
 				       sizeof(entry)) ||
 		    snap_runtime_field(entry, SNAP_JAVA_ENTRY_TYPE, 8) == 0)
-			return false;
-		take_java_entry(java, entry, &known);
+			break;
+		take_java_entry(java, entry, rows, count, fields, &known);
 		java->entry_count = i + 1;
 	}
-	return known == SNAP_JAVA_FIELDS;
+	return true;
+}
+
+bool snap_java_read_layout(struct snap_java *java)
+{
+	if (!snap_java_read_fields(java, monitor_rows, SNAP_JAVA_FIELDS, java->fields))
+		return false;
+	for (size_t i = 0; i < SNAP_JAVA_FIELDS; i++)
+		if (java->fields[i] == UINT64_MAX)
+			return false;
+	return true;
 }
 
 /* ---- the plan ---- */
