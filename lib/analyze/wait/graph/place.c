@@ -23,7 +23,7 @@ static bool is_of_lock(const struct snap_waiter *waiter, const struct snap_frame
 	       strcmp(snap_base_name(frame->module), "libjvm.so") == 0;
 }
 
-/* The innermost one in the language of a runtime. An interpreter's functions in C are none of the program's. */
+/* The innermost one in a runtime's language. An interpreter's functions in C are none of the program's. */
 static const struct snap_entry *own_managed_entry(const struct snap_raw_thread *thread)
 {
 	for (size_t run = 0; thread->managed && run < thread->managed->run_count; run++) {
