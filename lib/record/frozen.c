@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Control groups that are frozen: their threads do not run, and so are not sampled again. Once a
- * second each process is asked for, and its threads that sleep stand as frozen from then on, until
- * it is thawed.
+ * second each process is asked for, and its threads that sleep stand as frozen until it is thawed.
  */
 #include "record/log_sink.h"
 
