@@ -12,14 +12,14 @@ enum { STEPS = 7, POINTER = 8 };
 
 static const struct snap_java_row monitor_rows[SNAP_JAVA_FIELDS] = {
 	[SNAP_JAVA_LIST] = { "ThreadsSMRSupport", NULL, "_java_thread_list", NULL, true },
-	[SNAP_JAVA_LENGTH] = { "ThreadsList", NULL, "_length" },
-	[SNAP_JAVA_THREADS] = { "ThreadsList", NULL, "_threads" },
-	[SNAP_JAVA_OS_THREAD] = { "JavaThread", "Thread", "_osthread" },
-	[SNAP_JAVA_PENDING] = { "JavaThread", "Thread", "_current_pending_monitor" },
-	[SNAP_JAVA_STACK_BASE] = { "JavaThread", "Thread", "_stack_base" },
-	[SNAP_JAVA_STACK_SIZE] = { "JavaThread", "Thread", "_stack_size" },
-	[SNAP_JAVA_TID] = { "OSThread", NULL, "_thread_id" },
-	[SNAP_JAVA_OWNER] = { "ObjectMonitor", NULL, "_owner" },
+	[SNAP_JAVA_LENGTH] = { "ThreadsList", NULL, "_length", NULL, false },
+	[SNAP_JAVA_THREADS] = { "ThreadsList", NULL, "_threads", NULL, false },
+	[SNAP_JAVA_OS_THREAD] = { "JavaThread", "Thread", "_osthread", NULL, false },
+	[SNAP_JAVA_PENDING] = { "JavaThread", "Thread", "_current_pending_monitor", NULL, false },
+	[SNAP_JAVA_STACK_BASE] = { "JavaThread", "Thread", "_stack_base", NULL, false },
+	[SNAP_JAVA_STACK_SIZE] = { "JavaThread", "Thread", "_stack_size", NULL, false },
+	[SNAP_JAVA_TID] = { "OSThread", NULL, "_thread_id", NULL, false },
+	[SNAP_JAVA_OWNER] = { "ObjectMonitor", NULL, "_owner", NULL, false },
 };
 
 bool snap_java_find(const struct snap_runtime_process *process, struct snap_java *ret)

@@ -34,20 +34,20 @@ enum field {
 
 static const struct snap_java_row rows[FIELDS] = {
 	[LIST] = { "ThreadsSMRSupport", NULL, "_java_thread_list", NULL, true },
-	[LENGTH] = { "ThreadsList", NULL, "_length" },
-	[THREADS] = { "ThreadsList", NULL, "_threads" },
-	[OS_THREAD] = { "JavaThread", "Thread", "_osthread" },
-	[TID] = { "OSThread", NULL, "_thread_id" },
-	[OBJECT] = { "JavaThread", NULL, "_threadObj" },
+	[LENGTH] = { "ThreadsList", NULL, "_length", NULL, false },
+	[THREADS] = { "ThreadsList", NULL, "_threads", NULL, false },
+	[OS_THREAD] = { "JavaThread", "Thread", "_osthread", NULL, false },
+	[TID] = { "OSThread", NULL, "_thread_id", NULL, false },
+	[OBJECT] = { "JavaThread", NULL, "_threadObj", NULL, false },
 	[THREAD_CLASS] = { "vmClasses", NULL, CLASS_OF("Thread"), NULL, true },
 	[STRING_CLASS] = { "vmClasses", NULL, CLASS_OF("String"), NULL, true },
-	[CONSTANTS] = { "InstanceKlass", NULL, "_constants" },
+	[CONSTANTS] = { "InstanceKlass", NULL, "_constants", NULL, false },
 	[OOP_BASE] = { "CompressedOops", NULL, "_narrow_oop._base", "_base", true },
 	[OOP_SHIFT] = { "CompressedOops", NULL, "_narrow_oop._shift", "_shift", true },
 	[CLASS_BASE] = { "CompressedKlassPointers", NULL, "_narrow_klass._base", "_base", true },
 	[CLASS_SHIFT] = { "CompressedKlassPointers", NULL, "_narrow_klass._shift", "_shift", true },
-	[FIELD_TABLE] = { "InstanceKlass", NULL, "_fields" },
-	[FIELD_STREAM] = { "InstanceKlass", NULL, "_fieldinfo_stream" },
+	[FIELD_TABLE] = { "InstanceKlass", NULL, "_fields", NULL, false },
+	[FIELD_STREAM] = { "InstanceKlass", NULL, "_fieldinfo_stream", NULL, false },
 };
 
 enum {
