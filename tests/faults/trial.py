@@ -31,7 +31,7 @@ ENVIRONMENT = {"LC_ALL": "C.UTF-8", "ASAN_OPTIONS": "exitcode=99:detect_leaks=1"
 VOLATILE = [
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+Z"), "TIME"),
     (re.compile(r"stopped [\d.]+ .s"), "stopped"),
-    (re.compile(r"up \S+"), "up"),
+    (re.compile(r"up \S+( · [\d.]+ % cpu since its start)?( · [\d.]+ MB rss)?"), "up"),
     (re.compile(r" {2,}"), "  "),
 ]
 
