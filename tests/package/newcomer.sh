@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # newcomer.sh --make FOLDER: makes a bare Debian 12 there. Ends with 1, and says why, where none can be had.
-# newcomer.sh --build FOLDER: copies the sources there, and does in it what README says first, as root, with the
-# compilers of Debian alone: `./dev demo`, and builds all that `./dev test` runs.
-# newcomer.sh FOLDER [OPTION…]: `./dev test OPTION…` in it. Prints what the tests print, and removes FOLDER.
+# newcomer.sh FOLDER [OPTION…]: does in it what README says first, as root, with the compilers of Debian alone:
+# `./dev demo`, then `./dev test OPTION…`. Prints what the tests print, and removes FOLDER.
 #
 # Nothing of this machine is seen in there but the caches of its compilers, which know objects of the same compiler.
 set -euo pipefail
@@ -41,14 +40,9 @@ if [[ $1 == --make ]]; then
 fi
 # In namespaces of its own, so that what is mounted and started goes with the last process.
 if [[ ${STACKSNAP_NEWCOMER:-} != inside ]]; then
-	[[ $1 == --build ]] || trap 'rm -rf --one-file-system "$1"' EXIT
+	trap 'rm -rf --one-file-system "$1"' EXIT
 	STACKSNAP_NEWCOMER=inside unshare --mount --propagation private --pid --fork --kill-child "$0" "$@"
 	exit
-fi
-is_build=
-if [[ $1 == --build ]]; then
-	is_build=1
-	shift
 fi
 root=$(readlink -f "$1")/root
 shift
@@ -90,15 +84,11 @@ run() {
 	}
 }
 
-[[ -z $is_build ]] || copy_sources
+copy_sources
 enter
 export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 unset STACKSNAP_NEWCOMER
 export CCACHE_DIR=/var/cache/ccache GOCACHE=/var/cache/go
 cd /root/stacksnap
-if [[ -n $is_build ]]; then
-	run ./dev demo
-	run ./dev test --list
-else
-	exec ./dev test "$@"
-fi
+run ./dev demo
+exec ./dev test "$@"
