@@ -170,21 +170,22 @@ class Trace(Case):
     def test_tasks(self):
         """Those of a process are a trace of their own, which its pid asks for."""
         need("python3")
-        victim = self.program(["python3", "-c", ASYNCIO], settled=False)
-        doc = self.json("-p", victim.pid, "--system-tasks")
+        victim = self.program(["/usr/bin/python3", "-c", ASYNCIO], settled=False)
+        whole = ("--runtime-budget", 10000)  # a slow machine reads a heap longer than the usual pause
+        doc = self.json("-p", victim.pid, "--system-tasks", *whole)
         ids = [task["id"] for node in (doc["processes"][0], *logical_of(doc["processes"][0]))
                for stack in node["stacks"] for task in stack.get("tasks", ())]
         self.assertEqual(len(ids), 21, doc)
-        found, _ = self.trace(victim.pid, tids=str(victim.pid))
+        found, _ = self.trace(victim.pid, *whole, tids=str(victim.pid))
         self.assert_tasks(victim.pid, ids, found)
-        found, got = self.trace(victim.pid)
+        found, got = self.trace(victim.pid, *whole)
         self.assertEqual(found, {})
         self.assertIn("trace: nothing is wrong with 1 thread,", got.err)
-        found, got = self.trace(victim.pid, "-n", "4")
+        found, got = self.trace(victim.pid, *whole, "-n", "4")
         self.assert_said(found[-victim.pid][0], "frames in the middle are left out (-n): 4 frames")
         path = os.path.join(self.scratch(), "x.snaprec")
-        got = self.run_tool("record", "-p", victim.pid, "-d", "1", "-o", path, env={"STACKSNAP_TRACE": str(victim.pid)},
-                            status=(0, 1))
+        got = self.run_tool("record", "-p", victim.pid, "-d", "1", "-o", path, "--max-stopped", "100", *whole,
+                            env={"STACKSNAP_TRACE": str(victim.pid)}, status=(0, 1))
         self.assert_tasks(victim.pid, ids[:-1], traces(got.err))
 
     def test_memory_of_a_recording(self):
