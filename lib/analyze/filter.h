@@ -18,7 +18,7 @@ struct snap_filter_stack {
 	size_t match; /* the innermost frame that does; 0 without --match */
 	/* the function that waits for work, or one of system code alone, "": unknown; NULL: not idle */
 	const char *idle;
-	bool busy;        /* below a lock or a command of a database: never idle */
+	bool busy; /* below a lock or command of its own, or a wait for an answer: never idle */
 	bool own_managed; /* a function of the program's own in a managed language calls the wait */
 };
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
