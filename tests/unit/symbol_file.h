@@ -6,6 +6,7 @@
 #include "files/files.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 struct symbol_file {
 	struct snap_capture capture;
@@ -32,6 +33,9 @@ static inline bool symbol_file_open(struct symbol_file *file, const char *path)
 	file->map = (struct snap_map){ .path = path, .inode = 1 };
 	file->process = (struct snap_process){ .pid = 1, .maps = &file->map, .map_count = 1 };
 	file->process.arch = SNAP_ARCH_X86_64;
+	/* The caller's: debug files may lie where a stranger may read nothing. */
+	file->process.credentials =
+		(struct snap_credentials){ .known = true, .uid = geteuid(), .gid = getegid() };
 	file->capture.processes = &file->process;
 	file->capture.process_count = 1;
 	if (snap_error_ignore(snap_files_create(&file->options, &file->capture, &file->files)))
