@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 
+import harness
 from harness import (Case, DEADLINE, SOURCE, TOOL, functions, missing, need, need_root, proc_state,
                      read_file, settle, stacks_of, wait_until)
 
@@ -302,14 +303,15 @@ group = root
 pm = static
 pm.max_children = 1
 slowlog = {folder}/slow
-request_slowlog_timeout = 1s
+request_slowlog_timeout = {seconds}s
 request_slowlog_trace_depth = 100
 php_admin_value[auto_prepend_file] = {folder}/prepend.php
 """
     APPLICATION = "/usr/share/dokuwiki"
 
     def prepare(self, folder):
-        """All that it writes lies in the folder; one of its pages is a FIFO."""
+        """All that it writes lies in the folder; one of its pages is a FIFO, at which it is when it is called slow."""
+        seconds = 2 * harness.PATIENCE
         shutil.copytree("/etc/dokuwiki", folder + "/conf", ignore=shutil.ignore_patterns("*auth.php", "local.php"))
         for name in ("acl.auth.php", "users.auth.php"):
             with open(folder + "/conf/" + name, "w", encoding="ascii"):
@@ -320,7 +322,7 @@ php_admin_value[auto_prepend_file] = {folder}/prepend.php
         os.mkfifo(folder + "/data/pages/start.txt")
         for name, text in (("prepend.php", f"<?php define('DOKU_CONF', '{folder}/conf/');"),
                            ("conf/local.php", f"<?php $conf['savedir'] = '{folder}/data'; $conf['useacl'] = 0;"),
-                           ("fpm.conf", self.CONFIGURATION.format(folder=folder))):
+                           ("fpm.conf", self.CONFIGURATION.format(folder=folder, seconds=seconds))):
             with open(os.path.join(folder, name), "w", encoding="ascii") as file:
                 file.write(text)
 

@@ -4,6 +4,8 @@
 'use strict';
 const { chromium } = require('playwright-core');
 
+const PATIENCE = 120000; // milliseconds; the caller knows when it is too long
+
 function isLocal(url) {
     const { protocol, hostname } = new URL(url);
     return ['file:', 'data:', 'blob:', 'about:'].includes(protocol) ||
@@ -22,6 +24,7 @@ async function browse(use) {
         const context = await browser.newContext({
             acceptDownloads: true, viewport: { width: 1280, height: 800 },
         });
+        context.setDefaultTimeout(PATIENCE);
         const page = await context.newPage();
         await context.route('**/*', (route) => {
             const url = route.request().url();
@@ -44,8 +47,8 @@ async function browse(use) {
 }
 
 // Polls, as nothing tells when a page is ready.
-async function until(condition, what, milliseconds = 60000) {
-    const end = Date.now() + milliseconds;
+async function until(condition, what) {
+    const end = Date.now() + PATIENCE;
     while (!await condition()) {
         if (Date.now() > end)
             throw new Error(`waited for ${what}`);

@@ -8,7 +8,6 @@ const fs = require('fs');
 const { browse, until, main } = require('./browser.js');
 
 const WIDTHS = [400, 1600];
-const PATIENCE = 120000; // milliseconds; whoever runs this knows when it is too long
 const SERIOUS = ['serious', 'critical'];
 
 // Runs in the page.
@@ -38,7 +37,7 @@ async function audit(page, where, rules) {
 
 // Until it shows what it was asked for, and that has been drawn.
 async function settle(page) {
-    await until(() => page.evaluate(() => !document.documentElement.hasAttribute('data-busy')), 'the page to be at rest', PATIENCE);
+    await until(() => page.evaluate(() => !document.documentElement.hasAttribute('data-busy')), 'the page to be at rest');
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 }
 
@@ -103,10 +102,9 @@ async function withoutScript(page, url) {
 main(async (file, axe, list, picture) => {
     await browse(async (page) => {
         const url = `file://${file}`, requests = [];
-        page.context().setDefaultTimeout(PATIENCE);
         page.on('request', (request) => request.url() === url || requests.push(request.url()));
         await page.goto(url);
-        await until(() => page.evaluate(() => document.documentElement.dataset.ready !== undefined), 'the page to be ready', PATIENCE);
+        await until(() => page.evaluate(() => document.documentElement.dataset.ready !== undefined), 'the page to be ready');
         const ready = await page.evaluate(() => Number(document.documentElement.dataset.ready));
         const results = [];
         for (const [what, ...args] of JSON.parse(list)) {

@@ -20,7 +20,7 @@ main(async (folder, word, ...urls) => {
         for (const [number, url] of urls.entries()) {
             const response = await page.goto(url, { waitUntil: 'load' });
             // A page may draw after it has loaded.
-            const shown = await until(() => page.evaluate(shows, word), word, 20000)
+            const shown = await until(() => page.evaluate(shows, word), word)
                 .then(() => true, () => false);
             pages.push({ url, status: response.status(), shown });
             if (folder)

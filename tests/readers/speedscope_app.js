@@ -31,7 +31,7 @@ main(async (release, file, script, picture) => {
             await page.waitForTimeout(1000);
             await page.screenshot({ path: picture });
         }
-        const saved = page.waitForEvent('download', { timeout: 30000 });
+        const saved = page.waitForEvent('download');
         await page.keyboard.press('Control+s');
         const stream = await (await saved).createReadStream();
         const chunks = [];
