@@ -88,16 +88,44 @@ char *snap_wait_owner_line(const struct snap_wait *wait)
 	return take_summary_text(&text);
 }
 
+static void add_until(struct snap_buffer *text, const struct snap_deadlock *deadlock)
+{
+	if (deadlock->timed && deadlock->until_ns >= 0) {
+		snap_buffer_add_text(text, "until a time limit (");
+		snap_wait_add_duration(text, deadlock->until_ns, deadlock->until_ns);
+		snap_buffer_add_text(text, ")");
+	} else if (deadlock->timed) {
+		snap_buffer_add_text(text, "until a time limit");
+	}
+}
+
 char *snap_wait_until_text(const struct snap_deadlock *deadlock)
 {
 	struct snap_buffer text = { 0 };
 
-	if (deadlock->timed && deadlock->until_ns >= 0) {
-		snap_buffer_add_text(&text, "until a time limit (");
-		snap_wait_add_duration(&text, deadlock->until_ns, deadlock->until_ns);
-		snap_buffer_add_text(&text, ")");
-	} else if (deadlock->timed) {
-		snap_buffer_add_text(&text, "until a time limit");
+	add_until(&text, deadlock);
+	return take_summary_text(&text);
+}
+
+const char *snap_wait_deadlock_word(const struct snap_deadlock *deadlock)
+{
+	if (!deadlock->timed)
+		return deadlock->certain ? "DEADLOCK" : "possible deadlock";
+	return deadlock->certain ? "circle" : "possible circle";
+}
+
+char *snap_wait_deadlock_line(const struct snap_deadlock *deadlock)
+{
+	const bool one = deadlock->size == 1;
+	struct snap_buffer text = { 0 };
+
+	snap_buffer_printf(&text, "%zu thread%s", deadlock->size, one ? "" : "s");
+	if (deadlock->timed) {
+		snap_buffer_printf(&text, " wait%s in a circle ", one ? "s" : "");
+		add_until(&text, deadlock);
 	}
+	if (deadlock->behind)
+		snap_buffer_printf(&text, ", %zu more wait%s behind %s", deadlock->behind,
+				   deadlock->behind == 1 ? "s" : "", one ? "it" : "them");
 	return take_summary_text(&text);
 }

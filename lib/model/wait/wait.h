@@ -332,6 +332,9 @@ char *snap_wait_link_line(const struct snap_wait *wait);
 char *snap_wait_owner_line(const struct snap_wait *wait);
 /* "until a time limit (3.2 s)"; "" where there is none. */
 char *snap_wait_until_text(const struct snap_deadlock *deadlock);
+/* "DEADLOCK", "possible deadlock", "circle" …; "2 threads, 3 more wait behind them". */
+const char *snap_wait_deadlock_word(const struct snap_deadlock *deadlock);
+char *snap_wait_deadlock_line(const struct snap_deadlock *deadlock);
 
 /*
  * The object alone, the same for all threads that wait for it ("mutex ledger_lock", "tcp

@@ -22,8 +22,9 @@ struct top {
 	const struct snap_options *options;
 	const struct snap_snapshot *snapshot;
 	const struct snap_waits *waits;
-	struct snap_pointer_table nodes; /* of several processes, by pid */
-	bool begun;                      /* a line stands there already */
+	struct snap_pointer_table nodes; /* of processes, by pid */
+	size_t process_count;
+	bool begun; /* a line stands there already */
 };
 
 /* Texts that were made, each of which may be missing without memory. */
@@ -51,20 +52,24 @@ static const void *key_of_pid(pid_t pid)
 	return (const void *)(uintptr_t)pid;
 }
 
+static void list_top_node(struct top *top, const struct snap_node *node)
+{
+	struct snap_pointer_entry *entry =
+		snap_pointer_table_get(&top->nodes, key_of_pid(node->pid));
+
+	if (entry && !entry->pointer)
+		entry->pointer = (void *)(uintptr_t)node;
+	top->lines->failed = top->lines->failed || !entry;
+}
+
 static void list_top_nodes(struct top *top)
 {
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_walk_step step;
 
 	snap_walk_init(&walk, top->snapshot);
-	while (snap_walk_next(&walk, &step)) {
-		struct snap_pointer_entry *entry =
-			snap_pointer_table_get(&top->nodes, key_of_pid(step.node->pid));
-
-		if (entry && !entry->pointer)
-			entry->pointer = (void *)step.node;
-		top->lines->failed = top->lines->failed || !entry;
-	}
+	while (snap_walk_next(&walk, &step))
+		list_top_node(top, step.node);
 }
 
 /*
@@ -78,7 +83,7 @@ static char *process_prefix(const struct top *top, pid_t pid)
 	const struct snap_node *node = entry ? entry->pointer : NULL;
 	char *prefix;
 
-	if (pid <= 0 || (node && top->snapshot->process_count == 1))
+	if (pid <= 0 || (node && top->process_count == 1))
 		return strdup("");
 	return asprintf(&prefix, "%s[%d] ", node && node->name ? node->name : "", pid) < 0 ? NULL
 											   : prefix;
@@ -178,24 +183,11 @@ static void put_deadlock(struct top *top, const struct snap_deadlock *deadlock)
 	struct snap_sheet *lines = top->lines;
 	struct columns columns = measure(top, deadlock);
 
-	if (snap_deadlock_is_real(deadlock))
-		begin_top_line(top, SNAP_STYLE_RED_BOLD, "DEADLOCK");
-	else
-		begin_top_line(top, SNAP_STYLE_YELLOW,
-			       !deadlock->timed    ? "possible deadlock"
-			       : deadlock->certain ? "circle"
-						   : "possible circle");
-	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %zu thread%s", deadlock->size,
-			 snap_plural(deadlock->size));
-	if (deadlock->timed) {
-		snap_line_printf(lines, SNAP_STYLE_PLAIN, " wait%s in a circle ",
-				 deadlock->size == 1 ? "s" : "");
-		add_made(lines, SNAP_STYLE_PLAIN, snap_wait_until_text(deadlock));
-	}
-	if (deadlock->behind)
-		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu more wait%s behind %s",
-				 deadlock->behind, deadlock->behind == 1 ? "s" : "",
-				 deadlock->size == 1 ? "it" : "them");
+	begin_top_line(top,
+		       snap_deadlock_is_real(deadlock) ? SNAP_STYLE_RED_BOLD : SNAP_STYLE_YELLOW,
+		       snap_wait_deadlock_word(deadlock));
+	snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+	add_made(lines, SNAP_STYLE_PLAIN, snap_wait_deadlock_line(deadlock));
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 	for (size_t i = 0; i < deadlock->thread_count; i++)
 		put_top_link(top, &deadlock->threads[i], &columns);
@@ -329,6 +321,7 @@ void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 			   .options = options,
 			   .snapshot = snapshot,
 			   .waits = &snapshot->waits,
+			   .process_count = snapshot->process_count,
 			   .begun = options->deadlocks_only };
 
 	if (snapshot->again_ns && !options->deadlocks_only)
@@ -340,5 +333,19 @@ void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 	put_blockers(&top);
 	put_top_contended(&top);
 	put_lacks(&top);
+	snap_pointer_table_deinit(&top.nodes);
+}
+
+void snap_text_deadlocks(struct snap_sheet *lines, const struct snap_options *options,
+			 const struct snap_recording *recording, const struct snap_waits *waits)
+{
+	struct top top = { .lines = lines,
+			   .options = options,
+			   .waits = waits,
+			   .process_count = recording->process_count };
+
+	for (size_t i = 0; i < recording->process_count && waits->deadlock_count; i++)
+		list_top_node(&top, recording->processes[i].node);
+	put_deadlocks(&top);
 	snap_pointer_table_deinit(&top.nodes);
 }

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "model/snapshot.h"
+#include "model/recording.h"
 #include "render/text/line.h"
 
 /*
@@ -14,3 +14,7 @@
  */
 void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 		   const struct snap_snapshot *snapshot);
+
+/* Lines of the deadlocks alone, of a recording. */
+void snap_text_deadlocks(struct snap_sheet *lines, const struct snap_options *options,
+			 const struct snap_recording *recording, const struct snap_waits *waits);
