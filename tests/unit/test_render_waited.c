@@ -10,6 +10,7 @@
 #include "golden.h"
 #include "render/summary.h"
 #include "render/view/recorded/instants.h"
+#include "render/wait/circles.h"
 #include "render/wait/holders.h"
 #include "render/wait/waited.h"
 #include "schema.h"
@@ -784,6 +785,132 @@ static void test_firefox(void **state _unused_)
 	json_decref(root);
 }
 
+/* ---- deadlocks ---- */
+
+/*
+ * From tick 60 on 102 waits for a lock of 101, which waits for one of 102 from tick 50 on; 103 waits behind
+ * them.
+ */
+struct circle_bed {
+	struct waited_bed bed;
+	struct snap_owner_span span;
+};
+
+static void circle_set_up(struct circle_bed *circle)
+{
+	struct waited_bed *bed = &circle->bed;
+	struct snap_run *last = &bed->tracks[2].runs[1];
+
+	waited_set_up(bed);
+	bed->recording.wakes_end = WAITED_TICKS;
+	last->first = 60;
+	last->stack = LOCKS;
+	last->state = SNAP_STATE_SLEEPING;
+	last->wait = CACHE;
+	circle->span = (struct snap_owner_span){ .first = 40, .last = 99, .track = 1, .tid = 101 };
+	bed->waits[CACHE - 1].owners = &circle->span;
+}
+
+static struct snap_circles circles_of(const struct circle_bed *circle)
+{
+	struct snap_options options = { .utf8 = true };
+	struct snap_circles circles;
+
+	assert_null(snap_circles_init(&circles, &circle->bed.recording, &options));
+	return circles;
+}
+
+static size_t count_circles(const struct circle_bed *circle)
+{
+	struct snap_circles circles = circles_of(circle);
+	size_t count = circles.waits.deadlock_total;
+
+	assert_int_equal(count, circles.waits.deadlock_count);
+	snap_circles_deinit(&circles);
+	return count;
+}
+
+static void test_deadlock(void **state _unused_)
+{
+	struct circle_bed circle;
+	struct snap_circles circles;
+	const struct snap_deadlock *found;
+	_cleanup_free_ char *line = NULL;
+
+	circle_set_up(&circle);
+	circles = circles_of(&circle);
+	assert_int_equal(circles.waits.deadlock_count, 1);
+	found = circles.waits.deadlocks;
+	assert_true(snap_deadlock_is_real(found));
+	assert_int_equal(found->size, 2);
+	assert_int_equal(found->thread_count, 2);
+	assert_int_equal(found->behind, 1);
+	assert_int_equal(found->threads[0].tid, 101);
+	assert_string_equal(found->threads[0].function, "lock_ledger");
+	assert_int_equal(found->threads[1].wait->owner.tid, 101);
+	line = snap_circle_line(found);
+	assert_string_equal(line, "DEADLOCK  2 threads, 1 more waits behind them: "
+				  "101 worker-1 waits for mutex ledger_lock, held by 102 worker-2; "
+				  "102 worker-2 waits for mutex cache_lock, held by 101 worker-1");
+	snap_circles_deinit(&circles);
+}
+
+/* It stands in two looks, in which no thread of it has run, and to the end of what is known. */
+static void test_what_is_no_deadlock(void **state _unused_)
+{
+	struct circle_bed circle;
+	struct snap_wake wake = { 99, 99 };
+	struct snap_circles circles;
+
+	circle_set_up(&circle);
+	circle.span.first = 98;
+	assert_int_equal(count_circles(&circle), 1);
+	circle.span.first = 99;
+	assert_int_equal(count_circles(&circle), 0);
+	circle_set_up(&circle);
+	circle.bed.tracks[1].wakes = &wake;
+	circle.bed.tracks[1].wake_count = 1;
+	assert_int_equal(count_circles(&circle), 0);
+	circle_set_up(&circle);
+	circle.bed.tracks[2].runs[1].last = 97;
+	assert_int_equal(count_circles(&circle), 0);
+	circle_set_up(&circle);
+	circle.bed.kinds[LEDGER - 1].timed = true;
+	circles = circles_of(&circle);
+	assert_int_equal(circles.waits.deadlock_count, 1);
+	assert_true(circles.waits.deadlocks[0].timed);
+	snap_circles_deinit(&circles);
+	/* Whether they have run is not known. */
+	circle_set_up(&circle);
+	circle.bed.recording.wakes_end = 0;
+	circles = circles_of(&circle);
+	assert_int_equal(circles.waits.deadlock_count, 1);
+	assert_false(circles.waits.deadlocks[0].certain);
+	snap_circles_deinit(&circles);
+}
+
+/* In the words of a snapshot, above the times. */
+static void test_deadlock_in_the_summary(void **state _unused_)
+{
+	struct circle_bed circle;
+	struct snap_options options = { .utf8 = true };
+	_cleanup_free_ char *text = NULL;
+	const char *deadlock, *times;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	circle_set_up(&circle);
+	assert_null(snap_render_summary(&circle.bed.recording, &options, out));
+	fclose(out);
+	deadlock = strstr(text, "\nDEADLOCK  2 threads, 1 more waits behind them\n"
+				"  bank[100] 101 worker-1   waits for mutex ledger_lock   "
+				"held by 102 worker-2   lock_ledger   ledger.c:40\n"
+				"  bank[100] 102 worker-2   waits for mutex cache_lock    "
+				"held by 101 worker-1   lock_ledger   ledger.c:40\n");
+	times = strstr(text, "time by wait");
+	assert_true(deadlock && times && deadlock < times);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -810,6 +937,9 @@ int main(void)
 		cmocka_unit_test(test_speedscope),
 		cmocka_unit_test(test_chrome),
 		cmocka_unit_test(test_firefox),
+		cmocka_unit_test(test_deadlock),
+		cmocka_unit_test(test_what_is_no_deadlock),
+		cmocka_unit_test(test_deadlock_in_the_summary),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -6,8 +6,10 @@
 #include "render/wait/table.h"
 
 #include "base/text.h"
+#include "render/text/top.h"
 #include "render/view/elide.h"
 #include "render/view/when.h"
+#include "render/wait/circles.h"
 #include "render/wait/waited.h"
 
 #include <string.h>
@@ -209,13 +211,28 @@ static void put_missed(struct snap_sheet *lines, int64_t ns)
 		 strdup("of threads that waited before or after: in no row, ticks were missed"));
 }
 
+/* In the words of a snapshot. */
+static struct stacksnap_error *put_circles(struct snap_sheet *lines,
+					   const struct snap_options *options,
+					   const struct snap_recording *recording)
+{
+	_cleanup_(snap_circles_deinit) struct snap_circles circles;
+	struct stacksnap_error *err = snap_circles_init(&circles, recording, options);
+
+	if (!err)
+		snap_text_deadlocks(lines, options, recording, &circles.waits);
+	return err;
+}
+
 struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,
 					      const struct snap_options *options,
 					      const struct snap_recording *recording)
 {
 	_cleanup_(table_deinit) struct table table = { .lines = lines, .recording = recording };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = put_circles(lines, options, recording);
 
+	if (err)
+		return err;
 	err = snap_waited_init(&table.waited, recording, options, options->verbose ? many : usual);
 	if (err || !snap_waited_has_rows(&table.waited))
 		return err;

@@ -10,7 +10,7 @@
 char *snap_waited_holder_text(const struct snap_waited_row *row,
 			      const struct snap_waited_holder *holder);
 
-/* The table behind an empty line; nothing where nothing was waited for. NO_MEMORY. */
+/* Deadlocks, and the table behind an empty line; nothing where nothing was waited for. NO_MEMORY. */
 struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,
 					      const struct snap_options *options,
 					      const struct snap_recording *recording) _must_check_;
