@@ -416,6 +416,11 @@ const struct stacksnap_group *stacksnap_groups_get(const struct stacksnap_groups
  */
 const char *stacksnap_groups_frame(struct stacksnap_groups *groups, size_t index, size_t frame,
 				   const char **place_ret);
+/*
+ * Deadlock number `index` of those that stood at the end, in one line of text as those of a group,
+ * "DEADLOCK  2 threads: 4670 dl1 waits for mutex accounts, held by 4671 dl2; …"; NULL past the last.
+ */
+const char *stacksnap_groups_deadlock(const struct stacksnap_groups *groups, size_t index);
 
 /* ---- watches ---- */
 

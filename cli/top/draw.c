@@ -4,6 +4,7 @@
  *
  *     stacksnap top  orderd[1234]  64 threads  10 looks/s  stopped 0.31 %
  *     groups by urgency, last 5 s: running 1.0, sleeping 63.0
+ *     DEADLOCK  2 threads: 1240 dl1 waits for mutex accounts, held by 1241 dl2; 1241 dl2 waits for …
  *     blocked 62.0 threads: mutex queue.lock, held by 1302 flusher (in flush)
  *      share  state     threads  names       function (in leaf)       waits for
  *     96.9 %  sleeping     62.0  worker-*    queue_pop (in __lll_lo…  mutex queue.lock, held by …
@@ -19,7 +20,9 @@ enum {
 	FOOT_FROM = 3,    /* lines that a screen has at least for the last line … */
 	HEAD_FROM = 5,    /* … for the titles of columns … */
 	INFO_FROM = 7,    /* … and for the line above them … */
-	BLOCKED_FROM = 8, /* … and for that of locks */
+	BLOCKED_FROM = 8, /* … and for that of locks, and each of a deadlock */
+
+	MOST_DEADLOCKS = 3,
 
 	SHARE_COLUMNS = 8,
 	STATE_COLUMNS = 10,
@@ -37,13 +40,14 @@ enum {
 };
 
 struct layout {
-	unsigned info, blocked, head, body, foot; /* lines; UINT_MAX: there is none */
-	unsigned body_rows;
+	unsigned info, deadlock, blocked, head, body, foot; /* lines; UINT_MAX: there is none */
+	unsigned body_rows, deadlocks;
 };
 
 static const unsigned NOWHERE = ~0u;
 
-static struct layout lay_out(const struct snap_top_screen *screen, bool is_blocked)
+static struct layout lay_out(const struct snap_top_screen *screen,
+			     const struct snap_top_table *table, bool is_blocked)
 {
 	struct layout at = {
 		.info = NOWHERE, .blocked = NOWHERE, .head = NOWHERE, .foot = NOWHERE
@@ -52,6 +56,12 @@ static struct layout lay_out(const struct snap_top_screen *screen, bool is_block
 
 	if (rows >= INFO_FROM)
 		at.info = next++;
+	at.deadlock = next;
+	while (table->groups && at.deadlocks < MOST_DEADLOCKS &&
+	       rows >= BLOCKED_FROM + at.deadlocks &&
+	       stacksnap_groups_deadlock(table->groups, at.deadlocks))
+		at.deadlocks++;
+	next += at.deadlocks;
 	if (rows >= BLOCKED_FROM && is_blocked)
 		at.blocked = next++;
 	if (rows >= HEAD_FROM)
@@ -484,12 +494,15 @@ void snap_top_draw(struct snap_top_screen *screen, struct snap_top_view *view,
 	struct layout at;
 
 	snap_top_screen_begin(screen);
-	at = lay_out(screen, print_blocked(table, blocked, sizeof(blocked)));
+	at = lay_out(screen, table, print_blocked(table, blocked, sizeof(blocked)));
 	view->page_size = at.body_rows ? at.body_rows : 1;
 	if (screen->rows > 1)
 		draw_title(screen, view, table, status);
 	if (at.info != NOWHERE)
 		draw_info(screen, at.info, view, table, status);
+	for (unsigned i = 0; i < at.deadlocks; i++)
+		put_line(screen, at.deadlock + i, stacksnap_groups_deadlock(table->groups, i),
+			 SNAP_TOP_RED | SNAP_TOP_BOLD);
 	if (at.blocked != NOWHERE)
 		put_line(screen, at.blocked, blocked, SNAP_TOP_RED | SNAP_TOP_BOLD);
 	switch (view->page) {

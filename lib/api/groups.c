@@ -15,6 +15,7 @@
 #include "render/view/profile.h"
 #include "render/view/recorded/groups.h"
 #include "render/view/walk.h"
+#include "render/wait/circles.h"
 #include "render/wait/holders.h"
 #include "render/wait/object.h"
 #include "render/wait/table.h"
@@ -37,6 +38,8 @@ struct stacksnap_groups {
 	struct snap_waited waited; /* with holders, for the most important objects */
 	struct row *rows;
 	size_t count, capacity;
+	const char **deadlocks; /* lines, in the profile's arena */
+	size_t deadlock_count;
 };
 
 API void stacksnap_groups_destroy(struct stacksnap_groups *groups)
@@ -197,6 +200,25 @@ static bool add_nodes(struct stacksnap_groups *groups)
 	return fine;
 }
 
+static struct stacksnap_error *name_deadlocks(struct stacksnap_groups *groups,
+					      const struct snap_options *options)
+{
+	_cleanup_(snap_circles_deinit) struct snap_circles circles;
+	struct stacksnap_error *err =
+		snap_circles_init(&circles, groups->profile.recording, options);
+	const struct snap_waits *waits = &circles.waits;
+
+	if (err || !waits->deadlock_count)
+		return err;
+	groups->deadlocks =
+		snap_arena_new_array(&groups->profile.arena, waits->deadlock_count, const char *);
+	for (size_t i = 0; groups->deadlocks && i < waits->deadlock_count; i++)
+		if (!keep_text(groups, snap_circle_line(&waits->deadlocks[i]),
+			       &groups->deadlocks[groups->deadlock_count++]))
+			return snap_error_no_memory();
+	return groups->deadlocks ? NULL : snap_error_no_memory();
+}
+
 SNAP_ORDER(by_samples, struct row, a, b, snap_stack_compare_weight(a->stack, b->stack),
 	   strcmp(a->shown.id, b->shown.id), snap_compare(a->shown.pid, b->shown.pid));
 
@@ -216,6 +238,8 @@ API struct stacksnap_error *stacksnap_groups_create(const struct stacksnap_recor
 		err = snap_recorded_groups_init(&groups->inner, inner, &options->values);
 	if (!err)
 		err = snap_waited_init(&groups->waited, inner, &options->values, most_waited);
+	if (!err)
+		err = name_deadlocks(groups, &options->values);
 	if (!err && !add_nodes(groups))
 		err = snap_error_no_memory();
 	if (err)
@@ -278,4 +302,9 @@ API const char *stacksnap_groups_frame(struct stacksnap_groups *groups, size_t i
 		return snap_profile_name(&groups->profile, of, frame);
 	}
 	return NULL;
+}
+
+API const char *stacksnap_groups_deadlock(const struct stacksnap_groups *groups, size_t index)
+{
+	return index < groups->deadlock_count ? groups->deadlocks[index] : NULL;
 }

@@ -13,7 +13,7 @@ import subprocess
 import termios
 import unittest
 
-from harness import Case, DENIED, TOOL, clean_environment, need, note_options, read_file, run_tool, \
+from harness import BUILD, Case, DENIED, TOOL, clean_environment, need, note_options, read_file, run_tool, \
     status_field, tids_of, wait_until
 
 
@@ -141,6 +141,18 @@ class Rows(TopCase):
         screen.wait(r"convoy\[%d\] +convoy +take .* mutex busy, held" % victim.pid)
         screen.resize(52, 24)
         screen.wait(r"sleeping +convoy +take .* mutex busy, \S* *$")
+        screen.type("q")
+        screen.wait("^status 0$")
+
+    def test_deadlock(self):
+        """A line above that of held locks says it in the words of a snapshot."""
+        path = os.path.join(BUILD, "tests", "waits", "waits_dead")
+        if not os.path.exists(path):
+            self.skipTest("built without sanitizers alone")
+        victim = self.program([path, "two"])
+        screen = Terminal(self, ["top", victim.pid], columns=200)
+        text = screen.wait(r"^DEADLOCK  2 threads.*: \d+ \S+ waits for mutex \S+, held by \d+ \S+; \d+ \S+ waits for mutex")
+        self.assertLess(text.index("DEADLOCK"), text.index("blocked "))
         screen.type("q")
         screen.wait("^status 0$")
 
