@@ -29,7 +29,7 @@ static const struct snap_wait *check(const struct bed *bed, uint32_t stack, uint
 	assert_string_equal(snap_wait_kind_word(wait->kind), snap_wait_kind_word(kind));
 	assert_int_equal(wait->address, address);
 	/* Nothing of one moment. */
-	assert_false(wait->has_owner || wait->timed || wait->mutex_free || wait->peers_unknown);
+	assert_false(wait->has_owner || wait->mutex_free || wait->peers_unknown);
 	assert_int_equal(wait->owner.tid, 0);
 	assert_int_equal(wait->since_ns, -1);
 	assert_int_equal(wait->remaining_ns, -1);
@@ -285,15 +285,16 @@ static void test_descriptors(void **state _unused_)
 	bed_deinit(&scene.bed);
 }
 
-/* Its timeout is 0 in a log, which is none. */
+/* A log knows whether there is a time limit, and not which. */
 static void test_poll(void **state _unused_)
 {
 	struct pollfd polled[] = { { .fd = 3, .events = POLLIN }, { .fd = 4, .events = POLLIN } };
-	const uint64_t arguments[3] = { MAIN_STACK + 0x100, 2 };
+	const uint64_t arguments[3] = { MAIN_STACK + 0x100, 2, UINT32_MAX },
+		       limited[3] = { MAIN_STACK + 0x100, 2, 1 };
 	struct bed_words words;
 	const struct snap_wait *wait;
 	struct scene scene;
-	uint32_t stack, object;
+	uint32_t stack, object, other;
 
 	scene_init(&scene);
 	stack = BED_STACK(&scene.bed, scene.process, "libc:poll", "app:work");
@@ -301,10 +302,16 @@ static void test_poll(void **state _unused_)
 		&scene, CALL_POLL, arguments, NULL, 0,
 		bed_words(&words, MAIN_STACK + 0x100, (const uint32_t *)polled, sizeof(polled)));
 	scene_wait(&scene, stack, object);
+	other = call_with(
+		&scene, CALL_POLL, limited, NULL, 0,
+		bed_words(&words, MAIN_STACK + 0x100, (const uint32_t *)polled, sizeof(polled)));
+	scene_wait(&scene, stack, other);
 	scene_explain(&scene);
+	assert_true(check(&scene.bed, stack, other, SNAP_WAIT_POLL, 0)->timed);
 	wait = check(&scene.bed, stack, object, SNAP_WAIT_POLL, 0);
 	assert_int_equal(wait->fds_count, 2);
 	assert_int_equal(wait->fds[1], 4);
+	assert_false(wait->timed);
 	bed_deinit(&scene.bed);
 }
 

@@ -36,6 +36,7 @@ enum {
 	SP = STACK + 0x100,
 	HEAP = 0x500000, /* of what the copy of words has; within one page */
 	HEAP_BYTES = 0x800,
+	SOME_LIMIT = 1, /* of time */
 };
 
 /* A thread that waits in a call, in a process with a stack and a heap. */
@@ -138,7 +139,7 @@ static void test_futex_is_its_word(void **state _unused_)
 	uint64_t word = HEAP + 0x200;
 
 	set_call(CALL_FUTEX, word, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 2, STACK + 64);
-	check_arguments(word, FUTEX_WAIT_BITSET_PRIVATE, 2, 0);
+	check_arguments(word, FUTEX_WAIT_BITSET_PRIVATE, 2, SOME_LIMIT);
 	assert_true(scene.taken.object.is_futex);
 	assert_int_equal(scene.taken.object.call.sp, 0);
 	check_piece(word - SNAP_WORDS_BEFORE, scene.heap + 0x200 - SNAP_WORDS_BEFORE,
@@ -212,7 +213,7 @@ static void test_vector_without_values(void **state _unused_)
 
 	memcpy(scene.heap + 0x40, row, sizeof(row));
 	set_call(CALL_FUTEX_WAITV, HEAP + 0x40, 2, 0, STACK);
-	check_arguments(HEAP + 0x40, 2, 0, 0);
+	check_arguments(HEAP + 0x40, 2, 0, SOME_LIMIT);
 	row[0] = row[3] = 0;
 	check_piece(HEAP + 0x40, row, sizeof(row));
 	assert_false(scene.taken.object.is_futex);
@@ -223,11 +224,11 @@ static void test_restarted(void **state _unused_)
 	struct pollfd polled = { .fd = 4, .events = POLLIN };
 
 	set_call(CALL_RESTART, HEAP + 0x200, FUTEX_WAIT_PRIVATE, 2, STACK);
-	check_arguments(HEAP + 0x200, FUTEX_WAIT_PRIVATE, 2, 0);
+	check_arguments(HEAP + 0x200, FUTEX_WAIT_PRIVATE, 2, SOME_LIMIT);
 	assert_true(scene.taken.object.is_futex);
 	memcpy(scene.heap, &polled, sizeof(polled));
 	set_call(CALL_RESTART, HEAP, 1, 5000, 0);
-	check_arguments(HEAP, 1, 0, 0);
+	check_arguments(HEAP, 1, SOME_LIMIT, 0);
 	assert_false(scene.taken.object.is_futex);
 	check_piece(HEAP, &polled, sizeof(polled));
 	set_call(CALL_RESTART, STACK + 0x40, STACK + 0x40, 0, 0);
@@ -286,7 +287,9 @@ static void test_polled(void **state _unused_)
 
 	memcpy(scene.stack + 0x200, polled, sizeof(polled));
 	set_call(CALL_POLL, STACK + 0x200, 2, 1000, 0);
-	check_arguments(STACK + 0x200, 2, 0, 0);
+	check_arguments(STACK + 0x200, 2, SOME_LIMIT, 0);
+	set_call(CALL_POLL, STACK + 0x200, 2, (uint64_t)-1, 0);
+	check_arguments(STACK + 0x200, 2, UINT32_MAX, 0);
 	polled[0].revents = polled[1].revents = 0;
 	check_piece(STACK + 0x200, polled, sizeof(polled));
 }
@@ -353,10 +356,10 @@ static void test_paths(void **state _unused_)
 static void test_sleeps_and_children(void **state _unused_)
 {
 	set_call(CALL_NANOSLEEP, STACK + 8, STACK + 8, 0, 0);
-	check_arguments(0, 0, 0, 0);
+	check_arguments(SOME_LIMIT, 0, 0, 0);
 	assert_int_equal(scene.taken.words.piece_count, 0);
 	set_call(CALL_CLOCK_NANOSLEEP, 1, 1, STACK + 8, 0);
-	check_arguments(0, 0, 0, 0);
+	check_arguments(0, 0, SOME_LIMIT, 0);
 	set_call(CALL_WAIT4, (uint64_t)-1, STACK, 0, 0);
 	check_arguments(UINT32_MAX, 0, 0, 0);
 	set_call(CALL_UNKNOWN, 1, 2, 3, 4);

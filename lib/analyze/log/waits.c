@@ -446,7 +446,6 @@ static struct snap_wait lasting(const struct snap_process *process, const struct
 	wait.recv_queue = wait.send_queue = wait.peer_recv_queue = -1;
 	wait.backlog = wait.backlog_max = wait.retransmits = -1;
 	wait.since_ns = wait.remaining_ns = -1;
-	wait.timed = false;
 	return wait;
 }
 

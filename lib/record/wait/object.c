@@ -23,6 +23,7 @@ enum {
 	/* Of futexes: any value that is no small one, with bit 0 and without. */
 	VALUE_ODD = 5,
 	VALUE_EVEN = 4,
+	SOME_LIMIT = 1, /* of time, in ms; no address */
 	CALL_CREAT = 85,
 	CALL_OPENAT2 = 437,
 };
@@ -266,14 +267,28 @@ static void keep_futex(const uint64_t from[], uint64_t to[])
 	to[2] = plain_value((uint32_t)from[2], from[1] & FUTEX_PRIVATE_FLAG);
 }
 
+/* Whether there is a time limit, not which: an address that is none, a number that means none. */
+static uint64_t plain_limit(enum snap_wait_limit limit, uint64_t argument)
+{
+	if (limit == SNAP_LIMIT_MILLISECONDS)
+		return (int32_t)argument < 0 ? UINT32_MAX : SOME_LIMIT;
+	return argument ? SOME_LIMIT : 0;
+}
+
 /* Of a futex, poll, nanosleep or clock_nanosleep: which, only the code tells. */
 static void keep_restarted(const uint64_t from[], uint64_t to[])
 {
 	to[0] = from[0];
 	if (from[1] <= UINT16_MAX) /* not an address */
 		to[1] = from[1];
-	if (from[1] == (FUTEX_WAIT | FUTEX_PRIVATE_FLAG))
+	if (from[1] == (FUTEX_WAIT | FUTEX_PRIVATE_FLAG)) {
 		to[2] = plain_value((uint32_t)from[2], true);
+		to[3] = plain_limit(SNAP_LIMIT_RELATIVE, from[3]);
+		return;
+	}
+	to[2] = plain_limit(from[1] && from[1] <= SNAP_MAX_POLLED ? SNAP_LIMIT_MILLISECONDS
+								  : SNAP_LIMIT_RELATIVE,
+			    from[2]);
 }
 
 /* Those arguments that say for what; all others are 0. */
@@ -288,6 +303,8 @@ static void keep_arguments(const struct snap_wait_call_row *row,
 			to[i] = (uint32_t)from[i];
 		else if (row->longs >> i & 1 || (i == row->pointer && waits))
 			to[i] = from[i];
+		else if (i == row->timeout && row->limit != SNAP_LIMIT_NONE)
+			to[i] = plain_limit(row->limit, from[i]);
 	}
 	if (row->call == SNAP_CALL_FUTEX)
 		keep_futex(from, to);
