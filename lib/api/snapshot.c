@@ -165,7 +165,10 @@ static struct stacksnap_error *survey_tree(struct stacksnap_snapshot *snapshot,
 	return NULL;
 }
 
-/* A deadlock is one whatever else is missing, and symbols that are missing hide none. */
+/*
+ * A deadlock is one whatever else is missing, and symbols that are missing hide none. A lock whose owner has
+ * ended is held for ever, too.
+ */
 static enum stacksnap_outcome search_status(const struct snap_snapshot *snapshot)
 {
 	bool is_possible = false;
@@ -174,6 +177,11 @@ static enum stacksnap_outcome search_status(const struct snap_snapshot *snapshot
 		if (snap_deadlock_is_real(&snapshot->waits.deadlocks[i]))
 			return STACKSNAP_OUTCOME_PARTIAL;
 		is_possible |= !snapshot->waits.deadlocks[i].timed;
+	}
+	for (size_t i = 0; i < snapshot->waits.blocker_count; i++) {
+		if (snapshot->waits.blockers[i].certain)
+			return STACKSNAP_OUTCOME_PARTIAL;
+		is_possible |= snapshot->waits.blockers[i].lack != SNAP_OWNER_KNOWN;
 	}
 	return is_possible || snapshot->waits.lacks || snapshot->missing.threads ||
 			       snapshot->missing.processes

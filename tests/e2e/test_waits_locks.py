@@ -4,6 +4,7 @@ build of them. See waits.py."""
 import collections
 import json
 import os
+import re
 import signal
 
 from harness import TOOL, need_namespaces, need_root, proc_state, wait_until
@@ -110,6 +111,36 @@ class Pie(Rows, WaitCase):
         text = self.run_tool("-p", victim.pid, status=(0, 1), free=False).text
         self.assertRegex(text, r"mutex \S+, whose owner, thread \d+, has exited: no thread can release it")
         self.assertRegex(text, r"blocked +2 threads wait, through 2 locks, for thread \d+, which has exited: no thread")
+
+    def test_a_lock_of_who_has_exited_is_no_good_sign(self):
+        """It is held for ever, as those of a deadlock are: where that is sure the status says so."""
+        victim = self.run_program("locks", "exited")
+        truths_of(victim)
+        got = self.run_tool("-p", victim.pid, "--deadlocks", status=1, free=False)
+        self.assertRegex(got.text, r"^blocked +\d+ threads? waits? .*for thread \d+ of process \d+, which has exited")
+        self.assertIn('"owner_unknown": "exited", "certain": true',
+                      self.run_tool("-p", victim.pid, "--deadlocks", "--json", status=1, free=False).text)
+        self.run_tool("-p", victim.pid, "--deadlocks", "--no-stop", status=3, free=False)
+
+    def deadlock_lines(self, text):
+        found = re.search(r"^DEADLOCK .*\n(?:  .*\n)+", text, re.M)
+        return found[0] if found else ""
+
+    def test_deadlock_in_a_recording(self):
+        """In the words of a snapshot, and not of what ends at a time limit."""
+        for mode in ("two", "ring:5", "self"):
+            with self.subTest(mode):
+                victim = self.run_program("dead", mode)
+                truths_of(victim)
+                snapshot = self.deadlock_lines(self.run_tool("-p", victim.pid, status=(0, 1), free=False).text)
+                self.assertTrue(snapshot)
+                text = self.run_tool("record", "-d", "1", "-p", victim.pid, status=(0, 1), free=False).text
+                self.assertEqual(self.deadlock_lines(text), snapshot, text)
+                self.assertLess(text.index("DEADLOCK"), text.index("time by wait"))
+        victim = self.run_program("dead", "timed")
+        truths_of(victim)
+        text = self.run_tool("record", "-d", "1", "-p", victim.pid, status=(0, 1), free=False).text
+        self.assertNotIn("DEADLOCK", text)
 
     def test_deadlock_of_who_is_stopped(self):
         """That somebody has stopped the process, to look at it, changes nothing: its locks stay what they are. Who waits

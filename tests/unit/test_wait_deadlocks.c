@@ -290,6 +290,12 @@ static void test_absent_owner(void **state _unused_)
 	assert_int_equal(found->blockers[0].tid, 4711);
 	assert_int_equal(found->blockers[0].lack, SNAP_OWNER_EXITED);
 	assert_int_equal(found->blockers[0].blocked, 4);
+	assert_true(found->blockers[0].certain);
+	/* One that is sure, and waits for ever, is enough. */
+	bed->wait[0].confidence = bed->wait[1].confidence = SNAP_WAIT_IS_LIKELY;
+	bed->wait[2].timed = true;
+	bed->analysis.snapshot->waits = (struct snap_waits){ .asked = true };
+	assert_false(find(bed)->blockers[0].certain);
 	bed_destroy(bed);
 }
 

@@ -171,7 +171,8 @@ static unsigned owner_lacks(const struct snap_wait_analysis *waits)
 		    !wait->holder_count &&
 		    (wait->owner_lack == SNAP_OWNER_NOT_KEPT ||
 		     wait->owner_lack == SNAP_OWNER_UNREADABLE ||
-		     wait->owner_lack == SNAP_OWNER_NOT_SEEN))
+		     wait->owner_lack == SNAP_OWNER_NOT_SEEN ||
+		     wait->owner_lack == SNAP_OWNER_YOUNGER))
 			lacks |= SNAP_LACK_OWNERS;
 	}
 	return lacks;

@@ -229,6 +229,7 @@ struct snap_blocker {
 	size_t locks;                 /* distinct objects in between */
 	const struct snap_wait *wait; /* its own wait; NULL: it runs, or that is not known */
 	char state;
+	bool certain;              /* with `lack`: a thread waits for ever, beyond doubt */
 	enum snap_owner_lack lack; /* KNOWN; else an owner that can never release it */
 };
 

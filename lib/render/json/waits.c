@@ -292,6 +292,7 @@ static void put_blockers(struct snap_json_writer *json, const struct snap_waits 
 		snap_json_text_if(json, "function", blocker->function);
 		if (blocker->lack != SNAP_OWNER_KNOWN)
 			snap_json_text(json, "owner_unknown", snap_owner_lack_word(blocker->lack));
+		snap_json_true_if(json, "certain", blocker->certain);
 		snap_json_wait_put(json, blocker->wait);
 		snap_json_end(json, '}');
 	}

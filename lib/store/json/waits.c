@@ -326,6 +326,7 @@ static struct snap_blocker read_blocker(struct snap_json_pick *pick, const struc
 		.locks = (size_t)snap_json_pick_number(pick, object, "locks", 0, SNAP_MAX_THREADS,
 						       0),
 		.state = pick_letter(pick, object),
+		.certain = snap_json_pick_flag(pick, object, "certain"),
 		.function = pick_wait_text(pick, object, "function"),
 		.wait = snap_json_read_wait(pick, object),
 	};

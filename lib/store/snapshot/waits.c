@@ -115,6 +115,7 @@ static void code_blocker(struct snap_pointer_codec *to, struct snap_blocker *blo
 	snap_code_at_most(to, &blocker->locks, SNAP_MAX_THREADS);
 	snap_code_wait_pointer(to, &blocker->wait);
 	snap_code_letter(codec, &blocker->state);
+	snap_code_bool(codec, &blocker->certain);
 	snap_code_enumerator(codec, &blocker->lack, SNAP_OWNER_LACKS);
 }
 

@@ -26,6 +26,7 @@ struct absent {
 struct held {
 	size_t root;
 	uint64_t object;
+	bool certain; /* the thread itself waits for it for ever, beyond doubt */
 };
 
 struct blocking {
@@ -60,6 +61,12 @@ static bool never_comes(enum snap_owner_lack lack)
 {
 	return lack == SNAP_OWNER_EXITED || lack == SNAP_OWNER_AT_FORK ||
 	       lack == SNAP_OWNER_REFUSED;
+}
+
+static bool waits_for_ever(const struct snap_waiter *waiter)
+{
+	return never_comes(waiter->wait->owner_lack) && !waiter->wait->timed &&
+	       waiter->wait->confidence == SNAP_WAIT_IS_CERTAIN;
 }
 
 /* There are as many as there are locks of the dead, of which few occur: a list is enough. */
@@ -180,7 +187,9 @@ static void list_held(struct blocking *blocking)
 		    (root < blocking->processes && waits->waiters[root].is_deadlocked))
 			continue;
 		blocking->held[blocking->held_count++] =
-			(struct held){ root, object_of_waiter(&waits->waiters[i]) };
+			(struct held){ root, object_of_waiter(&waits->waiters[i]),
+				       root >= blocking->absentees &&
+					       waits_for_ever(&waits->waiters[i]) };
 	}
 	qsort(blocking->held, blocking->held_count, sizeof(*blocking->held), compare_held);
 }
@@ -255,6 +264,7 @@ static struct stacksnap_error *list_blockers(struct blocking *blocking)
 		*blocker = blocker_of(blocking, first->root);
 		for (; held < end && held->root == first->root; held++) {
 			blocker->blocked++;
+			blocker->certain |= held->certain;
 			blocker->locks += held == first || held->object != held[-1].object;
 		}
 	}
