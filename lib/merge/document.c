@@ -28,6 +28,8 @@ void snap_merge_document_clear(struct snap_merge_document *document)
 	document->host_count = document->time_count = document->process_count =
 		document->stack_count = document->owner_count = document->example_count =
 			document->place_count = 0;
+	document->has_deadlock = false;
+	document->deadlock_hosts = (struct snap_json_span){ 0 };
 	snap_buffer_clear(&document->text);
 	snap_buffer_clear(&document->labels);
 }

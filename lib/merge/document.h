@@ -56,8 +56,10 @@ struct snap_merge_owner {
 
 struct snap_merge_document {
 	bool merged;
-	bool broken;                   /* it is no JSON, so its end is not known */
-	struct snap_merge_host *hosts; /* one, of a snapshot */
+	bool broken;                          /* it is no JSON, so its end is not known */
+	bool has_deadlock;                    /* beyond doubt, of a snapshot */
+	struct snap_json_span deadlock_hosts; /* of what was merged */
+	struct snap_merge_host *hosts;        /* one, of a snapshot */
 	int64_t *times;
 	struct snap_merge_process *processes;
 	struct snap_merge_stack *stacks;

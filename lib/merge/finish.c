@@ -195,6 +195,8 @@ struct stacksnap_error *snap_merger_finish(const struct snap_merger *merger,
 	snap_arena_init(&merged->arena);
 	rank_hosts(&finish);
 	if (!finish.failed)
+		renumber(&finish, &merger->deadlocks, &merged->deadlocks, &merged->deadlock_count);
+	if (!finish.failed)
 		add_merged_modules(&finish);
 	if (!finish.failed)
 		add_groups(&finish);

@@ -31,6 +31,7 @@ void snap_merger_destroy(struct snap_merger *merger)
 	}
 	for (size_t i = 0; i < merger->module_count; i++)
 		free(merger->modules[i].hosts.ranges);
+	free(merger->deadlocks.ranges);
 	free(merger->hosts);
 	free(merger->documents);
 	free(merger->modules);
@@ -185,6 +186,25 @@ static bool add_merger_modules(struct snap_merger *merger,
 	return true;
 }
 
+static bool add_merger_deadlocks(struct snap_merger *merger,
+				 const struct snap_merge_document *document)
+{
+	struct snap_host_set *set = &merger->set;
+
+	if (!document->merged)
+		return !document->has_deadlock ||
+		       snap_host_set_add(&merger->deadlocks, merger->numbers[0]);
+	if (!document->deadlock_hosts.bytes)
+		return true;
+	if (!snap_merge_parse_set(&document->deadlock_hosts, document->host_count, set))
+		return false;
+	for (size_t i = 0; i < set->count; i++)
+		for (uint32_t k = set->ranges[i].first; k <= set->ranges[i].last; k++)
+			if (!snap_host_set_add(&merger->deadlocks, merger->numbers[k]))
+				return false;
+	return true;
+}
+
 /* ---- processes ---- */
 
 static bool add_merger_pair(struct snap_merger *merger, uint32_t group, pid_t pid)
@@ -309,7 +329,7 @@ struct stacksnap_error *snap_merger_take(struct snap_merger *merger,
 	}
 	/* Texts were looked at when it was read: what fails from here on is memory. */
 	if (!add_documents(merger, document) || !add_merger_modules(merger, document) ||
-	    !add_stacks(merger, document))
+	    !add_merger_deadlocks(merger, document) || !add_stacks(merger, document))
 		return snap_error_no_memory();
 	*ret = SNAP_MERGE_TAKEN;
 	return NULL;

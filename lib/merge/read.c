@@ -89,6 +89,8 @@ static void end_root(struct snap_merge_reader *reader)
 	if (document->host_count == 0)
 		snap_merge_refuse(reader, document->merged ? "hosts" : "host",
 				  "the name or boot id of the host");
+	if (document->merged)
+		document->deadlock_hosts = snap_merge_value(reader, ROOT_DEADLOCK_HOSTS);
 	if (document->merged || reader->error)
 		return;
 	document->times[0] = snap_merge_time(reader, &time);
@@ -137,6 +139,14 @@ static void end_process(struct snap_merge_reader *reader)
 		snap_merge_refuse(reader, "pid", "the number of a process");
 }
 
+/* One that a time limit ends, or that is merely possible, does not count. */
+static void end_deadlock(struct snap_merge_reader *reader)
+{
+	if (snap_merge_number(reader, DEADLOCK_CERTAIN, 0) &&
+	    !snap_merge_number(reader, DEADLOCK_TIMED, 0))
+		reader->document->has_deadlock = true;
+}
+
 static void end_module(struct snap_merge_reader *reader)
 {
 	struct snap_merge_document *document = reader->document;
@@ -162,6 +172,7 @@ static void (*const ends[SNAP_MERGE_KINDS])(struct snap_merge_reader *reader) = 
 	[SNAP_MERGE_ROOT] = end_root,
 	[SNAP_MERGE_HOST] = end_host,
 	[SNAP_MERGE_PROCESS] = end_process,
+	[SNAP_MERGE_DEADLOCK] = end_deadlock,
 	[SNAP_MERGE_MODULE] = end_module,
 	[SNAP_MERGE_STACK] = snap_merge_end_stack,
 	[SNAP_MERGE_GROUP] = snap_merge_end_stack,

@@ -20,6 +20,8 @@ static const struct snap_merge_row root[] = {
 	ROW("time", TEXT, ROOT_TIME),
 	INSIDE("stacks", STACKS),
 	INSIDE("processes", PROCESSES),
+	INSIDE("deadlocks", DEADLOCKS),
+	ROW("deadlock_hosts", TEXT, ROOT_DEADLOCK_HOSTS),
 	INSIDE("hosts", HOSTS),
 	INSIDE("modules", MODULES),
 	INSIDE("groups", GROUPS),
@@ -87,6 +89,10 @@ static const struct snap_merge_row entry[] = {
 	ROW("system", FLAG, ENTRY_SYSTEM),     ROW("kernel", FLAG, ENTRY_KERNEL),
 	ROW("language", TEXT, ENTRY_LANGUAGE), ROW("trust", TEXT, ENTRY_TRUST),
 };
+static const struct snap_merge_row deadlock[] = {
+	ROW("certain", FLAG, DEADLOCK_CERTAIN),
+	ROW("timed", FLAG, DEADLOCK_TIMED),
+};
 static const struct snap_merge_row module[] = {
 	ROW("module", TEXT, MODULE_PATH),
 	ROW("build_id", TEXT, MODULE_BUILD_ID),
@@ -109,15 +115,16 @@ static const struct snap_merge_row example[] = {
 	}
 
 const struct snap_merge_shape snap_merge_shapes[SNAP_MERGE_KINDS] = {
-	[SNAP_MERGE_ROOT] = OBJECT(root),        [SNAP_MERGE_HOST] = OBJECT(host),
-	[SNAP_MERGE_PROCESSES] = ARRAY(PROCESS), [SNAP_MERGE_PROCESS] = OBJECT(process),
-	[SNAP_MERGE_LOGICALS] = ARRAY(LOGICAL),  [SNAP_MERGE_LOGICAL] = OBJECT(logical),
-	[SNAP_MERGE_STACKS] = ARRAY(STACK),      [SNAP_MERGE_STACK] = OBJECT(stack),
-	[SNAP_MERGE_GAP] = OBJECT(gap),          [SNAP_MERGE_THREADS] = ARRAY(THREAD),
-	[SNAP_MERGE_THREAD] = OBJECT(thread),    [SNAP_MERGE_ENTRIES] = ARRAY(ENTRY),
-	[SNAP_MERGE_ENTRY] = OBJECT(entry),      [SNAP_MERGE_HOSTS] = ARRAY(HOST),
-	[SNAP_MERGE_TIMES] = ARRAY(SKIP),        [SNAP_MERGE_MODULES] = ARRAY(MODULE),
-	[SNAP_MERGE_MODULE] = OBJECT(module),    [SNAP_MERGE_GROUPS] = ARRAY(GROUP),
-	[SNAP_MERGE_GROUP] = OBJECT(group),      [SNAP_MERGE_EXAMPLES] = ARRAY(EXAMPLE),
+	[SNAP_MERGE_ROOT] = OBJECT(root),         [SNAP_MERGE_HOST] = OBJECT(host),
+	[SNAP_MERGE_PROCESSES] = ARRAY(PROCESS),  [SNAP_MERGE_PROCESS] = OBJECT(process),
+	[SNAP_MERGE_LOGICALS] = ARRAY(LOGICAL),   [SNAP_MERGE_LOGICAL] = OBJECT(logical),
+	[SNAP_MERGE_STACKS] = ARRAY(STACK),       [SNAP_MERGE_STACK] = OBJECT(stack),
+	[SNAP_MERGE_GAP] = OBJECT(gap),           [SNAP_MERGE_THREADS] = ARRAY(THREAD),
+	[SNAP_MERGE_THREAD] = OBJECT(thread),     [SNAP_MERGE_ENTRIES] = ARRAY(ENTRY),
+	[SNAP_MERGE_ENTRY] = OBJECT(entry),       [SNAP_MERGE_HOSTS] = ARRAY(HOST),
+	[SNAP_MERGE_DEADLOCKS] = ARRAY(DEADLOCK), [SNAP_MERGE_DEADLOCK] = OBJECT(deadlock),
+	[SNAP_MERGE_TIMES] = ARRAY(SKIP),         [SNAP_MERGE_MODULES] = ARRAY(MODULE),
+	[SNAP_MERGE_MODULE] = OBJECT(module),     [SNAP_MERGE_GROUPS] = ARRAY(GROUP),
+	[SNAP_MERGE_GROUP] = OBJECT(group),       [SNAP_MERGE_EXAMPLES] = ARRAY(EXAMPLE),
 	[SNAP_MERGE_EXAMPLE] = OBJECT(example),
 };

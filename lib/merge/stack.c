@@ -345,6 +345,9 @@ static void check_merged(struct snap_merge_reader *reader)
 	for (size_t i = 0; i < document->host_count; i++)
 		if (!is_in_order(document, &document->hosts[i]))
 			snap_merge_refuse(reader, "times", "an array in order");
+	if (document->deadlock_hosts.bytes &&
+	    !snap_merge_parse_set(&document->deadlock_hosts, document->host_count, &set))
+		snap_merge_refuse(reader, "deadlock_hosts", "numbers of hosts such as 0-3,7");
 	for (size_t i = 0; i < document->stack_count && !reader->error; i++)
 		if (!snap_merge_parse_set(&document->stacks[i].hosts, document->host_count, &set))
 			snap_merge_refuse(reader, "hosts", "numbers of hosts such as 0-3,7");

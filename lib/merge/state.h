@@ -55,6 +55,7 @@ struct snap_merger {
 	struct snap_merge_known_document *documents;
 	struct snap_merge_known_module *modules;
 	struct snap_merge_group *groups;
+	struct snap_host_set deadlocks; /* hosts of which a document has one */
 	size_t host_count, host_capacity, document_count, document_capacity, module_count,
 		module_capacity, group_count, group_capacity;
 	/* of the current document */

@@ -318,6 +318,39 @@ static void test_builds(void **state _unused_)
 	assert_null(strstr(other, "on 1 of 2 hosts"));
 }
 
+/* ---- waits ---- */
+
+/* Hosts with a deadlock, whichever way they were merged; one that is not sure, or ends, is none. */
+static void test_deadlocks(void **state _unused_)
+{
+	struct snap_snapshot with = service;
+	struct snap_wait wait = snap_wait_init(SNAP_WAIT_MUTEX, SNAP_WAIT_IS_CERTAIN);
+	struct snap_wait_link link = { .pid = 9, .tid = 9, .wait = &wait };
+	struct snap_deadlock deadlock = {
+		.certain = true, .until_ns = -1, .threads = &link, .thread_count = 1, .size = 1
+	};
+	_cleanup_free_ char *a = NULL, *b = of_host(&service, "b", NOON), *c = NULL, *d = NULL,
+			    *some = NULL, *json = NULL, *text = NULL;
+
+	with.waits = (struct snap_waits){
+		.asked = true, .deadlocks = &deadlock, .deadlock_count = 1, .deadlock_total = 1
+	};
+	c = of_host(&with, "c", NOON);
+	a = of_host(&with, "a", NOON);
+	deadlock.timed = true;
+	d = of_host(&with, "d", NOON);
+	some = merge((const char *const[]){ d, c }, 2, "json");
+	json = merge((const char *const[]){ some, b, a }, 3, "json");
+	text = merge((const char *const[]){ a, b, c, d }, 4, "text");
+	schema_check("../merged/stacksnap-merged.schema.json", json);
+	assert_non_null(strstr(json, "\"deadlock_hosts\": \"0,2\""));
+	assert_non_null(strstr(text, "\nDEADLOCK  on 2 hosts: a, c (waits are in the merged "
+				     "documents alone)\n"));
+	free(snap_take_ptr(json));
+	json = merge((const char *const[]){ b, d }, 2, "json");
+	assert_null(strstr(json, "deadlock_hosts"));
+}
+
 /* ---- what is not taken ---- */
 
 static void test_twice(void **state _unused_)
@@ -538,6 +571,7 @@ int main(void)
 		cmocka_unit_test(test_one_host_twice),
 		cmocka_unit_test(test_builds),
 		cmocka_unit_test(test_groups_of_all_processes),
+		cmocka_unit_test(test_deadlocks),
 		cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_bad_documents),
 		cmocka_unit_test(test_deep_document),

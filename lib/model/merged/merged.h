@@ -76,6 +76,8 @@ struct snap_merged {
 	struct snap_arena arena;
 	struct snap_merged_host *hosts;
 	size_t host_count, document_count;
+	struct snap_host_set deadlocks; /* hosts of which a document has one, beyond doubt */
+	size_t deadlock_count;          /* of them */
 	struct snap_merged_module *modules;
 	size_t module_count;
 	struct snap_merged_group *groups;

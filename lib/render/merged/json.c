@@ -23,7 +23,7 @@ static void document_deinit(struct document *document)
 }
 
 /* "0-3,7" */
-static void put_set(struct document *document, const struct snap_host_set *set)
+static void put_set(struct document *document, const char *key, const struct snap_host_set *set)
 {
 	struct snap_buffer *out = &document->set;
 
@@ -35,7 +35,7 @@ static void put_set(struct document *document, const struct snap_host_set *set)
 		if (range->last > range->first)
 			snap_buffer_printf(out, "-%u", range->last);
 	}
-	snap_json_clean(document->json, "hosts", snap_buffer_text(out));
+	snap_json_clean(document->json, key, snap_buffer_text(out));
 }
 
 static void put_hosts(struct document *document)
@@ -70,7 +70,7 @@ static void put_modules(struct document *document)
 		snap_json_text(json, "module", module->path);
 		snap_json_text(json, "build_id", module->build_id);
 		snap_json_number(json, "host_count", (int64_t)module->host_count);
-		put_set(document, &module->hosts);
+		put_set(document, "hosts", &module->hosts);
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');
@@ -148,7 +148,7 @@ static void put_merged_group(struct document *document, const struct snap_merged
 	snap_json_number(json, "process_count", (int64_t)group->process_count);
 	snap_json_number(json, "thread_count", (int64_t)group->thread_count);
 	snap_json_number_if(json, "task_count", (int64_t)group->task_count);
-	put_set(document, &group->hosts);
+	put_set(document, "hosts", &group->hosts);
 	if (group->body_size > group->entries_size)
 		snap_json_bytes(json, NULL, group->body + group->entries_size,
 				group->body_size - group->entries_size);
@@ -169,6 +169,8 @@ static void put_merged_document(struct document *document)
 	snap_json_number(json, "document_count", (int64_t)merged->document_count);
 	snap_json_number(json, "group_count", (int64_t)merged->group_count);
 	snap_json_number(json, "odd_count", (int64_t)merged->odd_count);
+	if (merged->deadlock_count)
+		put_set(document, "deadlock_hosts", &merged->deadlocks);
 	put_hosts(document);
 	put_modules(document);
 	snap_json_line(json);

@@ -104,6 +104,23 @@ static void put_merged_head(struct text *text)
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
+/* Which threads wait for which is told by the documents of the hosts alone. */
+static void put_merged_deadlocks(struct text *text)
+{
+	const struct snap_merged *merged = text->merged;
+	struct snap_sheet *lines = &text->lines;
+
+	if (!merged->deadlock_count)
+		return;
+	snap_line_begin(lines);
+	snap_line_add(lines, SNAP_STYLE_RED_BOLD, "DEADLOCK");
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  on %zu host%s: ", merged->deadlock_count,
+			 snap_plural(merged->deadlock_count));
+	add_hosts(text, &merged->deadlocks, true, merged->deadlock_count);
+	snap_line_add(lines, SNAP_STYLE_PLAIN, " (waits are in the merged documents alone)");
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
 /* A file of which hosts have different builds, in one line. */
 static void put_builds(struct text *text, const struct snap_merged_module *modules, size_t count)
 {
@@ -270,6 +287,7 @@ struct stacksnap_error *snap_render_merged_text(const struct snap_merged *merged
 	if (!make_merged_stacks(&text))
 		return snap_error_no_memory();
 	put_merged_head(&text);
+	put_merged_deadlocks(&text);
 	put_all_builds(&text);
 	text.lines.measuring = true;
 	put_merged_groups(&text);
