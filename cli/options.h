@@ -119,7 +119,11 @@ struct snap_cli_request {
 	char **argv; /* borrowed; in the order of getopt_long, operands last */
 	int argc;
 	enum snap_cli_command command;
-	const char *verb_word;             /* the command in argv; NULL: it needs no word */
+	const char *verb_word; /* the command in argv; NULL: it needs no word */
+	unsigned takers;       /* commands that take each option that was given */
+	bool has_target;       /* one of these names processes */
+	char **operands;       /* in argv, with the command's word */
+	int operand_count;
 	struct stacksnap_options *options; /* owned */
 	const char *format;                /* NULL: not said */
 	const char *output;                /* NULL: stdout */

@@ -267,14 +267,6 @@ static bool set_files(struct snap_cli_request *request, char **operands, int cou
 	return true;
 }
 
-static bool has_target(const struct snap_cli_request *request)
-{
-	for (size_t i = 0; i < request->setting_count; i++)
-		if (snap_cli_names_targets(request->settings[i].name))
-			return true;
-	return false;
-}
-
 /* Or begins as one: then it is to be a process id. */
 static bool is_number(const char *operand)
 {
@@ -294,7 +286,7 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 		if (err)
 			return refuse_value(request, "", err);
 	}
-	if (has_target(request))
+	if (request->has_target || count)
 		return true;
 	/* A list stops nothing: it shows all processes where none is named. */
 	if (request->command != SNAP_CLI_LIST)
@@ -444,6 +436,13 @@ static bool set_all(struct snap_cli_request *request, const struct given *given,
 
 	request->command = verb->command;
 	request->verb_word = words ? operands[0] : NULL;
+	request->operands = operands;
+	request->operand_count = operand_count;
+	request->takers = ~0u;
+	for (size_t i = 0; i < count; i++) {
+		request->takers &= given[i].option->commands;
+		request->has_target |= snap_cli_names_targets(given[i].option->name);
+	}
 	if (request->help || verb->command == SNAP_CLI_HELP)
 		return set_topic(request, verb, operands + words, operand_count - words);
 	/* Before the options: they may be those of a command that is misspelt. */

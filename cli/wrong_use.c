@@ -5,6 +5,7 @@
 #include "message.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -87,6 +88,26 @@ static void print_word(FILE *out, const char *word)
 	fputs("'", out);
 }
 
+/* Whether the command line is one of another command, without the word `left_out`. */
+static bool fits_command(const struct snap_cli_request *request, const struct snap_cli_verb *verb,
+			 const char *left_out)
+{
+	bool are_numbers = true;
+	int count = 0;
+
+	for (int i = 0; i < request->operand_count; i++) {
+		if (request->operands[i] == left_out)
+			continue;
+		are_numbers = are_numbers && isdigit((unsigned char)request->operands[i][0]);
+		count++;
+	}
+	if (!(request->takers & verb->command) || (verb->command == SNAP_CLI_HELP && count))
+		return false;
+	if (verb->most_files)
+		return count >= verb->least_files && count <= verb->most_files;
+	return are_numbers && (count || request->has_target || verb->command == SNAP_CLI_LIST);
+}
+
 /* The command line for another command, without the word `left_out`; NULL without memory. */
 static char *retype(const struct snap_cli_request *request, const struct snap_cli_verb *verb,
 		    const char *left_out)
@@ -130,6 +151,15 @@ bool snap_cli_wrong_option(const struct snap_cli_request *request, const char *t
 	return snap_cli_see_help(request);
 }
 
+static bool takes_option(enum snap_cli_command command, const char *name)
+{
+	const struct snap_cli_option *option = snap_cli_options;
+
+	while (strcmp(option->name, name) != 0)
+		option++;
+	return option->commands & command;
+}
+
 bool snap_cli_wrong_ending(const struct snap_cli_request *request, const char *ending)
 {
 	const char *name, *suffix = NULL;
@@ -144,7 +174,7 @@ bool snap_cli_wrong_ending(const struct snap_cli_request *request, const char *e
 		}
 		snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", suffix);
 	}
-	if (strcmp(ending, ".capture") == 0)
+	if (strcmp(ending, ".capture") == 0 && takes_option(request->command, "save-capture"))
 		snap_cli_message(
 			"--output: no report ends with '.capture': try '--save-capture %s'",
 			request->output);
@@ -181,7 +211,8 @@ bool snap_cli_wrong_command(const struct snap_cli_request *request,
 		snprintf(list + length, sizeof(list) - length, "%s%s", length ? ", " : "",
 			 verb->name);
 		/* Operands of the one are none of the other. */
-		if (!other && (verb->most_files == 0) == (used->most_files == 0))
+		if (!other && (verb->most_files == 0) == (used->most_files == 0) &&
+		    fits_command(request, verb, request->verb_word))
 			other = verb;
 	}
 	print_place(used, other, place, sizeof(place));
@@ -231,18 +262,37 @@ static bool is_watch_list(const struct snap_cli_request *request, const char *op
 	return fine;
 }
 
+/* How to print files in place of processes; NULL without memory. */
+static char *retype_for_files(const struct snap_cli_request *request, const char *file)
+{
+	static const enum snap_cli_command commands[] = { SNAP_CLI_RENDER, SNAP_CLI_MERGE };
+	struct snap_cli_request plain = { .argv = (char *[]){ NULL, (char *)(uintptr_t)file },
+					  .argc = 2 };
+	bool are_files = true;
+
+	for (int i = 0; i < request->operand_count; i++)
+		are_files = are_files && (request->operands[i] == request->verb_word ||
+					  access(request->operands[i], F_OK) == 0);
+	for (size_t i = 0; are_files && i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (fits_command(request, snap_cli_verb_of(commands[i]), request->verb_word))
+			return retype(request, snap_cli_verb_of(commands[i]), request->verb_word);
+	return retype(&plain, snap_cli_verb_of(SNAP_CLI_RENDER), NULL);
+}
+
 bool snap_cli_wrong_operand(const struct snap_cli_request *request, const char *operand)
 {
 	const char *what =
 		request->verb_word ? "not a process id" : "neither a command nor a process id";
 	const struct snap_cli_verb *verb = snap_cli_verbs;
 	struct guess guess = guess_verb(operand);
-	char *text = NULL;
+	char *text = NULL, *files = NULL;
 
 	while (guess.word && strcmp(verb->name, guess.word) != 0)
 		verb++;
-	if (guess.word && !request->verb_word)
+	if (guess.word && !request->verb_word && fits_command(request, verb, operand))
 		text = retype(request, verb, operand);
+	if (access(operand, F_OK) == 0)
+		files = retype_for_files(request, operand);
 	if (is_watch_list(request, operand))
 		snap_cli_message("'%s' is %s: did you mean --watch=%s?", operand, what, operand);
 	else if (text && guess.edits == 0)
@@ -251,13 +301,15 @@ bool snap_cli_wrong_operand(const struct snap_cli_request *request, const char *
 			snap_cli_verb_is_word(verb) ? "must come first" : "is not a command", text);
 	else if (is_running(operand))
 		snap_cli_message("'%s' is %s: did you mean --name %s?", operand, what, operand);
-	else if (access(operand, F_OK) == 0)
-		snap_cli_message("'%s' is %s but a file: try 'stacksnap render %s'", operand, what,
-				 operand);
+	else if (files)
+		snap_cli_message("'%s' is %s but a file: try '%s'", operand, what, files);
 	else if (text)
 		snap_cli_message("'%s' is %s: did you mean '%s'?", operand, what, text);
+	else if (guess.word && !request->verb_word && guess.edits)
+		snap_cli_message("'%s' is %s: did you mean '%s'?", operand, what, guess.word);
 	else
 		snap_cli_message("'%s' is %s", operand, what);
+	free(files);
 	free(text);
 	return snap_cli_see_help(request);
 }

@@ -2,11 +2,14 @@
 """Wrong uses of the command line: each ends with status 64 and names what to type instead."""
 import os
 import pty
+import re
+import shlex
 import subprocess
 import time
 import unittest
 
-from harness import Case, TOOL, clean_environment, need, need_namespaces, need_root, note_options, read_terminal
+from harness import Case, TOOL, clean_environment, need, need_namespaces, need_root, note_options, read_terminal, \
+    run_tool
 
 
 class Remedies(Case):
@@ -80,9 +83,11 @@ class Remedies(Case):
         folder = self.scratch()
         for name, remedy in (("x.svg", ".txt, .json, "), ("x.PDF", ".txt, .json, "), ("x.pprof", "use .pb.gz, or"),
                              ("x.text", "use .txt, or"), ("x.y/z.gz", "'.gz'"),
-                             ("x.capture", "no report ends with '.capture': try '--save-capture x.capture'")):
+                             ("x.capture", "'.capture'")):
             for command in ((), ("record",), ("list",), ("--watch",)):
                 self.refused(*command, "-o", name, "1329", says=remedy, cwd=folder)
+        self.refused("-o", "x.capture", "1", says="no report ends with '.capture': try '--save-capture x.capture'")
+        self.assertNotIn("--save-capture", self.refused("record", "-o", "x.capture", "1").err)
         self.assertEqual(os.listdir(folder), [])
         pid = self.victim("chain").pid
         for name in ("x", "x.28", "x.%N%%", ".svg", "tmp.abcdefgh"):
@@ -120,6 +125,57 @@ class Remedies(Case):
                                  (("diff", "a"), "two files"), (("merge",), "at least one file")):
             self.refused(*arguments, says=f"needs {needs}: stacksnap {arguments[0]} [OPTIONS]")
         self.refused("help", "record", "top", says="takes one command")
+
+
+    def proposed(self, *arguments, cwd=None):
+        """The command line that is proposed in place of one; None: there is none."""
+        got = self.refused(*arguments, cwd=cwd)
+        found = re.search(r"(?:try|did you mean) '(stacksnap .*)'\??$", got.err.splitlines()[0])
+        return found and shlex.split(found[1])[1:]
+
+    def test_what_is_proposed_works(self):
+        """Each command line that stands in place of a wrong one is run: none is a wrong use itself."""
+        folder, pid = self.scratch(), str(self.victim("chain").pid)
+        for name in ("a.json", "b.json"):
+            self.run_tool("--json", "-o", name, pid, cwd=folder)
+        self.run_tool("record", "-d", "0.2", "-o", "a.snaprec", pid, cwd=folder)
+        for arguments, wanted in ((("a.json",), ["render", "a.json"]),
+                                  (("--summary", "a.json"), ["render", "--summary", "a.json"]),
+                                  (("a.json", "b.json", "--summary"), ["merge", "--summary", "a.json", "b.json"]),
+                                  (("a.json", "b.json"), ["merge", "a.json", "b.json"]),
+                                  (("--again", "1", "a.json"), ["render", "a.json"]),
+                                  (("top", "a.snaprec"), ["render", "a.snaprec"]),
+                                  (("list", "a.snaprec", pid), ["render", "a.snaprec"]),
+                                  (("merge", "--call-tree", "a.json", "b.json"), None),
+                                  (("diff", "--summary", "a.json"), ["render", "--summary", "a.json"]),
+                                  (("merge", "--from", "0s", "a.snaprec"), ["render", "--from", "0s", "a.snaprec"]),
+                                  (("rendr", "a.snaprec"), ["render", "a.snaprec"]),
+                                  (("rendr", "a.json", "b.json"), None), (("rendr",), None), (("recrod",), None),
+                                  (("merg", "a.json", "b.json"), ["merge", "a.json", "b.json"]),
+                                  (("lits",), ["list"]), (("lits", "-d", "1", pid), None), (("snapshot",), None),
+                                  (("recrod", "-d", "0.2", pid), ["record", "-d", "0.2", pid]),
+                                  ((pid, "record", "-d", "0.2"), ["record", "-d", "0.2", pid]),
+                                  (("snapshot", pid), [pid]), (("-d", "0.2", pid), ["record", "-d", "0.2", pid]),
+                                  (("-d", "0.2"), None), (("-d", "0.2", "--once", pid), None),
+                                  (("list", "--again", "0.1", pid), ["--again", "0.1", pid]),
+                                  (("--once", pid), ["--watch", "--once", pid]), (("hlep", "x"), None)):
+            with self.subTest(arguments=arguments):
+                proposed = self.proposed(*arguments, cwd=folder)
+                self.assertEqual(proposed, wanted)
+                if proposed:
+                    self.run_tool(*proposed, cwd=folder, status=(0, 1, 2, 3))
+
+    def test_value_that_is_proposed_works(self):
+        """The same of options that took the process id for their value."""
+        pid = str(self.victim("chain").pid)
+        tried = 0
+        for name in re.findall(r"^ +(?:-\w, )?--([\w-]+)[ =][A-Z]", self.run_tool("help", "options").text, re.M):
+            got = run_tool(["--" + name, pid], cwd=self.scratch())
+            found = re.search(rf"did you mean '--{name} 1 {pid}'", got.err)
+            tried += bool(found)
+            if found:
+                self.assertNotEqual(run_tool(["--" + name, "1", pid], cwd=self.scratch()).status, 64, name)
+        self.assertGreater(tried, 5)
 
 
 class Unreadable(Case):
