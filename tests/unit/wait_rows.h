@@ -490,6 +490,23 @@ static inline void add_rest(struct wait_rows *rows)
 	wait->id = 5;
 }
 
+/* Last, so that all others keep their numbers. */
+static inline void add_poll_of_one(struct wait_rows *rows)
+{
+	static int32_t fds[] = { 9 };
+	static const uint32_t kinds[] = { SNAP_DESCRIPTOR_PIPE };
+	struct snap_wait *wait;
+
+	wait = add_row(rows, SNAP_WAIT_POLL, true,
+		       "poll: 1 descriptor (pipe 9), no timeout, other end: 2102 writer (in pause)",
+		       NULL);
+	wait->fd_count = wait->fds_count = 1;
+	wait->fds = fds;
+	wait->fd_kinds = kinds;
+	wait->kinds_watched[SNAP_DESCRIPTOR_PIPE] = 1;
+	set_peer(rows, wait, party_of(2102, "writer", 'S', NULL, "pause"));
+}
+
 /* All rows; the same memory each time. */
 static inline struct wait_rows *all_wait_rows(void)
 {
@@ -503,6 +520,7 @@ static inline struct wait_rows *all_wait_rows(void)
 	add_pipes(&rows);
 	add_polls(&rows);
 	add_rest(&rows);
+	add_poll_of_one(&rows);
 	return &rows;
 }
 

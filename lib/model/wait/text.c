@@ -659,6 +659,15 @@ static void add_details(struct snap_buffer *text, const struct snap_wait *wait)
 
 /* ---- the line ---- */
 
+/* For whom a poll of one descriptor waits, as a read of it does. */
+static void add_polled_peers(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	if (!snap_wait_kind_is(wait->kind, SNAP_KIND_POLL) || !wait->peer_count)
+		return;
+	snap_buffer_add_text(text, ", other end: ");
+	snap_wait_add_parties(text, wait->peers, wait->peer_count, wait->peer_total, true);
+}
+
 /* Behind all else: until when, and of lines that do not begin with "waits" since when. */
 static void add_text_times(struct snap_buffer *text, const struct snap_wait *wait,
 			   const struct snap_wait_times *times, bool all)
@@ -704,6 +713,8 @@ char *snap_wait_line_of(const struct snap_wait *wait, const struct snap_wait_tim
 	}
 	add_details(&text, wait);
 	add_owner(&text, wait, all);
+	if (all)
+		add_polled_peers(&text, wait);
 	add_text_times(&text, wait, times, all);
 	line = text.size || text.failed ? snap_buffer_take(&text, NULL) : strdup("");
 	snap_buffer_deinit(&text);
