@@ -149,6 +149,46 @@ static void test_nothing_left(void **state _unused_)
 	check_text("nothing.txt", &empty, &options);
 }
 
+/* What shows the functions of a runtime is what has not been done, and what can be. */
+static void check_remedy(const char *runtime, const char *option, bool is_core, const char *says)
+{
+	struct snap_node_runtime of = { .name = runtime, .unread = true };
+	const char *args[] = { runtime, option };
+	struct snap_node node = *gitea.processes[0], *root = &node;
+	struct snap_snapshot snapshot = gitea;
+	struct snap_options options = { .utf8 = true };
+	_cleanup_free_ char *text = NULL;
+
+	node.pid = 77;
+	node.exe = "/opt/jdk/bin/java";
+	node.args = args;
+	node.arg_count = 2;
+	node.runtimes = &of;
+	node.runtime_count = 1;
+	snapshot.processes = &root;
+	snapshot.root_count = 1;
+	snapshot.waits.lacks = is_core ? SNAP_LACK_CORE : 0;
+	text = golden_render(snap_render_text, &snapshot, &options, NULL);
+	if (!strstr(text, says))
+		fail_msg("%s: not in %.800s", says, text);
+}
+
+static void test_remedies(void **state _unused_)
+{
+	check_remedy("java", "-jar", false,
+		     "java (functions of Java are not shown: jcmd 77 Compiler.perfmap, or jstack 77)");
+	check_remedy("java", "-jar", true,
+		     "java (functions of Java are not shown: jhsdb jstack --exe /opt/jdk/bin/java "
+		     "--core FILE)");
+	check_remedy("node", "app.js", false,
+		     "node (functions of JavaScript are not shown: node --perf-basic-prof)");
+	check_remedy("node", "--perf_basic_prof", false,
+		     "node (functions of JavaScript are not shown: node "
+		     "--interpreted-frames-native-stack)");
+	check_remedy("node", "--interpreted-frames-native-stack", false,
+		     "node (functions of JavaScript are not shown: node --perf-basic-prof)");
+}
+
 static void test_hostile(void **state _unused_)
 {
 	struct snap_options options = { .utf8 = true };
@@ -619,6 +659,7 @@ int main(void)
 		cmocka_unit_test(test_trouble),
 		cmocka_unit_test(test_list),
 		cmocka_unit_test(test_nothing_left),
+		cmocka_unit_test(test_remedies),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_elide_names),
 		cmocka_unit_test(test_what_groups_share_is_left_out),

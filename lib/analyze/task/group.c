@@ -252,6 +252,17 @@ static bool tell_gil(struct snap_arena *arena, const struct snap_runtime_result 
 	return runtime->gil;
 }
 
+/* Node writes one if it is asked to; whether it has code on a stack now, or none. */
+static bool has_perf_map(const struct snap_analysis *analysis, const struct snap_raw_process *raw)
+{
+	const struct snap_file_request request = { .kind = SNAP_FILE_PERF_MAP,
+						   .process = raw->process };
+	_cleanup_fd_ int fd = -1;
+
+	snap_error_destroy(analysis->finder->find(analysis->finder->context, &request, &fd));
+	return fd >= 0;
+}
+
 /* Code that a perf map has named. */
 static bool has_named_jit(const struct snap_raw_process *raw)
 {
@@ -293,7 +304,9 @@ static void tell_unread(struct snap_analysis *analysis, const struct snap_raw_pr
 		node->runtimes[node->runtime_count++] = (struct snap_node_runtime){
 			.name = rows[k].name,
 			.version = length ? snap_intern(&analysis->strings, version, length) : NULL,
-			.unread = analysis->options->symbols && !has_named_jit(raw),
+			.unread =
+				analysis->options->symbols && !has_named_jit(raw) &&
+				!(strcmp(rows[k].name, "node") == 0 && has_perf_map(analysis, raw)),
 		};
 		return;
 	}

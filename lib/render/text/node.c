@@ -302,22 +302,59 @@ static void info_gil(struct snap_sheet *lines, const struct snap_node_runtime *r
 	}
 }
 
-/* How to see the functions of a runtime that is not read. */
-static void info_unread(struct snap_sheet *lines, const char *name, int pid)
+/* A core has no process that a tool of the runtime could ask. */
+static void info_unread_java(struct snap_sheet *lines, const struct snap_node *node, bool is_core)
 {
-	if (strcmp(name, "java") == 0)
-		snap_line_printf(lines, SNAP_STYLE_PLAIN,
-				 " (functions of Java are not shown: jcmd %d Compiler.perfmap, or "
-				 "jstack %d)",
-				 pid, pid);
-	else
-		snap_line_printf(lines, SNAP_STYLE_PLAIN, " (functions of %s are not shown%s)",
-				 strcmp(name, "node") == 0 ? "JavaScript" : "Ruby",
-				 strcmp(name, "node") == 0 ? ": node --perf-basic-prof" : "");
+	snap_line_add(lines, SNAP_STYLE_PLAIN, " (functions of Java are not shown: ");
+	if (is_core) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "jhsdb jstack --exe ");
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, node->exe ? node->exe : "java");
+		snap_line_add(lines, SNAP_STYLE_PLAIN, " --core FILE)");
+		return;
+	}
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "jcmd %d Compiler.perfmap, or jstack %d)",
+			 node->pid, node->pid);
+}
+
+/* Whether it runs with an option; both - and _ are written in names of V8's. */
+static bool has_node_option(const struct snap_node *node, const char *option)
+{
+	for (size_t i = 0; i < node->arg_count; i++) {
+		const char *a = node->args[i], *b = option;
+
+		while (*b && (*a == *b || (*a == '_' && *b == '-'))) {
+			a++;
+			b++;
+		}
+		if (!*b)
+			return true;
+	}
+	return false;
+}
+
+/* How to see the functions of a runtime that is not read. */
+static void info_unread(struct snap_sheet *lines, const struct snap_node *node, const char *name,
+			bool is_core)
+{
+	static const char *const options[] = { "--perf-basic-prof",
+					       "--interpreted-frames-native-stack" };
+	const bool is_node = strcmp(name, "node") == 0;
+	size_t missing = 0;
+
+	if (strcmp(name, "java") == 0) {
+		info_unread_java(lines, node, is_core);
+		return;
+	}
+	while (missing < SNAP_ARRAY_SIZE(options) && has_node_option(node, options[missing]))
+		missing++;
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, " (functions of %s are not shown%s%s)",
+			 is_node ? "JavaScript" : "Ruby",
+			 is_node && missing < SNAP_ARRAY_SIZE(options) ? ": node " : "",
+			 is_node && missing < SNAP_ARRAY_SIZE(options) ? options[missing] : "");
 }
 
 /* "go 1.21.13", "cpython 3.11.2, GIL held by 1240", "go 1.22.1, not whole: time" */
-static void info_runtimes(struct info *info, const struct snap_node *node)
+static void info_runtimes(struct info *info, const struct snap_node *node, bool is_core)
 {
 	struct snap_sheet *lines = info->lines;
 
@@ -330,7 +367,7 @@ static void info_runtimes(struct info *info, const struct snap_node *node)
 			snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, runtime->version);
 		}
 		if (runtime->unread)
-			info_unread(lines, runtime->name, node->pid);
+			info_unread(lines, node, runtime->name, is_core);
 		info_gil(lines, runtime);
 		if (runtime->cut)
 			snap_line_printf(lines, SNAP_STYLE_YELLOW, ", not whole: %s",
@@ -466,7 +503,7 @@ void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *o
 	if (snap_text_is_counted_alone(node))
 		return;
 	info_facts(&info, options, snapshot, node, parent);
-	info_runtimes(&info, node);
+	info_runtimes(&info, node, node->signal.number || snapshot->waits.lacks & SNAP_LACK_CORE);
 	/* Nothing else would say what such a thread does. */
 	if (node->type == SNAP_TYPE_KERNEL && node->state == SNAP_STATE_DISK && stacks == 0)
 		info_part(&info, "DISK", NULL);
