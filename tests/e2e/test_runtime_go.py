@@ -105,6 +105,18 @@ class GoRuntime(Case):
                     if not task["labels_cut"]:
                         self.assertEqual(task["labels"], whole.tasks[number]["labels"])
 
+    def test_what_a_system_call_waits_for(self):
+        """A goroutine in one has what its thread waits for, as a thread of the report has it."""
+        with zoo_go.Zoo(build("zoo", ["zoo.go", "zoo_plain.go"]), 5) as zoo:
+            zoo_go.settle(zoo)
+            doc = self.json("-p", zoo.pid, status=(0, 1))
+            waits = [stack["wait"] for stack in doc["processes"][0]["stacks"]
+                     if stack.get("kind") == "task" and stack["labels"].get("state") == "syscall" and "wait" in stack]
+            self.assertEqual([wait["kind"] for wait in waits], ["pipe"], doc)
+            self.assertEqual([peer["pid"] for peer in waits[0]["peers"]], [zoo.pid])
+            text = self.run_tool("-p", zoo.pid, status=(0, 1)).text
+            self.assertRegex(text, rf"syscall.*\n +read on a pipe written by {zoo.pid} ")
+
     def test_offsets_come_out_without_a_table(self):
         with zoo_go.Zoo(build("zoo", ["zoo.go", "zoo_plain.go"]), 200) as zoo:
             done = subprocess.run([LAYOUT, str(zoo.pid)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -151,6 +151,32 @@ static void list_task_items(struct grouping *grouping, const struct snap_filter_
 		grouping);
 }
 
+static const struct snap_wait *wait_of_thread(const struct snap_raw_process *raw, pid_t tid)
+{
+	size_t at = snap_first_not(raw->thread_count, i, raw->threads[i].thread->tid < tid);
+
+	return at < raw->thread_count && raw->threads[at].thread->tid == tid ? raw->threads[at].wait
+									     : NULL;
+}
+
+/* What the threads of tasks in a system call wait for there, if it is the same for all. */
+static const struct snap_wait *common_call(const struct snap_raw_process *raw,
+					   const struct snap_stack *stack)
+{
+	const struct snap_wait *common = NULL;
+
+	for (size_t i = 0; i < stack->task_count; i++) {
+		const struct snap_task *task = &stack->tasks[i];
+		const struct snap_wait *wait =
+			task->state == SNAP_TASK_SYSCALL ? wait_of_thread(raw, task->tid) : NULL;
+
+		if (!wait || (common && !snap_wait_same(common, wait)))
+			return NULL;
+		common = wait;
+	}
+	return common;
+}
+
 static bool make_task_stack(struct grouping *grouping, const struct snap_group_item *items,
 			    size_t count, struct snap_stack *stack)
 {
@@ -165,6 +191,7 @@ static bool make_task_stack(struct grouping *grouping, const struct snap_group_i
 	for (size_t i = 0; i < count; i++)
 		stack->tasks[i] = grouping->tasks[items[i].number];
 	stack->crashed = snap_stack_has_thread(stack, grouping->raw->process->signal.tid);
+	stack->wait = common_call(grouping->raw, stack);
 	return snap_task_label_stack(strings, grouping->options, stack,
 				     grouping->in_tree && !grouping->set->keys);
 }

@@ -133,6 +133,9 @@ void snap_text_waits(struct snap_sheet *lines, const struct snap_options *option
 	for (size_t i = 0; i < stack->thread_count; i++)
 		if (snap_wait_is_shown(stack->threads[i].wait, all))
 			add_wait_thread(&alikes, options, &stack->threads[i]);
+	/* Of tasks in a system call it is what their threads wait for. */
+	if (stack->task_count && snap_wait_is_shown(stack->wait, all))
+		(void)find_alike(&alikes, options, stack->wait);
 	qsort(alikes.items, alikes.count, sizeof(alikes.items[0]), compare_alikes);
 	for (size_t i = 0; i < alikes.count; i++)
 		put_alike(lines, options, &alikes.items[i], indent,
