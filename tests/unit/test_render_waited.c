@@ -799,9 +799,10 @@ struct circle_bed {
 static void circle_set_up(struct circle_bed *circle)
 {
 	struct waited_bed *bed = &circle->bed;
-	struct snap_run *last = &bed->tracks[2].runs[1];
+	struct snap_run *last;
 
 	waited_set_up(bed);
+	last = &bed->tracks[2].runs[1];
 	bed->recording.wakes_end = WAITED_TICKS;
 	last->first = 60;
 	last->stack = LOCKS;
