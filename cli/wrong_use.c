@@ -197,6 +197,16 @@ static void print_place(const struct snap_cli_verb *verb, const struct snap_cli_
 		snprintf(text, size, "with '%s'", verb->name);
 }
 
+/* The word for a command that takes the place of another one: that one's, or its own elsewhere. */
+static const char *misplaced_word(const struct snap_cli_request *request,
+				  const struct snap_cli_verb *verb)
+{
+	for (int i = 0; !request->verb_word && i < request->operand_count; i++)
+		if (strcmp(request->operands[i], verb->name) == 0)
+			return request->operands[i];
+	return request->verb_word;
+}
+
 bool snap_cli_wrong_command(const struct snap_cli_request *request,
 			    const struct snap_cli_option *option)
 {
@@ -212,12 +222,12 @@ bool snap_cli_wrong_command(const struct snap_cli_request *request,
 			 verb->name);
 		/* Operands of the one are none of the other. */
 		if (!other && (verb->most_files == 0) == (used->most_files == 0) &&
-		    fits_command(request, verb, request->verb_word))
+		    fits_command(request, verb, misplaced_word(request, verb)))
 			other = verb;
 	}
 	print_place(used, other, place, sizeof(place));
 	if (other && used->command != SNAP_CLI_WATCH)
-		text = retype(request, other, request->verb_word);
+		text = retype(request, other, misplaced_word(request, other));
 	if (text)
 		snap_cli_message("option '--%s' cannot be used %s: try '%s'", option->name, place,
 				 text);
@@ -262,21 +272,26 @@ static bool is_watch_list(const struct snap_cli_request *request, const char *op
 	return fine;
 }
 
-/* How to print files in place of processes; NULL without memory. */
+/* How to print files in place of processes, without options if need be; NULL without memory. */
 static char *retype_for_files(const struct snap_cli_request *request, const char *file)
 {
-	static const enum snap_cli_command commands[] = { SNAP_CLI_RENDER, SNAP_CLI_MERGE };
 	struct snap_cli_request plain = { .argv = (char *[]){ NULL, (char *)(uintptr_t)file },
 					  .argc = 2 };
-	bool are_files = true;
+	const struct snap_cli_verb *verb = snap_cli_verb_of(SNAP_CLI_RENDER);
+	int count = request->operand_count - (request->verb_word != NULL);
 
 	for (int i = 0; i < request->operand_count; i++)
-		are_files = are_files && (request->operands[i] == request->verb_word ||
-					  access(request->operands[i], F_OK) == 0);
-	for (size_t i = 0; are_files && i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (fits_command(request, snap_cli_verb_of(commands[i]), request->verb_word))
-			return retype(request, snap_cli_verb_of(commands[i]), request->verb_word);
-	return retype(&plain, snap_cli_verb_of(SNAP_CLI_RENDER), NULL);
+		if (request->operands[i] != request->verb_word &&
+		    access(request->operands[i], F_OK) != 0)
+			return retype(&plain, verb, NULL);
+	if (count > 1)
+		verb = snap_cli_verb_of(SNAP_CLI_MERGE);
+	if (fits_command(request, verb, request->verb_word))
+		return retype(request, verb, request->verb_word);
+	/* In front of the first operand stands what argv[0] would be. */
+	plain.argv = request->operands + (request->verb_word != NULL) - 1;
+	plain.argc = count + 1;
+	return retype(&plain, verb, NULL);
 }
 
 bool snap_cli_wrong_operand(const struct snap_cli_request *request, const char *operand)
@@ -337,6 +352,19 @@ static const char *option_that_took(const struct snap_cli_request *request, cons
 	return NULL;
 }
 
+/* Whether 1 is a value of an option. */
+static bool can_be_one(const char *name)
+{
+	struct stacksnap_options *options = NULL;
+	struct stacksnap_error *err = stacksnap_options_create(&options);
+
+	if (!err)
+		err = stacksnap_options_set(options, name, "1");
+	stacksnap_options_destroy(options);
+	stacksnap_error_destroy(err);
+	return !err;
+}
+
 /* "--again 1329": the option took the process id, which was the last word, as its value. */
 bool snap_cli_no_target(const struct snap_cli_request *request)
 {
@@ -346,7 +374,7 @@ bool snap_cli_no_target(const struct snap_cli_request *request)
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%.32s", last);
-	if (name && isdigit((unsigned char)*last) && access(path, F_OK) == 0)
+	if (name && isdigit((unsigned char)*last) && access(path, F_OK) == 0 && can_be_one(name))
 		snap_cli_message("no target: %s is the value of --%s, did you mean '--%s 1 %s'?",
 				 last, name, name, last);
 	else
