@@ -659,7 +659,7 @@ static void add_details(struct snap_buffer *text, const struct snap_wait *wait)
 
 /* ---- the line ---- */
 
-/* For whom a poll of one descriptor waits, as a read of it does. */
+/* The processes that a poll of one descriptor waits for, as a read of it names them. */
 static void add_polled_peers(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	if (!snap_wait_kind_is(wait->kind, SNAP_KIND_POLL) || !wait->peer_count)

@@ -104,7 +104,7 @@ static void put_merged_head(struct text *text)
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
-/* Which threads wait for which is told by the documents of the hosts alone. */
+/* Which threads wait for which is in the documents of the hosts alone. */
 static void put_merged_deadlocks(struct text *text)
 {
 	const struct snap_merged *merged = text->merged;

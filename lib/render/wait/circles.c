@@ -39,7 +39,7 @@ static void circle_finder_deinit(struct circle_finder *finder)
 	free(finder->items);
 }
 
-/* ---- who waits for whom ---- */
+/* ---- which thread waits for which ---- */
 
 static const struct snap_run *last_run(const struct snap_track *track)
 {
