@@ -109,13 +109,13 @@ class GoRuntime(Case):
         """A goroutine in one has what its thread waits for, as a thread of the report has it."""
         with zoo_go.Zoo(build("zoo", ["zoo.go", "zoo_plain.go"]), 5) as zoo:
             zoo_go.settle(zoo)
-            doc = self.json("-p", zoo.pid, status=(0, 1))
-            waits = [stack["wait"] for stack in doc["processes"][0]["stacks"]
-                     if stack.get("kind") == "task" and stack["labels"].get("state") == "syscall" and "wait" in stack]
-            self.assertEqual([wait["kind"] for wait in waits], ["pipe"], doc)
-            self.assertEqual([peer["pid"] for peer in waits[0]["peers"]], [zoo.pid])
-            text = self.run_tool("-p", zoo.pid, status=(0, 1)).text
-            self.assertRegex(text, rf"syscall.*\n +read on a pipe written by {zoo.pid} ")
+            doc = self.json("-p", zoo.pid, "--task-tree", "none", status=(0, 1))
+            waits = [stack["wait"] for stack in doc["processes"][0]["stacks"] if "wait" in stack]
+            # It reads its own pipe, and commands of the test.
+            self.assertEqual([wait["kind"] for wait in waits], ["pipe", "pipe"], doc)
+            self.assertIn(zoo.pid, [peer["pid"] for wait in waits for peer in wait["peers"]])
+            text = self.run_tool("-p", zoo.pid, "--task-tree", "none", status=(0, 1)).text
+            self.assertRegex(text, rf"syscall.*\n.* read on a pipe written by {zoo.pid} ")
 
     def test_offsets_come_out_without_a_table(self):
         with zoo_go.Zoo(build("zoo", ["zoo.go", "zoo_plain.go"]), 200) as zoo:
