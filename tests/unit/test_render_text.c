@@ -175,8 +175,9 @@ static void check_remedy(const char *runtime, const char *option, bool is_core, 
 
 static void test_remedies(void **state _unused_)
 {
-	check_remedy("java", "-jar", false,
-		     "java (functions of Java are not shown: jcmd 77 Compiler.perfmap, or jstack 77)");
+	check_remedy(
+		"java", "-jar", false,
+		"java (functions of Java are not shown: jcmd 77 Compiler.perfmap, or jstack 77)");
 	check_remedy("java", "-jar", true,
 		     "java (functions of Java are not shown: jhsdb jstack --exe /opt/jdk/bin/java "
 		     "--core FILE)");
