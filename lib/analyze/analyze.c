@@ -219,16 +219,18 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 				       &raw->stacks[thread->stack], &members[i]))
 			return snap_error_no_memory();
 		members[i].wait = thread->wait;
-		verdict = snap_filter_check_thread(analysis->options, needed, raw->process->pid,
-						   &members[i], &facts[thread->stack]);
+		members[i].idle = snap_filter_is_idle(needed, raw->process->pid, &members[i],
+						      &facts[thread->stack]);
+		verdict = snap_filter_check_thread(analysis->options, &members[i],
+						   &facts[thread->stack]);
 		shown[i] = !thread->is_hidden && verdict == SNAP_FILTER_SHOWS;
 		idle[i] = !thread->is_hidden && verdict == SNAP_FILTER_IDLE;
 	}
-	err = count_idle(analysis, raw, members, idle);
 	for (size_t i = 0; i < raw->stack_count; i++) {
 		snap_raw_stack_limit(analysis->options, &raw->stacks[i], facts[i].match);
 		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
 	}
+	err = count_idle(analysis, raw, members, idle);
 	if (!err)
 		err = snap_group_threads(&analysis->strings, analysis->options, raw, members, shown,
 					 node);

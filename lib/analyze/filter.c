@@ -103,15 +103,15 @@ static const char *idle_function(const struct snap_frame **frames, size_t count)
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
 						 const struct snap_frame **frames, size_t count)
 {
-	bool busy = options->no_idle && snap_classify_is_busy(frames, count);
 	size_t match = options->match_regex ? find_match(options->match_regex, frames, count) : 0;
+	const char *idle = idle_function(frames, count);
 
 	return (struct snap_filter_stack){
 		.matches = !options->match_regex || match < count,
 		.match = match,
-		.idle = options->no_idle && !busy ? idle_function(frames, count) : NULL,
-		.busy = busy,
-		.own_managed = options->no_idle && snap_frames_are_own_managed(frames, count),
+		.idle = idle && !snap_classify_is_busy(frames, count) ? idle : NULL,
+		.frames = frames,
+		.frame_count = count,
 	};
 }
 
@@ -127,21 +127,24 @@ static bool is_for_owner(const struct snap_wait *wait)
 }
 
 static bool add_owner(struct snap_filter_needed *needed, const struct snap_wait_party *party,
-		      bool has_lock)
+		      enum snap_filter_need need)
 {
 	if (!snap_reserve_array(needed->owners, needed->capacity, needed->count + 1))
 		return false;
 	needed->owners[needed->count++] =
 		(struct snap_filter_owner){ party->pid, party->tid ? party->tid : party->pid,
-					    has_lock };
+					    need };
 	return true;
 }
 
 /* At the other end of what a thread reads or writes; a listener and an epoll have none. */
 static bool add_peers(struct snap_filter_needed *needed, const struct snap_wait *wait)
 {
+	enum snap_filter_need need =
+		wait->mode == SNAP_WAIT_WRITE ? SNAP_FILTER_READS : SNAP_FILTER_WRITES;
+
 	for (size_t i = 0; i < wait->peer_count; i++)
-		if (!add_owner(needed, &wait->peers[i], false))
+		if (!add_owner(needed, &wait->peers[i], need))
 			return false;
 	return true;
 }
@@ -152,18 +155,19 @@ bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap
 		return true;
 	if (wait->kind == SNAP_WAIT_VFORK)
 		return wait->child <= 0 ||
-		       add_owner(needed, &(struct snap_wait_party){ .pid = wait->child }, false);
+		       add_owner(needed, &(struct snap_wait_party){ .pid = wait->child },
+				 SNAP_FILTER_READS);
 	if (!is_for_owner(wait))
 		return !snap_wait_kind_is(wait->kind, SNAP_KIND_HAS_ENDS) ||
 		       add_peers(needed, wait);
 	for (size_t i = 0; i < wait->holder_count; i++)
-		if (!add_owner(needed, &wait->holders[i], true))
+		if (!add_owner(needed, &wait->holders[i], SNAP_FILTER_HAS_LOCK))
 			return false;
-	return !wait->has_owner || add_owner(needed, &wait->owner, true);
+	return !wait->has_owner || add_owner(needed, &wait->owner, SNAP_FILTER_HAS_LOCK);
 }
 
 SNAP_ORDER(compare_owners, struct snap_filter_owner, a, b, snap_compare(a->pid, b->pid),
-	   snap_compare(a->tid, b->tid), snap_compare(a->has_lock, b->has_lock));
+	   snap_compare(a->tid, b->tid), snap_compare(a->need, b->need));
 
 void snap_filter_needed_sort(struct snap_filter_needed *needed)
 {
@@ -176,9 +180,10 @@ void snap_filter_needed_deinit(struct snap_filter_needed *needed)
 	free(needed->owners);
 }
 
-static bool is_owner(const struct snap_filter_needed *needed, pid_t pid, pid_t tid, bool has_lock)
+static bool is_owner(const struct snap_filter_needed *needed, pid_t pid, pid_t tid,
+		     enum snap_filter_need need)
 {
-	const struct snap_filter_owner wanted = { pid, tid, has_lock };
+	const struct snap_filter_owner wanted = { pid, tid, need };
 
 	return needed && needed->count &&
 	       bsearch(&wanted, needed->owners, needed->count, sizeof(wanted), compare_owners);
@@ -197,7 +202,7 @@ static enum snap_urgency urgency_of(const struct snap_filter_needed *needed, pid
 		return SNAP_URGENT_RUNNING;
 	if (member->state == SNAP_STATE_DISK)
 		return SNAP_URGENT_DISK;
-	if (is_owner(needed, pid, member->tid, true))
+	if (is_owner(needed, pid, member->tid, SNAP_FILTER_HAS_LOCK))
 		return SNAP_URGENT_HOLDER;
 	return waits_for_holder(member->wait) ? SNAP_URGENT_LOCK : SNAP_URGENT_REST;
 }
@@ -244,23 +249,35 @@ void snap_filter_rank(const struct snap_filter_needed *needed, struct snap_node 
 			    node->logical[i].stack_count);
 }
 
-static bool is_idle(const struct snap_filter_needed *needed, pid_t pid,
-		    const struct snap_member *member, const struct snap_filter_stack *stack)
+/* A reader of what it writes waits for its children, too: they have that end as well. */
+static bool is_needed(const struct snap_filter_needed *needed, pid_t pid,
+		      const struct snap_member *member)
 {
-	bool by_call;
+	bool hands_on = member->wait && member->wait->kind == SNAP_WAIT_CHILD;
 
+	return is_owner(needed, pid, member->tid, SNAP_FILTER_HAS_LOCK) ||
+	       is_owner(needed, pid, member->tid, SNAP_FILTER_READS) ||
+	       (!hands_on && is_owner(needed, pid, member->tid, SNAP_FILTER_WRITES));
+}
+
+bool snap_filter_is_idle(const struct snap_filter_needed *needed, pid_t pid,
+			 const struct snap_member *member, const struct snap_filter_stack *stack)
+{
 	/* "idle" is also the kernel's word for its own threads that wait without load. */
 	if (member->state == SNAP_STATE_IDLE)
 		return true;
-	/* Whatever liburing's own functions are called. */
-	by_call = !stack->busy && snap_same_text(member->syscall, "io_uring_enter");
-	/* Python's library takes locks to wait for work; a program takes them as they are. */
-	if (stack->own_managed && member->wait && snap_same_text(member->wait->variant, "python"))
+	if (member->state != SNAP_STATE_SLEEPING)
 		return false;
-	return member->state == SNAP_STATE_SLEEPING && (stack->idle || by_call) &&
-	       !snap_classify_hands_over(member->syscall) && !waits_for_holder(member->wait) &&
-	       !is_owner(needed, pid, member->tid, true) &&
-	       !is_owner(needed, pid, member->tid, false);
+	/* Whatever liburing's own functions are called. */
+	if (!stack->idle && (!snap_same_text(member->syscall, "io_uring_enter") ||
+			     snap_classify_is_busy(stack->frames, stack->frame_count)))
+		return false;
+	/* Python's library takes locks to wait for work; a program takes them as they are. */
+	if (member->wait && snap_same_text(member->wait->variant, "python") &&
+	    snap_frames_are_own_managed(stack->frames, stack->frame_count))
+		return false;
+	return !snap_classify_hands_over(member->syscall) && !waits_for_holder(member->wait) &&
+	       !is_needed(needed, pid, member);
 }
 
 bool snap_filter_chooses(const regex_t *regex, const char *name, const char *id)
@@ -284,8 +301,7 @@ static bool is_chosen_thread(const struct snap_options *options, const struct sn
 }
 
 enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *options,
-						  const struct snap_filter_needed *needed,
-						  pid_t pid, const struct snap_member *member,
+						  const struct snap_member *member,
 						  const struct snap_filter_stack *stack)
 {
 	if ((options->states && !(options->states & 1u << member->state)) || !stack->matches)
@@ -294,8 +310,7 @@ enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *opt
 		return SNAP_FILTER_HIDES;
 	if (options->no_system && member->kernel)
 		return SNAP_FILTER_HIDES;
-	return options->no_idle && is_idle(needed, pid, member, stack) ? SNAP_FILTER_IDLE
-								       : SNAP_FILTER_SHOWS;
+	return options->no_idle && member->idle ? SNAP_FILTER_IDLE : SNAP_FILTER_SHOWS;
 }
 
 /* Which of several stacks with as many threads is named must not depend on their order. */
@@ -321,8 +336,9 @@ bool snap_filter_count_idle(struct snap_interner *strings, struct snap_idle *idl
 	idle->pid = pid;
 	memcpy(idle->id, stack->id, sizeof(idle->id));
 	idle->function = idle_function(stack->frames, stack->frame_count);
-	if (idle->function && !*idle->function)
-		idle->function = NULL;
+	/* Of system code alone, or where -n has cut the stack. */
+	if (!snap_classify_waits_for_work(idle->function))
+		idle->function = stack->frame_count ? stack->frames[0]->entries->function : NULL;
 	idle->name = NULL;
 	if (!snap_label_fold(threads, count, name))
 		return true;
@@ -355,6 +371,7 @@ struct filtering {
 	struct snap_filter_needed needed;
 	struct snap_idle idle;
 	struct snap_interner strings;
+	bool unsaid;              /* which threads are idle */
 	struct snap_node **nodes; /* parents before their children */
 	size_t *parents;
 	size_t count, node_capacity, parent_capacity;
@@ -399,34 +416,21 @@ static bool list_nodes(struct filtering *filtering, const struct snap_snapshot *
 	return true;
 }
 
-/* Of a stack's threads, those that have not run since the first of two snapshots. */
-static void count_stuck_threads(const struct filtering *filtering, pid_t pid,
-				const struct snap_stack *stack, struct snap_snapshot *snapshot)
-{
-	struct snap_options options = *filtering->options;
-	struct snap_filter_stack facts;
-
-	snap_filter_clear(&options);
-	options.no_idle = true;
-	facts = snap_filter_check_stack(&options, stack->frames, stack->frame_count);
-	for (size_t i = 0; i < stack->thread_count; i++) {
-		if (!stack->threads[i].stuck)
-			continue;
-		snapshot->stuck++;
-		snapshot->stuck_idle +=
-			is_idle(&filtering->needed, pid, &stack->threads[i], &facts);
-	}
-}
-
+/* Threads that have not run since the first of two snapshots. */
 static void count_stuck(const struct filtering *filtering, struct snap_snapshot *snapshot)
 {
-	snapshot->stuck = snapshot->stuck_idle = 0;
 	for (size_t i = 0; i < filtering->count; i++) {
 		struct snap_stack_cursor cursor = { 0 };
 		const struct snap_stack *stack;
 
 		while ((stack = snap_node_next_stack(filtering->nodes[i], &cursor)))
-			count_stuck_threads(filtering, filtering->nodes[i]->pid, stack, snapshot);
+			for (size_t k = 0; k < stack->thread_count; k++) {
+				const struct snap_member *thread = &stack->threads[k];
+
+				snapshot->stuck += thread->stuck;
+				snapshot->stuck_idle += thread->stuck && thread->idle;
+				snapshot->stopped += thread->state == SNAP_STATE_STOPPED;
+			}
 	}
 }
 
@@ -459,14 +463,18 @@ static bool filter_stack(struct filtering *filtering, const struct snap_node *no
 	if (!idle)
 		return false;
 	for (size_t i = 0; i < stack->thread_count; i++) {
-		enum snap_filter_verdict verdict =
-			snap_filter_check_thread(filtering->options, &filtering->needed, node->pid,
-						 &stack->threads[i], &facts);
+		struct snap_member *thread = &stack->threads[i];
+		enum snap_filter_verdict verdict;
 
+		/* Another version may have said nothing of it. */
+		if (filtering->unsaid && !thread->idle)
+			thread->idle =
+				snap_filter_is_idle(&filtering->needed, node->pid, thread, &facts);
+		verdict = snap_filter_check_thread(filtering->options, thread, &facts);
 		if (verdict == SNAP_FILTER_IDLE)
-			idle[idle_count++] = stack->threads[i];
+			idle[idle_count++] = *thread;
 		else if (verdict == SNAP_FILTER_SHOWS)
-			stack->threads[kept++] = stack->threads[i];
+			stack->threads[kept++] = *thread;
 	}
 	if (idle_count && !snap_filter_count_idle(&filtering->strings, &filtering->idle, node->pid,
 						  stack, idle, idle_count))
@@ -505,7 +513,9 @@ void snap_filter_clear(struct snap_options *options)
 struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 					     const struct snap_options *options, bool regroup)
 {
-	_cleanup_(filtering_deinit) struct filtering filtering = { .options = options };
+	_cleanup_(filtering_deinit) struct filtering filtering = {
+		.options = options, .unsaid = snapshot->tool_version != NULL
+	};
 	bool flat = snapshot->flat;
 	struct stacksnap_error *err;
 
@@ -513,7 +523,7 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 	if (!list_nodes(&filtering, snapshot) || !find_needed(&filtering))
 		return snap_error_no_memory();
 	/* A document has counted them before its own filters. */
-	if (snapshot->again_ns && !snapshot->stuck)
+	if (snapshot->again_ns && !snapshot->stuck && !snapshot->stopped)
 		count_stuck(&filtering, snapshot);
 	for (size_t i = 0; i < filtering.count; i++) {
 		if (!filter_node(&filtering, filtering.nodes[i]))
@@ -522,7 +532,8 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 			      : NULL;
 		if (err)
 			return err;
-		err = snap_task_filter_node(&filtering.strings, options, filtering.nodes[i]);
+		err = snap_task_filter_node(&filtering.strings, options, filtering.nodes[i],
+					    filtering.unsaid);
 		if (err)
 			return err;
 		snap_filter_rank(&filtering.needed, filtering.nodes[i]);

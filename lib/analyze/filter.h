@@ -18,16 +18,22 @@ struct snap_filter_stack {
 	size_t match; /* the innermost frame that does; 0 without --match */
 	/* the function that waits for work, or one of system code alone, "": unknown; NULL: not idle */
 	const char *idle;
-	bool busy; /* below a lock or command of its own, or a wait for an answer: never idle */
-	bool own_managed; /* a function of the program's own in a managed language calls the wait */
+	const struct snap_frame **frames; /* all of them: gone when the stack has been cut */
+	size_t frame_count;
 };
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
 						 const struct snap_frame **frames, size_t count);
 
+enum snap_filter_need {
+	SNAP_FILTER_HAS_LOCK,
+	SNAP_FILTER_READS,  /* what a thread writes */
+	SNAP_FILTER_WRITES, /* what a thread reads */
+};
+
 /* Threads that others wait for: they are not idle, wherever they stand. Of a process it is the first one. */
 struct snap_filter_owner {
 	pid_t pid, tid;
-	bool has_lock; /* else it is at the other end of what a thread reads or writes */
+	enum snap_filter_need need;
 };
 
 struct snap_filter_needed {
@@ -53,10 +59,16 @@ enum snap_filter_verdict {
 /* --thread: a part of the name matches, or the whole id. NULL: it has none. */
 bool snap_filter_chooses(const regex_t *regex, const char *name, const char *id);
 
-/* A thread of process `pid`. */
+/*
+ * Whether a thread of process `pid` waits for work: for --no-idle, --again and --watch. The stack is
+ * whole; where it is cut later, and in a document, the answer is the member's `idle`.
+ */
+bool snap_filter_is_idle(const struct snap_filter_needed *needed, pid_t pid,
+			 const struct snap_member *member, const struct snap_filter_stack *stack);
+
+/* Of a thread whose `idle` is known. */
 enum snap_filter_verdict snap_filter_check_thread(const struct snap_options *options,
-						  const struct snap_filter_needed *needed,
-						  pid_t pid, const struct snap_member *member,
+						  const struct snap_member *member,
 						  const struct snap_filter_stack *stack);
 
 /*

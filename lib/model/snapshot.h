@@ -116,6 +116,7 @@ struct snap_member {
 	const struct snap_wait *wait; /* NULL: it waits for nothing that can be named */
 	uint64_t runs; /* times that it had a processor before it was looked at; 0 unknown */
 	bool stuck; /* it was in this stack for all of the snapshot's again_ns, and did not run */
+	bool idle;  /* it waits for work, by its whole stack: see analyze/filter.h */
 };
 
 /* What people are shown first; of a recording all stacks have the first one. */
@@ -265,6 +266,7 @@ struct snap_snapshot {
 	int64_t again_ns;   /* --again: how long ago another one was taken; 0: there was none */
 	size_t stuck;       /* threads that have not run since, before filters … */
 	size_t stuck_idle;  /* … and those of them that wait for work */
+	size_t stopped;     /* with --again: by a signal, before filters */
 	bool many_instants; /* --no-stop: threads were taken one by one, see their `taken` */
 	bool flat;          /* no nesting: JSON has no `children` */
 	struct snap_waits waits;

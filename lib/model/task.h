@@ -43,6 +43,7 @@ struct snap_task {
 	struct snap_label *labels;           /* all of them, as the program wrote them */
 	size_t label_count;
 	bool labels_cut; /* some could not be read, or there was no room for them */
+	bool idle;       /* it waits for work, by its whole stack */
 };
 
 /* Why the memory from which a runtime's tasks and frames are read is not whole. */

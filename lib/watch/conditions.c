@@ -2,7 +2,6 @@
 /* One function a condition: see conditions.h. */
 #include "watch/conditions.h"
 
-#include "analyze/filter.h"
 #include "base/buffer.h"
 #include "base/text.h"
 #include "model/wait/kind.h"
@@ -211,15 +210,6 @@ static struct stuck *find_stuck(struct stuck_list *list, uint64_t key, size_t fi
 	return &list->list[list->count++];
 }
 
-static bool is_idle_stack(const struct snap_conditions *conditions, const struct snap_stack *stack)
-{
-	struct snap_options options = *conditions->options;
-
-	options.no_idle = true;
-	options.match_regex = NULL;
-	return snap_filter_check_stack(&options, stack->frames, stack->frame_count).idle;
-}
-
 static struct stacksnap_error *list_stuck(const struct snap_conditions *conditions,
 					  const struct snap_sweep_index *index,
 					  struct stuck_list *list)
@@ -238,7 +228,7 @@ static struct stacksnap_error *list_stuck(const struct snap_conditions *conditio
 		age = snap_conditions_age(
 			conditions, snap_sweep_find(index, seen->node->pid, seen->member->tid),
 			seen->member);
-		if (age < least || is_idle_stack(conditions, seen->stack))
+		if (age < least || seen->member->idle)
 			continue;
 		stuck = find_stuck(list, object_of_wait(seen->node->pid, wait), i);
 		if (!stuck)

@@ -137,6 +137,17 @@ class Filters(Case):
                       (self.text("render", capture, "--json", *filters, *few)[1] for few in ((), ("-n", "1"))))
         self.assertEqual(cut, shown, "-n 1 of " + what)
 
+    def assert_cut_document(self, capture, filters, views, what):
+        """Which threads are idle was found before -n cut their stacks; frames that are gone match nothing."""
+        if "--match" in filters:
+            return
+        document = os.path.join(os.path.dirname(capture), "cut.json")
+        explain = [view for view in views if view == "--explain"]
+        with open(document, "w", encoding="utf-8") as file:
+            file.write(self.text("render", capture, "--json", "-n", "2", *explain)[1])
+        self.assertEqual(self.text("render", document, *filters, *views),
+                         self.text("render", capture, "-n", "2", *filters, *views), "JSON with -n 2 of " + what)
+
     def try_filters(self, pid, dice, tasks):
         folder = self.scratch()
         capture, json_file = os.path.join(folder, "a.capture"), os.path.join(folder, "a.json")
@@ -147,6 +158,7 @@ class Filters(Case):
         live = self.text("-p", pid, *filters, *views, "--save-capture", capture)
         self.assertEqual(self.text("render", capture, *filters, *views), live, "capture of " + what)
         self.assert_same_threads(capture, filters, what)
+        self.assert_cut_document(capture, filters, views, what)
         # Hints are there only where they were asked for.
         explain = [view for view in views if view == "--explain"]
         whole = self.text("render", capture, "--json", *explain)[1]

@@ -111,7 +111,8 @@ static inline const struct snap_node *raw_group(struct raw_process *made)
 
 		assert_true(snap_label_member(&made->strings, &made->raw, thread->thread, stack,
 					      &members[i]));
-		shown[i] = snap_filter_check_thread(&made->options, NULL, 0, &members[i], &look) ==
+		members[i].idle = snap_filter_is_idle(NULL, 0, &members[i], &look);
+		shown[i] = snap_filter_check_thread(&made->options, &members[i], &look) ==
 			   SNAP_FILTER_SHOWS;
 	}
 	assert_null(snap_group_threads(&made->strings, &made->options, &made->raw, members, shown,

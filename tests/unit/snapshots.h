@@ -117,47 +117,47 @@ static struct snap_label stuck_labels[] = {
 
 static struct snap_member workers[12] = {
 	{ 1240, 40, "worker-0", SNAP_STATE_SLEEPING, false, "futex", NULL, 0, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1241, 41, "worker-1", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1242, 42, "worker-2", SNAP_STATE_SLEEPING, false, "futex", NULL, -1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1250, 0, "worker-3", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1252, 0, "worker-4", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1254, 0, "worker-5", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1256, 0, "worker-6", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1258, 0, "worker-7", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1260, 0, "worker-8", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1262, 0, "worker-9", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1264, 0, "worker-10", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 	{ 1265, 0, "worker-11", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 };
 static struct snap_member flushers[] = {
 	{ 1302, 52, "flusher", SNAP_STATE_DISK, false, "fsync", "jbd2_log_wait_commit", 3,
-	  SNAP_TAKEN_TOGETHER, NULL, 0, false },
+	  SNAP_TAKEN_TOGETHER, NULL, 0, false, false },
 };
 static struct snap_member walkers[] = {
 	{ 1234, 7, "orderd", SNAP_STATE_RUNNING, false, NULL, NULL, 1, SNAP_TAKEN_TOGETHER, NULL, 0,
-	  false },
+	  false, false },
 	{ 1303, 53, "reindex", SNAP_STATE_RUNNING, false, NULL, NULL, 2, SNAP_TAKEN_TOGETHER, NULL,
-	  0, false },
+	  0, false, false },
 };
 static struct snap_member helpers[] = {
 	{ 1310, 60, "order-helper", SNAP_STATE_RUNNING, false, NULL, NULL, 0, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 };
 static struct snap_member stuck[] = {
 	{ 1304, 54, "io", SNAP_STATE_DISK, false, NULL, "folio_wait_bit", -1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 };
 
 static struct snap_stack service_stacks[] = {
@@ -314,7 +314,7 @@ static const struct snap_frame hostile_frame = { 1,    2,    "/" HOSTILE "/lib",
 static const struct snap_frame *hostile_frames[] = { &hostile_frame };
 static struct snap_member hostile_members[] = {
 	{ 9, 0, HOSTILE, SNAP_STATE_STOPPED, true, HOSTILE, HOSTILE, 0, SNAP_TAKEN_TOGETHER, NULL,
-	  0, false },
+	  0, false, false },
 };
 static struct snap_label hostile_labels[] = {
 	{ "state", "stopped" }, { "thread_name", HOSTILE }, { "syscall", HOSTILE },

@@ -162,7 +162,7 @@ static struct snap_logical gitea_logical[] = {
 
 static struct snap_member python_members[] = {
 	{ 4109, 0, "MainThread", SNAP_STATE_DISK, false, "fsync", NULL, 1, SNAP_TAKEN_TOGETHER,
-	  NULL, 0, false },
+	  NULL, 0, false, false },
 };
 static struct snap_label python_labels[] = { { "state", "disk" },
 					     { "thread_name", "MainThread" },

@@ -305,6 +305,58 @@ static void test_no_filter_changes_nothing(void **state _unused_)
 #define THREAD "{\"tid\": 1, \"state\": \"running\", \"type\": \"user\"}"
 #define THREADS "\"threads\": [" THREAD "], "
 
+/* How many threads --no-idle shows of two processes, whose threads have these further keys. */
+static size_t count_busy(const char *version, const char *first, const char *second)
+{
+	static const char process[] =
+		"{\"pid\": %d, \"type\": \"normal\", \"state\": \"sleeping\", \"thread_count\": 1, "
+		"\"stacks\": [{\"id\": \"0123456789abcdef\", \"count\": 1, \"description\": \"x\", "
+		"\"labels\": {}, \"unwind\": \"limit\", \"threads\": [{\"tid\": %d, \"state\": "
+		"\"sleeping\", \"type\": \"user\"%s}], \"entries\": [{\"address\": \"0x1\", "
+		"\"function\": \"%s\", \"system\": true}]}]}";
+	struct snap_options options = { .no_idle = true };
+	_cleanup_free_ char *text = NULL, *one = NULL, *two = NULL;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+
+	assert_true(asprintf(&one, process, 1, 1, first, "wait4") > 0);
+	assert_true(asprintf(&two, process, 2, 2, second, "read") > 0);
+	assert_true(asprintf(&text,
+			     HEAD "\"tool\": {\"name\": \"stacksnap\", \"version\": \"%s\"}, "
+				  "\"processes\": [%s, %s]}",
+			     version, one, two) > 0);
+	snapshot = read_text(text);
+	assert_null(snap_filter_snapshot(snapshot, &options, false));
+	return snapshot->thread_count;
+}
+
+/* By the whole stack, which a document may not have; one of another version may not say it. */
+static void test_filter_of_idle(void **state _unused_)
+{
+	static const char idle[] = ", \"idle\": true";
+
+	assert_int_equal(count_busy(SNAP_VERSION, "", ""), 2);
+	assert_int_equal(count_busy(SNAP_VERSION, idle, ""), 1);
+	assert_int_equal(count_busy(SNAP_VERSION, idle, idle), 0);
+	assert_int_equal(count_busy("0.0.1", "", ""), 0);
+}
+
+/* Which reads what it writes waits for its child; which writes what it should read does not. */
+static void test_filter_of_parents(void **state _unused_)
+{
+	static const char
+		child[] = ", \"wait\": {\"kind\": \"child\", \"confidence\": \"certain\"}",
+		reads[] = ", \"syscall\": \"read\", \"wait\": {\"kind\": \"pipe\", \"mode\": "
+			  "\"read\", \"peers\": [{\"pid\": 1}], \"confidence\": "
+			  "\"certain\"}",
+		writes[] = ", \"syscall\": \"write\", \"wait\": {\"kind\": \"pipe\", "
+			   "\"mode\": \"write\", \"peers\": [{\"pid\": 1}], "
+			   "\"confidence\": \"certain\"}";
+
+	assert_int_equal(count_busy("0.0.1", child, reads), 0);
+	assert_int_equal(count_busy("0.0.1", "", reads), 1);
+	assert_int_equal(count_busy("0.0.1", child, writes), 2);
+}
+
 static void test_wrong_documents(void **state _unused_)
 {
 	static const struct {
@@ -540,6 +592,8 @@ int main(void)
 		cmocka_unit_test(test_filter_of_states),
 		cmocka_unit_test(test_filter_of_threads),
 		cmocka_unit_test(test_filter_of_functions),
+		cmocka_unit_test(test_filter_of_idle),
+		cmocka_unit_test(test_filter_of_parents),
 		cmocka_unit_test(test_flat),
 		cmocka_unit_test(test_no_filter_changes_nothing),
 		cmocka_unit_test(test_wrong_documents),

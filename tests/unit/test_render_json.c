@@ -166,9 +166,9 @@ static struct snap_snapshot named(const char *name)
 				      2,    0,    SNAP_TRUST_FRAME_POINTER };
 	frames[0] = &frame;
 	frames[1] = &second;
-	member = (struct snap_member){ 5,    5,    name, SNAP_STATE_DISK,     false,
-				       name, name, 0,    SNAP_TAKEN_TOGETHER, NULL,
-				       0,    false };
+	member = (struct snap_member){ 5,    5,     name, SNAP_STATE_DISK,     false,
+				       name, name,  0,    SNAP_TAKEN_TOGETHER, NULL,
+				       0,    false, false };
 	labels[0] = (struct snap_label){ "state", "disk" };
 	labels[1] = (struct snap_label){ "thread_name", name };
 	labels[2] = (struct snap_label){ "syscall", name };

@@ -88,21 +88,23 @@ static bool judge_thread(struct snap_log_analysis *of, const struct snap_log_cha
 			 bool *shows_ret)
 {
 	const struct snap_log_thread *thread = &of->log->threads[change->thread];
-	const struct snap_member member = { .name = thread->name,
-					    .kernel = thread->kernel,
-					    .state = change->state };
+	struct snap_member member = { .name = thread->name,
+				      .kernel = thread->kernel,
+				      .state = change->state };
 	struct snap_task task;
 
 	if (!thread->task) {
 		line->readable = line->readable ||
 				 !snap_thread_is_missing(named->end, member.state, member.kernel);
-		*shows_ret = snap_filter_check_thread(of->options, NULL, 0, &member,
-						      &named->filter) == SNAP_FILTER_SHOWS;
+		member.idle = snap_filter_is_idle(NULL, 0, &member, &named->filter);
+		*shows_ret = snap_filter_check_thread(of->options, &member, &named->filter) ==
+			     SNAP_FILTER_SHOWS;
 		return true;
 	}
 	if (!snap_log_standing_task(of, change, &task))
 		return false;
 	line->readable = true;
+	task.idle = snap_task_is_idle(&task, &named->filter);
 	*shows_ret = snap_task_is_shown(of->options, &task, &named->filter);
 	return true;
 }

@@ -271,6 +271,8 @@ struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, u
 	named->end = raw.end;
 	named->doubt = snap_frames_doubt(raw.frames, raw.frame_count);
 	named->filter = snap_filter_check_stack(of->options, raw.frames, raw.frame_count);
+	named->filter.frames = NULL; /* the next stack's */
+	named->filter.frame_count = 0;
 	named->key = add_labels_to_key(snap_group_stack_key(&raw), labels_of(of, stack));
 	/* Nothing else of such a stack is to be seen. */
 	if (raw.end == SNAP_UNWIND_NOT_STOPPED && raw.reason)

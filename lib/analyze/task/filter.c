@@ -49,6 +49,11 @@ static bool is_chosen_task(const regex_t *regex, const struct snap_task *task)
 	return false;
 }
 
+bool snap_task_is_idle(const struct snap_task *task, const struct snap_filter_stack *stack)
+{
+	return task->state == SNAP_TASK_WAITING && (stack->idle || waits_for_work(task->wait));
+}
+
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
 			const struct snap_filter_stack *stack)
 {
@@ -56,23 +61,24 @@ bool snap_task_is_shown(const struct snap_options *options, const struct snap_ta
 		return false;
 	if (options->thread_regex && !is_chosen_task(options->thread_regex, task))
 		return false;
-	if (options->no_idle && task->state == SNAP_TASK_WAITING &&
-	    (stack->idle || waits_for_work(task->wait)))
-		return false;
-	return stack->matches;
+	return stack->matches && !(options->no_idle && task->idle);
 }
 
 /* False without memory. */
 static bool filter_stack(struct snap_interner *strings, const struct snap_options *options,
-			 struct snap_stack *stack, bool in_tree)
+			 struct snap_stack *stack, bool in_tree, bool unsaid)
 {
 	struct snap_filter_stack facts =
 		snap_filter_check_stack(options, stack->frames, stack->frame_count);
 	size_t kept = 0;
 
-	for (size_t i = 0; i < stack->task_count; i++)
-		if (snap_task_is_shown(options, &stack->tasks[i], &facts))
-			stack->tasks[kept++] = stack->tasks[i];
+	for (size_t i = 0; i < stack->task_count; i++) {
+		struct snap_task *task = &stack->tasks[i];
+
+		task->idle = task->idle || (unsaid && snap_task_is_idle(task, &facts));
+		if (snap_task_is_shown(options, task, &facts))
+			stack->tasks[kept++] = *task;
+	}
 	if (kept == stack->task_count)
 		return true;
 	stack->count = stack->task_count = kept;
@@ -84,12 +90,13 @@ static bool filter_stack(struct snap_interner *strings, const struct snap_option
 }
 
 static bool filter_stacks(struct snap_interner *strings, const struct snap_options *options,
-			  struct snap_stack *stacks, size_t *count, bool in_tree)
+			  struct snap_stack *stacks, size_t *count, bool in_tree, bool unsaid)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < *count; i++) {
-		if (stacks[i].runtime && !filter_stack(strings, options, &stacks[i], in_tree))
+		if (stacks[i].runtime &&
+		    !filter_stack(strings, options, &stacks[i], in_tree, unsaid))
 			return false;
 		if (stacks[i].count)
 			stacks[kept++] = stacks[i];
@@ -133,7 +140,7 @@ static bool filter_flat(const struct snap_options *options, struct snap_node *no
 
 static struct stacksnap_error *filter_logical(struct snap_interner *strings,
 					      const struct snap_options *options,
-					      struct snap_node *node)
+					      struct snap_node *node, bool unsaid)
 {
 	_cleanup_free_ size_t *parents = malloc((node->logical_count + 1) * sizeof(*parents));
 
@@ -144,7 +151,7 @@ static struct stacksnap_error *filter_logical(struct snap_interner *strings,
 	for (size_t i = 0; i < node->logical_count; i++)
 		if (!filter_stacks(strings, options, node->logical[i].stacks,
 				   &node->logical[i].stack_count,
-				   node->logical[i].type != SNAP_LOGICAL_TASK))
+				   node->logical[i].type != SNAP_LOGICAL_TASK, unsaid))
 			return snap_error_no_memory();
 	if (filter_flat(options, node))
 		return NULL;
@@ -154,7 +161,7 @@ static struct stacksnap_error *filter_logical(struct snap_interner *strings,
 
 struct stacksnap_error *snap_task_filter_node(struct snap_interner *strings,
 					      const struct snap_options *options,
-					      struct snap_node *node)
+					      struct snap_node *node, bool unsaid)
 {
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
@@ -162,9 +169,9 @@ struct stacksnap_error *snap_task_filter_node(struct snap_interner *strings,
 
 	if (node->runtime_count == 0 && node->logical_count == 0)
 		return NULL;
-	if (!filter_stacks(strings, options, node->stacks, &node->stack_count, false))
+	if (!filter_stacks(strings, options, node->stacks, &node->stack_count, false, unsaid))
 		return snap_error_no_memory();
-	err = filter_logical(strings, options, node);
+	err = filter_logical(strings, options, node, unsaid);
 	if (err)
 		return err;
 	for (size_t i = 0; i < node->runtime_count; i++)

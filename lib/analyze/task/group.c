@@ -140,6 +140,8 @@ static void list_task_items(struct grouping *grouping, const struct snap_filter_
 	for (size_t i = 0; i < grouping->raw->task_count; i++) {
 		const struct snap_raw_task *task = &grouping->raw->tasks[i];
 
+		grouping->tasks[i].idle =
+			snap_task_is_idle(&grouping->tasks[i], &facts[task->stack]);
 		if ((grouping->options->no_system && task->task->is_system) ||
 		    !snap_task_is_shown(grouping->options, &grouping->tasks[i],
 					&facts[task->stack]))

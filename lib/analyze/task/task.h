@@ -103,12 +103,15 @@ struct stacksnap_error *snap_task_limit_node(struct snap_interner *strings, stru
 
 /* As its runtime says it, which names no owner. */
 bool snap_task_waits_for_lock(const struct snap_task *task);
+/* Whether it waits for work, by its whole stack. */
+bool snap_task_is_idle(const struct snap_task *task, const struct snap_filter_stack *stack);
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
 			const struct snap_filter_stack *stack);
 /*
  * The options' filters for the stacks of tasks of a node that was read without them: tasks go,
- * stacks without any go, and logical processes are arranged anew. NO_MEMORY.
+ * stacks without any go, and logical processes are arranged anew. `unsaid`: which are
+ * idle may be unknown. NO_MEMORY.
  */
 struct stacksnap_error *snap_task_filter_node(struct snap_interner *strings,
 					      const struct snap_options *options,
-					      struct snap_node *node) _must_check_;
+					      struct snap_node *node, bool unsaid) _must_check_;

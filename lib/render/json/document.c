@@ -74,6 +74,7 @@ static void put_json_threads(struct snap_json_document *document, const struct s
 			snap_json_text(json, "taken", snap_taken_word(thread->taken));
 		snap_json_number_if(json, "runs", (int64_t)thread->runs);
 		snap_json_true_if(json, "stuck", thread->stuck);
+		snap_json_true_if(json, "idle", thread->idle);
 		if (stack->thread_samples)
 			snap_json_number(json, "samples", (int64_t)stack->thread_samples[i]);
 		put_json_wait(document, thread->wait);
@@ -398,6 +399,7 @@ bool snap_json_document_put(struct snap_json_document *document, const struct sn
 	snap_json_number_if(json, "again_ns", snapshot->again_ns);
 	snap_json_number_if(json, "stuck_count", (int64_t)snapshot->stuck);
 	snap_json_number_if(json, "stuck_idle_count", (int64_t)snapshot->stuck_idle);
+	snap_json_number_if(json, "stopped_count", (int64_t)snapshot->stopped);
 	if (snapshot->many_instants)
 		snap_json_bool(json, "consistent", false);
 	snap_json_number(json, "process_count", (int64_t)snapshot->process_count);

@@ -38,6 +38,7 @@ void snap_json_tasks_put(struct snap_json_writer *json, const struct snap_stack 
 		snap_json_text_if(json, "name", task->name);
 		snap_json_text(json, "state", snap_task_state_word(task->state));
 		snap_json_text_if(json, "wait", task->wait);
+		snap_json_true_if(json, "idle", task->idle);
 		snap_json_number_if(json, "since_ns", task->since_ns);
 		snap_json_number_if(json, "tid", task->tid);
 		snap_json_true_if(json, "locked", task->locked);

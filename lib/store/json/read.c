@@ -313,6 +313,8 @@ static void read_head(struct snap_json_reader *reader, const struct snap_json *r
 	snapshot->stuck = (size_t)snap_json_pick_number(pick, root, "stuck_count", 0, INT64_MAX, 0);
 	snapshot->stuck_idle =
 		(size_t)snap_json_pick_number(pick, root, "stuck_idle_count", 0, INT64_MAX, 0);
+	snapshot->stopped =
+		(size_t)snap_json_pick_number(pick, root, "stopped_count", 0, INT64_MAX, 0);
 	snapshot->stop_skew_ns = snap_json_pick_number(pick, root, "stop_skew_ns", 0, INT64_MAX, 0);
 }
 

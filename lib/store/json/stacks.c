@@ -35,8 +35,8 @@ static struct snap_member pick_thread(struct snap_json_pick *pick, const struct 
 	if (snap_json_pick_has(object, "taken"))
 		thread.taken = snap_json_pick_word(pick, object, "taken", snap_taken_word,
 						   SNAP_TAKEN_COUNT);
-	thread.stuck =
-		snap_json_pick_has(object, "stuck") && snap_json_pick_flag(pick, object, "stuck");
+	thread.stuck = snap_json_pick_flag(pick, object, "stuck");
+	thread.idle = snap_json_pick_flag(pick, object, "idle");
 	thread.wait = snap_json_read_wait(pick, object);
 	return thread;
 }

@@ -36,6 +36,7 @@ static struct snap_task pick_task(struct snap_json_pick *pick, const struct snap
 		.since_ns = snap_json_pick_number(pick, object, "since_ns", 0, INT64_MAX / 2, 0),
 		.tid = (pid_t)snap_json_pick_number(pick, object, "tid", 0, INT_MAX, 0),
 		.locked = snap_json_pick_flag(pick, object, "locked"),
+		.idle = snap_json_pick_flag(pick, object, "idle"),
 		.parent = snap_json_pick_text(pick, object, "parent", SNAP_MAX_NAME),
 		.labels_cut = snap_json_pick_flag(pick, object, "labels_cut"),
 		.created_by = pick_creator(pick, object),

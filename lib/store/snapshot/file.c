@@ -31,7 +31,7 @@ enum {
 	LEAST_ANCESTOR = 16,
 	LEAST_LABEL = 8,
 	LEAST_STACK = 88,
-	LEAST_THREAD = 46,
+	LEAST_THREAD = 47,
 	/* the enums count from 0 to their last name */
 	TYPES = SNAP_TYPE_NONE + 1,
 	ID_DIGITS = 16,
@@ -69,6 +69,7 @@ static void code_head(struct snap_pointer_codec *to, struct snap_snapshot *snaps
 	snap_code_length(to, &snapshot->again_ns);
 	snap_code_at_most(to, &snapshot->stuck, INT64_MAX);
 	snap_code_at_most(to, &snapshot->stuck_idle, INT64_MAX);
+	snap_code_at_most(to, &snapshot->stopped, INT64_MAX);
 	snap_code_text_pointer(to, &snapshot->tool_version, SNAP_MAX_NAME);
 	snap_code_bool(&to->codec, &snapshot->many_instants);
 	snap_code_bool(&to->codec, &snapshot->flat);
@@ -186,6 +187,7 @@ static void code_snapshot_thread(struct snap_pointer_codec *to, struct snap_memb
 	snap_code_wait_pointer(to, &thread->wait);
 	snap_code_most(codec, &thread->runs, INT64_MAX);
 	snap_code_bool(codec, &thread->stuck);
+	snap_code_bool(codec, &thread->idle);
 	if (snap_codec_reads(codec))
 		thread->cpu = cpu;
 	snap_codec_check(codec, thread->tid > 0, "invalid tid");

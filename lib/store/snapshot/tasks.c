@@ -13,7 +13,7 @@ enum {
 	MOST_RUNTIMES = 64,
 	/* the least that an element takes, in bytes */
 	LEAST_LABEL = 8,
-	LEAST_TASK = 46,
+	LEAST_TASK = 47,
 	LEAST_RUNTIME = 60,
 	LEAST_GIL = 12,
 	LEAST_LOGICAL = 32,
@@ -46,6 +46,7 @@ static void code_task(struct snap_pointer_codec *to, struct snap_task *task)
 	snap_code_entry_pointer(to, &task->created_by);
 	snap_code_task_labels(to, &task->labels, &task->label_count);
 	snap_code_bool(codec, &task->labels_cut);
+	snap_code_bool(codec, &task->idle);
 	snap_codec_check(codec, task->id && *task->id, "task without an id");
 }
 
