@@ -127,6 +127,31 @@ static void test_does_not_fit(void **state _unused_)
 	check_does_not_fit((uint64_t[]){ in_frame(0, 1), 0 }, NULL);
 }
 
+/* Where there are none of the machine, none follow. */
+static void test_not_stopped(void **state _unused_)
+{
+	struct bed bed;
+	const struct snap_stack *stack;
+	struct snap_runtime_thread *thread;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+
+	bed_init(&bed);
+	ADD_THREAD(&bed, 100, SLEEP, MAIN);
+	bed.threads[0].result = SNAP_THREAD_NOT_STOPPED;
+	bed.threads[0].state = 'D';
+	thread = add_managed(&bed, 100, "inner outer");
+	add_run(thread, 2, in_frame(0, 1));
+	/* The memory of the runtime was copied while another one stood. */
+	ADD_THREAD(&bed, 101, SLEEP, MAIN);
+	snapshot = analyze(&bed);
+	stack = snapshot->processes[0]->stacks;
+	while (stack->threads[0].tid != 100)
+		stack++;
+	assert_int_equal(stack->frame_count, 2);
+	assert_string_equal(stack->unwind_detail, "state disk");
+	bed_deinit(&bed);
+}
+
 /* Frames that say where the managed part ended early. */
 static void test_cut_managed_part(void **state _unused_)
 {
@@ -418,6 +443,7 @@ int main(void)
 		cmocka_unit_test(test_merged_by_place),
 		cmocka_unit_test(test_merged_by_name),
 		cmocka_unit_test(test_does_not_fit),
+		cmocka_unit_test(test_not_stopped),
 		cmocka_unit_test(test_cut_managed_part),
 		cmocka_unit_test(test_task_in_c),
 		cmocka_unit_test(test_memory),

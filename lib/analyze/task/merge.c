@@ -98,7 +98,7 @@ static bool merge_thread(struct snap_analysis *analysis, struct snap_raw_process
 		memcpy(frames + kernel + managed_count, native.frames,
 		       native.count * sizeof(*frames));
 		stack.frame_count = kernel + managed_count + native.count;
-		if (!stack.reason)
+		if (!stack.reason && managed_count && native.count)
 			stack.reason = snap_place_none;
 	}
 	stack.frames = frames;
