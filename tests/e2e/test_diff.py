@@ -2,6 +2,7 @@
 """What changed between two looks at real processes: groups, processes, threads that are stuck; of files of all kinds."""
 import json
 import os
+import signal
 import subprocess
 import unittest
 
@@ -147,6 +148,12 @@ class Diff(Case):
         text = self.run_tool("--no-stop", "--again", "100ms", "-p", victim.pid, status=(0, 1)).text
         self.assertRegex(text, rf"(?m)^stuck      {SLEEPERS} threads have not run for ")
         self.assertRegex(text, rf"{SLEEPERS} × obey   sleeping in pause.*   stuck ")
+        # A process that a signal has stopped is in no wait, and has not run either.
+        os.kill(victim.pid, signal.SIGSTOP)
+        wait_until(lambda: proc_state(victim.pid) == "T", "it to be stopped")
+        text = self.run_tool("--no-stop", "--again", "100ms", "-p", victim.pid, status=(0, 1), free=False).text
+        self.assertRegex(text, rf"(?m)^stuck      none; {SLEEPERS + 1} threads are stopped by a signal$")
+        os.kill(victim.pid, signal.SIGCONT)
         self.run_tool("--again", "1s", "--save-capture", self.path("x"), "-p", victim.pid, status=64)
         self.run_tool("--again", "0", "-p", victim.pid, status=64)
         self.assertIn("--again", self.run_tool("--watch", "--again", "1s", "-p", victim.pid, status=64).err)

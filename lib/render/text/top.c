@@ -298,7 +298,9 @@ static void put_top_stuck(struct top *top)
 
 	snap_when_length(snapshot->again_ns, length);
 	begin_top_line(top, SNAP_STYLE_YELLOW, "stuck      ");
-	if (!snapshot->stuck)
+	if (!snapshot->stuck && snapshot->stopped)
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "none");
+	else if (!snapshot->stuck)
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, "none: all threads ran within %s",
 				 length);
 	else
@@ -311,6 +313,10 @@ static void put_top_stuck(struct top *top)
 	else if (snapshot->stuck_idle)
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu of them wait%s for work",
 				 snapshot->stuck_idle, snapshot->stuck_idle == 1 ? "s" : "");
+	if (snapshot->stopped)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "; %zu thread%s %s stopped by a signal",
+				 snapshot->stopped, snap_plural(snapshot->stopped),
+				 snapshot->stopped == 1 ? "is" : "are");
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
