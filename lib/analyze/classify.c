@@ -399,6 +399,20 @@ bool snap_classify_rust_library(const char *symbol, const char *function)
 	       (*function != '<' || !trait || begins_in_rust_library(trait + 4, false));
 }
 
+bool snap_classify_cxx_library(const char *symbol, const char *function, const char *file)
+{
+	/* Of std, of its types with short names, and of the library's own namespace. */
+	static const char *const names[] = {
+		"_ZSt*",          "_ZNSt*",          "_ZNKSt*", "_ZNS[a-z]*",   "_ZNKS[a-z]*",
+		"_ZN9__gnu_cxx*", "_ZNK9__gnu_cxx*", "std::*",  "__gnu_cxx::*", NULL
+	};
+
+	/* A program may add to std in its own files. */
+	return file && strstr(file, "/include/c++/") &&
+	       ((symbol && matches_name(names, symbol)) ||
+		(function && matches_name(names, function)));
+}
+
 /* "/usr/lib/python3.11/threading.py", but none of the packages that were installed below it. */
 static bool is_in_python_library(const char *file)
 {

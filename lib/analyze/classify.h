@@ -23,6 +23,8 @@ bool snap_classify_system_module(const char *path);
 bool snap_classify_system_function(const char *symbol, const char *function, bool static_program);
 /* A function of Rust's std, core or alloc, wherever the compiler has put it. */
 bool snap_classify_rust_library(const char *symbol, const char *function);
+/* A function of C++'s std that the compiler took from a header into the program. */
+bool snap_classify_cxx_library(const char *symbol, const char *function, const char *file);
 /*
  * A managed function that is the language's own: what Go's runtime does for a program, what Python
  * does to import a module.

@@ -97,7 +97,9 @@ static void flag_system(struct snap_query *query, const char *path, bool static_
 		else
 			entry->system = module_is_system ||
 					snap_classify_system_function(
-						entry->symbol, entry->function, static_program);
+						entry->symbol, entry->function, static_program) ||
+					snap_classify_cxx_library(entry->symbol, entry->function,
+								  entry->file);
 	}
 }
 

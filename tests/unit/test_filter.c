@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "analyze/analyze.h"
+#include "analyze/classify.h"
 #include "raw_process.h"
 
 static void make_mixed(struct raw_process *made)
@@ -100,6 +101,29 @@ static void test_no_idle_behind_the_library_of_rust(void **state _unused_)
 	made.options.no_idle = true;
 	assert_int_equal(shown_tids(&made), 1u << 3);
 	raw_deinit(&made);
+}
+
+static void test_no_idle_behind_headers_of_cxx(void **state _unused_)
+{
+	static const struct {
+		const char *symbol, *function, *file;
+		bool system;
+	} rows[] = {
+		{ "_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector<int>::push_back(int&&)",
+		  "/usr/include/c++/12/bits/stl_vector.h", true },
+		{ "_ZNSs6appendEPKc", "std::string::append", "/opt/gcc/include/c++/13/x.h", true },
+		{ NULL, "std::__1::mutex::lock", "/usr/lib/llvm-14/include/c++/v1/mutex", true },
+		{ "_ZNSt4hashI5OrderEclERKS0_", "std::hash<Order>::operator()", "/srv/order.h",
+		  false },
+		{ "_Z4workv", "work()", "/usr/include/c++/12/bits/atomic_base.h", false },
+		{ "_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector<int>::push_back(int&&)", NULL,
+		  false },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++)
+		assert_int_equal(
+			snap_classify_cxx_library(rows[i].symbol, rows[i].function, rows[i].file),
+			rows[i].system);
 }
 
 static void test_states_names_kernel(void **state _unused_)
@@ -385,6 +409,7 @@ int main(void)
 		cmocka_unit_test(test_no_idle),
 		cmocka_unit_test(test_no_idle_behind_a_library),
 		cmocka_unit_test(test_no_idle_behind_the_library_of_rust),
+		cmocka_unit_test(test_no_idle_behind_headers_of_cxx),
 		cmocka_unit_test(test_states_names_kernel),
 		cmocka_unit_test(test_match_looks_at_both_names),
 		cmocka_unit_test(test_match_knows_suffixes_of_compilers),
