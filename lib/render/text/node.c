@@ -66,6 +66,31 @@ static void head_stop(struct snap_sheet *lines, const struct snap_options *optio
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, " (all within %s)", length);
 }
 
+/* Of all processes, before filters. */
+static size_t count_all_threads(const struct snap_snapshot *snapshot)
+{
+	_cleanup_(snap_walk_deinit) struct snap_walk walk;
+	struct snap_walk_step step;
+	size_t count = 0;
+
+	snap_walk_init(&walk, snapshot);
+	while (snap_walk_next(&walk, &step))
+		count += step.leave ? 0 : step.node->thread_count;
+	return count;
+}
+
+/* "3 threads"; where none is shown, "0 of 8 threads" */
+static void head_threads(struct snap_sheet *lines, const struct snap_snapshot *snapshot)
+{
+	size_t all = snapshot->thread_count ? 0 : count_all_threads(snapshot);
+	char of[32] = "";
+
+	if (all)
+		snprintf(of, sizeof(of), " of %zu", all);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu%s thread%s", snapshot->thread_count, of,
+			 snap_plural(all ? all : snapshot->thread_count));
+}
+
 void snap_text_head(struct snap_sheet *lines, const struct snap_options *options,
 		    const struct snap_snapshot *snapshot, bool list)
 {
@@ -84,8 +109,7 @@ void snap_text_head(struct snap_sheet *lines, const struct snap_options *options
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, "   %zu process%s", snapshot->process_count,
 			 snapshot->process_count == 1 ? "" : "es");
 	if (!list) {
-		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu thread%s", snapshot->thread_count,
-				 snap_plural(snapshot->thread_count));
+		head_threads(lines, snapshot);
 		if (snapshot->task_count)
 			snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu %s%s",
 					 snapshot->task_count,
