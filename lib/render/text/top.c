@@ -72,6 +72,19 @@ static void list_top_nodes(struct top *top)
 		list_top_node(top, step.node);
 }
 
+/* Of a process that a filter hides, a deadlock may have the first thread, which is called as it; else "". */
+static const char *hidden_name(const struct top *top, pid_t pid)
+{
+	for (size_t i = 0; i < top->waits->deadlock_count; i++)
+		for (size_t k = 0; k < top->waits->deadlocks[i].thread_count; k++) {
+			const struct snap_wait_link *link = &top->waits->deadlocks[i].threads[k];
+
+			if (link->pid == pid && link->tid == pid && link->name)
+				return link->name;
+		}
+	return "";
+}
+
 /*
  * "java[18660] " in a report of several processes, "[18660] " of one that a filter hides, else "".
  * Malloc'ed, raw; NULL without memory.
@@ -85,8 +98,10 @@ static char *process_prefix(const struct top *top, pid_t pid)
 
 	if (pid <= 0 || (node && top->process_count == 1))
 		return strdup("");
-	return asprintf(&prefix, "%s[%d] ", node && node->name ? node->name : "", pid) < 0 ? NULL
-											   : prefix;
+	return asprintf(&prefix, "%s[%d] ",
+			node && node->name ? node->name : hidden_name(top, pid), pid) < 0
+		       ? NULL
+		       : prefix;
 }
 
 /* ---- deadlocks ---- */
