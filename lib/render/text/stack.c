@@ -392,22 +392,47 @@ static bool is_system_frame(const struct snap_frame *frame)
 	return !is_own_frame(frame) && !frame->entries[0].kernel;
 }
 
-/* From `first` on, how many frames fold into one line; 0: none. */
+/* What was left out by -n stays between its neighbours. */
+static bool is_before_gap(const struct snap_stack *stack, size_t frame)
+{
+	return stack->gap_count && frame == stack->gap_frame;
+}
+
+/* How many frames of the system stand together around `first`, up to `enough` of them inside of it. */
+static size_t count_together(const struct snap_stack *stack, size_t first, size_t enough)
+{
+	size_t begin = first, end = first;
+
+	while (begin && first - begin < enough && is_system_frame(stack->frames[begin - 1]) &&
+	       !is_before_gap(stack, begin - 1))
+		begin--;
+	while (end < stack->frame_count && end - begin < enough &&
+	       is_system_frame(stack->frames[end])) {
+		end++;
+		if (is_before_gap(stack, end - 1))
+			break;
+	}
+	return end - begin;
+}
+
+/*
+ * From `first` on, how many frames fold into one line; 0: none. Its place is that of the first one, so
+ * all are of one language.
+ */
 static size_t count_text_folded(const struct snap_text_stacks *stacks,
 				const struct snap_stack *stack, size_t first, bool has_own,
 				bool seen_own)
 {
-	size_t end = first, enough = seen_own ? 2 : LONGEST_TOP + 1;
+	size_t end = first + 1, enough = seen_own ? 2 : LONGEST_TOP + 1;
+	const char *language = stack->frames[first]->entries->language;
 
-	if (!has_own || stacks->options->verbose)
+	if (!has_own || stacks->options->verbose || count_together(stack, first, enough) < enough)
 		return 0;
-	while (end < stack->frame_count && is_system_frame(stack->frames[end])) {
+	while (end < stack->frame_count && !is_before_gap(stack, end - 1) &&
+	       is_system_frame(stack->frames[end]) &&
+	       snap_same_text(stack->frames[end]->entries->language, language))
 		end++;
-		/* What was left out by -n stays between its neighbours. */
-		if (stack->gap_count && end - 1 == stack->gap_frame)
-			break;
-	}
-	return end - first >= enough ? end - first : 0;
+	return end - first > 1 ? end - first : 0;
 }
 
 /* Of code made at run time that no map names: its address says nothing. */
@@ -427,7 +452,7 @@ static size_t count_unnamed(const struct snap_text_stacks *stacks, const struct 
 	while (!stacks->options->verbose && end < stack->frame_count &&
 	       is_unnamed(stack->frames[end])) {
 		end++;
-		if (stack->gap_count && end - 1 == stack->gap_frame)
+		if (is_before_gap(stack, end - 1))
 			break;
 	}
 	return end - first > 1 ? end - first : 0;
