@@ -61,9 +61,10 @@ struct snap_sheet {
 	struct snap_buffer text; /* the left part so far */
 	size_t columns;          /* of it */
 	struct snap_buffer escaped;
-	char nothing[1];                /* in place of a text for which there was no memory */
-	size_t depth;                   /* of rails */
-	bool rails[SNAP_DEEPEST_RAILS]; /* whether the line of this level goes on */
+	char nothing[1];                 /* in place of a text for which there was no memory */
+	size_t depth;                    /* of rails */
+	bool rails[SNAP_DEEPEST_RAILS];  /* whether the line of this level goes on */
+	struct snap_lock_numbers *locks; /* see lock_numbers.h; NULL: none */
 };
 
 void snap_sheet_init(struct snap_sheet *lines, const struct snap_options *options, FILE *out);
@@ -82,7 +83,7 @@ void snap_line_add(struct snap_sheet *lines, enum snap_style style, const char *
 void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const char *format, ...)
 	_printf_(3, 4);
 void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, const char *text);
-/* A thread's name, escaped; a summary has no room for all of a long one. */
+/* The name of a thread or task, escaped; a summary has no room for the middle of a long one. */
 void snap_line_add_thread(struct snap_sheet *lines, const char *name);
 /* The names of a list that were printed already; zero at first. */
 struct snap_line_names {

@@ -5,11 +5,11 @@
 #include "base/bsearch.h"
 #include "base/text.h"
 #include "render/text/frame.h"
+#include "render/text/stack/lock_numbers.h"
 #include "render/text/task.h"
 #include "render/text/wait.h"
 #include "render/view/elide.h"
 #include "render/view/own.h"
-#include "render/wait/object.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -398,7 +398,7 @@ static bool is_before_gap(const struct snap_stack *stack, size_t frame)
 	return stack->gap_count && frame == stack->gap_frame;
 }
 
-/* How many frames of the system stand together around `first`, up to `enough` of them inside of it. */
+/* How many frames of the system stand together around `first`; `enough` or more is `enough`. */
 static size_t count_together(const struct snap_stack *stack, size_t first, size_t enough)
 {
 	size_t begin = first, end = first;
@@ -416,8 +416,8 @@ static size_t count_together(const struct snap_stack *stack, size_t first, size_
 }
 
 /*
- * From `first` on, how many frames fold into one line; 0: none. Its place is that of the first one, so
- * all are of one language.
+ * From `first` on, how many frames fold into one line; 0: none. Its place is that of the first
+ * one, so all are of one language.
  */
 static size_t count_text_folded(const struct snap_text_stacks *stacks,
 				const struct snap_stack *stack, size_t first, bool has_own,
@@ -775,7 +775,7 @@ char *snap_text_stack_object(const struct snap_text_stacks *stacks, const struct
 	if (explain == SNAP_EXPLAIN_NO ||
 	    !snap_wait_is_shown(stack->wait, explain == SNAP_EXPLAIN_ALL))
 		return NULL;
-	shown = snap_shown_wait(stacks->options, stack->wait);
+	shown = snap_numbered_wait(stacks->lines->locks, stacks->options, stack->wait);
 	object = snap_wait_object(&shown);
 	stacks->lines->failed |= !object;
 	if (object && *object)

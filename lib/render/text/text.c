@@ -12,6 +12,7 @@
 #include "render/summary.h"
 #include "render/text/node.h"
 #include "render/text/stack.h"
+#include "render/text/stack/lock_numbers.h"
 #include "render/text/task.h"
 #include "render/text/top.h"
 #include "render/text/tree.h"
@@ -40,6 +41,7 @@ struct text {
 	struct snap_idle hidden;
 	size_t groups_left, processes_left;   /* out, as a terminal has only so many lines */
 	struct unnamed unnamed[MOST_UNNAMED]; /* in the order of first sight */
+	struct snap_lock_numbers locks;
 	struct snap_sheet lines;
 	struct snap_text_stacks stacks;
 };
@@ -48,6 +50,7 @@ static void report_text_deinit(struct text *text)
 {
 	snap_text_stacks_deinit(&text->stacks);
 	snap_folds_deinit(&text->rest);
+	snap_lock_numbers_deinit(&text->locks);
 	snap_sheet_deinit(&text->lines);
 }
 
@@ -656,8 +659,9 @@ struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
 	bool folded = snap_folds_init(&folds, snapshot, options);
 
 	text_init(&text, &folds.snapshot, options, out);
-	if (!folded || !snap_together_init(&together, snapshot, options) ||
-	    !take_together(&text, &together))
+	text.lines.locks = &text.locks;
+	if (!folded || !snap_lock_numbers_init(&text.locks, snapshot) ||
+	    !snap_together_init(&together, snapshot, options) || !take_together(&text, &together))
 		return snap_error_no_memory();
 	if (options->deadlocks_only) {
 		snap_text_top(&text.lines, options, snapshot);

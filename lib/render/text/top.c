@@ -5,10 +5,10 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "render/text/stack.h"
+#include "render/text/stack/lock_numbers.h"
 #include "render/view/elide.h"
 #include "render/view/walk.h"
 #include "render/view/when.h"
-#include "render/wait/object.h"
 
 #include <string.h>
 
@@ -72,7 +72,7 @@ static void list_top_nodes(struct top *top)
 		list_top_node(top, step.node);
 }
 
-/* Of a process that a filter hides, a deadlock may have the first thread, which is called as it; else "". */
+/* Of a process that a filter hides: as its first thread is called, if a deadlock has that; else "". */
 static const char *hidden_name(const struct top *top, pid_t pid)
 {
 	for (size_t i = 0; i < top->waits->deadlock_count; i++)
@@ -98,8 +98,8 @@ static char *process_prefix(const struct top *top, pid_t pid)
 
 	if (pid <= 0 || (node && top->process_count == 1))
 		return strdup("");
-	return asprintf(&prefix, "%s[%d] ",
-			node && node->name ? node->name : hidden_name(top, pid), pid) < 0
+	return asprintf(&prefix, "%s[%d] ", node && node->name ? node->name : hidden_name(top, pid),
+			pid) < 0
 		       ? NULL
 		       : prefix;
 }
@@ -124,6 +124,14 @@ static void widen_top_column(size_t *column, size_t width)
 	*column = SNAP_MAX(*column, width);
 }
 
+/* malloc'ed; NULL without memory */
+static char *link_line(const struct top *top, const struct snap_wait_link *link)
+{
+	struct snap_wait wait = snap_numbered_wait(top->lines->locks, top->options, link->wait);
+
+	return snap_wait_link_line(&wait);
+}
+
 static struct columns measure(const struct top *top, const struct snap_deadlock *deadlock)
 {
 	enum { WIDEST = 48 };
@@ -139,8 +147,7 @@ static struct columns measure(const struct top *top, const struct snap_deadlock 
 			     link->name ? link->name : "") < 0)
 			name = NULL;
 		widen_top_column(&columns.name, width_of(lines, name, WIDEST));
-		widen_top_column(&columns.waits,
-				 width_of(lines, snap_wait_link_line(link->wait), WIDEST));
+		widen_top_column(&columns.waits, width_of(lines, link_line(top, link), WIDEST));
 		widen_top_column(&columns.held,
 				 width_of(lines, snap_wait_owner_line(link->wait), WIDEST));
 		if (link->function)
@@ -173,7 +180,7 @@ static void put_top_link(const struct top *top, const struct snap_wait_link *lin
 	if (link->name)
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, link->name);
 	continue_top_line(lines, &column, columns->name);
-	add_made(lines, SNAP_STYLE_PLAIN, snap_wait_link_line(link->wait));
+	add_made(lines, SNAP_STYLE_PLAIN, link_line(top, link));
 	if (columns->held) {
 		continue_top_line(lines, &column, columns->waits);
 		add_made(lines, SNAP_STYLE_PLAIN, snap_wait_owner_line(link->wait));
@@ -249,7 +256,8 @@ static void put_top_contended(struct top *top)
 
 	for (size_t i = 0; i < top->waits->contended_count && shown < CONTENDED_SHOWN; i++) {
 		const struct snap_contended *contended = &top->waits->contended[i];
-		struct snap_wait wait = snap_shown_wait(top->options, contended->wait);
+		struct snap_wait wait =
+			snap_numbered_wait(top->lines->locks, top->options, contended->wait);
 		char *object = snap_wait_object(&wait);
 
 		if (shown++)

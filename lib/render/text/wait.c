@@ -5,7 +5,7 @@
 #include "base/bsearch.h"
 #include "base/text.h"
 #include "model/wait/kind.h"
-#include "render/wait/object.h"
+#include "render/text/stack/lock_numbers.h"
 
 #include <string.h>
 
@@ -36,10 +36,11 @@ static void alikes_deinit(struct alikes *alikes)
 		free(alikes->items[i].line);
 }
 
-static char *line_of_wait(const struct snap_options *options, const struct snap_wait *wait,
-			  const struct snap_wait_times *times)
+/* `numbers` NULL: the same words for locks that nothing names. */
+static char *line_of_wait(const struct snap_options *options, struct snap_lock_numbers *numbers,
+			  const struct snap_wait *wait, const struct snap_wait_times *times)
 {
-	struct snap_wait shown = snap_shown_wait(options, wait);
+	struct snap_wait shown = snap_numbered_wait(numbers, options, wait);
 
 	return snap_wait_line_of(&shown, times, options->explain == SNAP_EXPLAIN_ALL);
 }
@@ -56,7 +57,7 @@ static struct alike *find_alike(struct alikes *alikes, const struct snap_options
 		alike++;
 	if (alike < end)
 		return alike;
-	line = line_of_wait(options, wait, &none);
+	line = line_of_wait(options, NULL, wait, &none);
 	for (alike = alikes->items; line && alike < end; alike++) {
 		if (!alike->line || strcmp(alike->line, line) != 0)
 			continue;
@@ -104,7 +105,8 @@ static void add_tids(struct snap_sheet *lines, const struct alike *alike)
 static void put_alike(struct snap_sheet *lines, const struct snap_options *options,
 		      const struct alike *alike, size_t indent, bool with_tids)
 {
-	_cleanup_free_ char *line = line_of_wait(options, alike->wait, &alike->times);
+	_cleanup_free_ char *line = line_of_wait(options, alike->differ ? NULL : lines->locks,
+						 alike->wait, &alike->times);
 
 	if (!line) {
 		lines->failed = true;
