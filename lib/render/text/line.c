@@ -145,7 +145,7 @@ void snap_line_add_thread(struct snap_sheet *lines, const char *name)
 	char *text = snap_sheet_escape(lines, name);
 
 	if (lines->ignores_long && lines->width)
-		snap_elide_end(text, lines->width * 3 / 10, lines->signs->dots);
+		snap_elide_name(text, lines->width * 3 / 10, lines->signs->dots);
 	snap_line_add(lines, SNAP_STYLE_BOLD, text);
 }
 

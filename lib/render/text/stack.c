@@ -718,6 +718,20 @@ static void add_link(struct snap_text_stacks *stacks, const struct snap_link *li
 	snap_line_add(stacks->lines, SNAP_STYLE_PLAIN, name);
 }
 
+/* One that is too wide for its column alone loses its middle, but keeps some letters. */
+static void add_long_link(struct snap_text_stacks *stacks, const struct snap_link *link,
+			  const char *name, size_t limit)
+{
+	enum { FEWEST = 16 };
+	const struct snap_sheet *lines = stacks->lines;
+	size_t room = limit > lines->columns ? limit - lines->columns : 0;
+	_cleanup_free_ char *copy = strdup(name);
+
+	if (copy)
+		snap_elide_name(copy, SNAP_MAX(room, FEWEST), lines->signs->dots);
+	add_link(stacks, link, copy ? copy : name);
+}
+
 /*
  * "queue_pop ← next_job … worker_main", up to a column: from the inside, and where the thread began,
  * if that is not left out as all others have it.
@@ -739,6 +753,10 @@ static void add_functions(struct snap_text_stacks *stacks, const struct snap_sta
 		size_t mark = links[i].frame->trust != SNAP_TRUST_CFI ? 2 : 0;
 		size_t end = lines->columns + 3 + mark + snap_text_width(name);
 
+		if (i == 0 && lines->width && end - 3 > limit) {
+			add_long_link(stacks, links, name, limit);
+			continue;
+		}
 		if (i && end + (i + 1 < count ? tail : 0) > limit) {
 			end = lines->columns + tail;
 			snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s", signs->dots);
@@ -766,6 +784,21 @@ static size_t limit_of_functions(const struct snap_sheet *lines, const struct sn
 	return limit > waits ? limit - waits : 0;
 }
 
+/* "pipe from 4711 producer": its number says less; NULL: it is none, or without a known other end. */
+static char *peer_text(const struct snap_wait *wait)
+{
+	const struct snap_wait_party *peer = wait->peers;
+	char *text;
+
+	if (wait->kind != SNAP_WAIT_PIPE || !wait->peer_count)
+		return NULL;
+	return asprintf(&text, "pipe %s %d%s%s%s", wait->mode == SNAP_WAIT_WRITE ? "to" : "from",
+			peer->pid, peer->name ? " " : "", peer->name ? peer->name : "",
+			wait->peer_count > 1 ? ", …" : "") < 0
+		       ? NULL
+		       : text;
+}
+
 char *snap_text_stack_object(const struct snap_text_stacks *stacks, const struct snap_stack *stack)
 {
 	enum snap_explain explain = stacks->options->explain;
@@ -776,7 +809,7 @@ char *snap_text_stack_object(const struct snap_text_stacks *stacks, const struct
 	    !snap_wait_is_shown(stack->wait, explain == SNAP_EXPLAIN_ALL))
 		return NULL;
 	shown = snap_numbered_wait(stacks->lines->locks, stacks->options, stack->wait);
-	object = snap_wait_object(&shown);
+	object = peer_text(&shown) ?: snap_wait_object(&shown);
 	stacks->lines->failed |= !object;
 	if (object && *object)
 		return object;

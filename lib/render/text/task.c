@@ -29,7 +29,7 @@ void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *sta
 	if (snap_label_fold_names(&stack->tasks[0].name, sizeof(stack->tasks[0]), stack->task_count,
 				  pattern, sizeof(pattern)) &&
 	    strlen(pattern) + 1 < sizeof(pattern)) {
-		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, pattern);
+		snap_line_add_thread(lines, pattern);
 		return;
 	}
 	for (size_t i = 0; i < stack->task_count; i++) {
@@ -43,7 +43,7 @@ void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *sta
 	    strcmp(stack->description, "(unknown)") == 0)
 		snap_line_add(lines, SNAP_STYLE_BOLD, "(several functions)");
 	else if (reported.count == 0)
-		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, stack->description);
+		snap_line_add_thread(lines, stack->description);
 }
 
 /* ", locked to its thread", ", labels not whole" */

@@ -92,11 +92,32 @@ static const struct snap_frame *innermost(const struct snap_frame *const *frames
 	return NULL;
 }
 
+/* One that has no name says less than one with a name that it was called by, if that is near. */
+static const struct snap_frame *named_neighbour(const struct snap_frame *const *frames,
+						size_t count, size_t *entry_ret)
+{
+	enum { NEAR = 3 };
+	const struct snap_frame *plain = innermost(frames, count, NOT_SYSTEM, false, entry_ret);
+	size_t at = 0, entry = *entry_ret;
+
+	while (plain && frames[at] != plain)
+		at++;
+	for (size_t i = at; plain && i < count && i <= at + NEAR; i++, entry = 0)
+		for (; entry < frames[i]->entry_count; entry++) {
+			const struct snap_entry *near = &frames[i]->entries[entry];
+
+			if (!near->function || near->system || near->kernel)
+				continue;
+			*entry_ret = entry;
+			return frames[i];
+		}
+	return plain;
+}
+
 const struct snap_frame *snap_own_frame(const struct snap_frame *const *frames, size_t count,
 					size_t *entry_ret)
 {
-	const struct snap_frame *plain = innermost(frames, count, NOT_SYSTEM, false, entry_ret),
-				*own;
+	const struct snap_frame *plain = named_neighbour(frames, count, entry_ret), *own;
 	size_t entry = 0;
 
 	if (!plain || !has_interpreted(frames, count))

@@ -11,8 +11,8 @@
 #include "model/snapshot.h"
 
 /*
- * The innermost function that is no system code; NULL: there is none. *entry_ret is its number in
- * the frame, 0 with NULL.
+ * The innermost function that is no system code, with a name if one is near; NULL: there is none.
+ * *entry_ret is its number in the frame, 0 with NULL.
  */
 const struct snap_frame *snap_own_frame(const struct snap_frame *const *frames, size_t count,
 					size_t *entry_ret);
