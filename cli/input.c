@@ -133,12 +133,17 @@ static bool copy_rest(int from, int to, enum stacksnap_file_kind kind)
 	return got == 0 && (!is_core || ftruncate(to, total) == 0) && lseek(to, 0, SEEK_SET) == 0;
 }
 
-/* What a copy names counts as named by the owner of the pipe, and others that may write there. */
+/*
+ * What a copy names counts as named by the owner of the pipe, and others that may write there. A pipe of
+ * root's carries what others wrote: coredumpctl dump | stacksnap core -
+ */
 static bool keep_owner(int fd, const struct stat *from)
 {
-	bool fine = fchown(fd, from->st_uid, from->st_gid) == 0;
+	bool fine = from->st_uid && fchown(fd, from->st_uid, from->st_gid) == 0;
 
-	return fchmod(fd, S_ISSOCK(from->st_mode) ? 0600 : fine ? from->st_mode & 0666 : 0666) == 0;
+	return fchmod(fd, !fine                     ? 0666
+			  : S_ISSOCK(from->st_mode) ? 0600
+						    : from->st_mode & 0666) == 0;
 }
 
 /* What is not ours ends after its head; all others go to a file. */

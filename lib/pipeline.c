@@ -133,11 +133,19 @@ static struct stacksnap_error *list(void *context, const struct snap_options *op
 	return snap_capture_list(options, ret);
 }
 
-/* What a saved file names is opened as its owner. */
+/* What a saved file names is opened as its owner, and in one of root's as the process that named it. */
 static void set_owner(struct snap_capture *capture, struct snap_credentials owner)
 {
-	for (size_t i = 0; i < capture->process_count; i++)
-		capture->processes[i].credentials = owner;
+	for (size_t i = 0; i < capture->process_count; i++) {
+		struct snap_credentials *who = &capture->processes[i].credentials;
+
+		*who = owner;
+		if (owner.uid)
+			continue;
+		who->uid = capture->processes[i].uid;
+		who->known = owner.known && who->uid != (uid_t)-1;
+		who->is_confined = true;
+	}
 }
 
 static struct stacksnap_error *load_capture(void *context, const struct snap_options *options,

@@ -92,7 +92,7 @@ struct snap_credentials snap_rights_of_owner(int fd)
 	struct stat info;
 	mode_t others;
 
-	if (fstat(fd, &info) < 0)
+	if (fstat(fd, &info) < 0 || (!S_ISREG(info.st_mode) && info.st_uid == 0))
 		return (struct snap_credentials){ .known = false };
 	/* A group of the user's own has the user's number. The mode of a socket says nothing. */
 	others = info.st_gid == info.st_uid ? S_IWOTH : S_IWGRP | S_IWOTH;

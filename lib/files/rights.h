@@ -33,7 +33,7 @@ void snap_rights_deinit(struct snap_rights *rights);
 struct snap_credentials snap_rights_of(const struct snap_process *process);
 /*
  * For what a saved file names: those of its owner, in no group. Not known if others may have written
- * it, too.
+ * it, too: root's pipes carry what others wrote.
  */
 struct snap_credentials snap_rights_of_owner(int fd);
 

@@ -177,7 +177,7 @@ struct snap_ancestor {
 struct snap_credentials {
 	bool known;
 	uint64_t program; /* that it ran then: see struct snap_stat; 0: none, or unknown */
-	/* Not root's: in a user namespace of its own it has no rights over files of others. */
+	/* It has no rights over files of others: not root's, or root without CAP_DAC_*. */
 	bool is_confined;
 	uid_t uid;
 	gid_t gid;

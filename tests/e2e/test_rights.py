@@ -12,7 +12,8 @@ import subprocess
 from harness import Case, TARGETS, functions, need, need_namespaces, need_root, processes, read_file
 from test_core import Cores
 
-NOBODY = 65534
+NOBODY = 65534  # whose rights count where none are known
+USER = 4711
 PLUG = ("plug_callback", "plug_inner", "plug_enter", "main")
 SECRET = b"what nobody but root may read"
 RACES = int(os.environ.get("STACKSNAP_RACES", "48"))
@@ -218,9 +219,25 @@ class Members(Case):
         self.assertNotIn("chain_hold", functions(node["stacks"][0]))
         self.assertTrue(all(e.get("offset") for e in node["stacks"][0]["entries"]))
 
+    def test_root_without_capabilities(self):
+        """As root is in a container: modes of files count."""
+        need_root()
+        need("setpriv")
+        path = os.path.join(self.scratch(), "chain")
+        shutil.copy(os.path.join(TARGETS, "chain"), path)
+        os.chown(path, USER, USER)
+        for mode, named in ((0o711, False), (0o755, True)):
+            os.chmod(path, mode)
+            victim = self.program(["setpriv", "--bounding-set=-all", "--inh-caps=-all", path])
+            for argv in (("--json", "-p"), ("record", "-d", "0.2", "-f", "json", "-p")):
+                doc = self.run_tool(*argv, victim.pid, status=(0, 1)).doc
+                self.assertEqual("chain_hold" in functions(processes(doc)[victim.pid]["stacks"][0]), named, (argv, mode))
+            victim.close()
+
 
 class Saved(Cores):
-    """A file for `stacksnap render` names other files: they are opened as its owner may, in no group."""
+    """A file for `stacksnap render` names other files: they are opened as its owner may, in no group, or in a file of
+    root's as the user of the process."""
 
     def setUp(self):
         super().setUp()
@@ -230,6 +247,13 @@ class Saved(Cores):
         shutil.copy(os.path.join(TARGETS, "chain"), self.path)
         os.chmod(self.path, 0o700)
         self.chain = self.program([self.path])
+
+    def save(self, victim):
+        """A capture and a recording without names."""
+        files = [os.path.join(self.scratch(), name) for name in ("capture", "recording.snaprec")]
+        self.run_tool("-p", victim.pid, "--save-capture", files[0], status=(0, 1))
+        self.run_tool("record", "-p", victim.pid, "-d", "0.2", "-q", "-o", files[1], status=(0, 1))
+        return files
 
     def has_names(self, file, owner, mode, *argv, **options):
         os.chown(file, owner, owner)
@@ -246,16 +270,23 @@ class Saved(Cores):
         os.chown(self.path, 0, 0)
 
     def test_a_capture(self):
-        file = os.path.join(self.scratch(), "capture")
-        self.run_tool("-p", self.chain.pid, "--save-capture", file)
+        file, _ = self.save(self.chain)
         self.assert_owner_counts(file)
         # --debug-dir is the caller's.
         self.assertTrue(self.has_names(file, NOBODY, 0o600, "--debug-dir", os.path.dirname(self.path)))
 
     def test_a_recording(self):
-        file = os.path.join(self.scratch(), "recording.snaprec")
-        self.run_tool("record", "-p", self.chain.pid, "-d", "0.2", "-q", "-o", file)
+        _, file = self.save(self.chain)
         self.assert_owner_counts(file)
+
+    def test_what_root_saved(self):
+        """A user's process has named files, and they may be others by now."""
+        os.chown(self.path, USER, USER)
+        self.chain = self.program([self.path], user=USER, group=USER, extra_groups=[])
+        files = self.save(self.chain)
+        self.assertEqual([self.has_names(file, 0, 0o600) for file in files], [True, True])
+        os.chown(self.path, 0, 0)
+        self.assertEqual([self.has_names(file, 0, 0o600) for file in files], [False, False])
 
     def test_a_core(self):
         file = self.gdb_core(self.chain)
@@ -268,14 +299,15 @@ class Saved(Cores):
         self.assert_owner_counts(packed)
 
     def test_what_comes_through_a_pipe(self):
-        """It is of those who may have written into the pipe."""
-        file = os.path.join(self.scratch(), "capture")
+        """It is of those who may have written into the pipe: into root's that is not known."""
+        file, _ = self.save(self.chain)
         pipe = os.path.join(self.scratch(), "pipe")
-        self.run_tool("-p", self.chain.pid, "--save-capture", file)
         os.mkfifo(pipe)
-        for owner, mode, named in ((0, 0o600, True), (NOBODY, 0o600, False), (0, 0o622, False)):
+        for owner, mode, programs, named in ((0, 0o600, 0, False), (0, 0o622, 0, False), (0, 0o600, NOBODY, True),
+                                             (USER, 0o600, 0, False), (USER, 0o600, USER, True)):
+            os.chown(self.path, programs, programs)
             with subprocess.Popen(["sh", "-c", 'cat "$1" > "$2"', "sh", file, pipe]):
-                self.assertEqual(self.has_names(pipe, owner, mode), named, (owner, mode))
+                self.assertEqual(self.has_names(pipe, owner, mode), named, (owner, mode, programs))
 
 
 class OtherMounts(Case):
