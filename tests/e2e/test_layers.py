@@ -10,7 +10,7 @@ from harness import BUILD, Case, SOURCE, TOOL, need
 LIB = os.path.join(SOURCE, "lib")
 STAGES = ("capture", "analyze", "render")
 # The rooms that make up the stage of capture.
-CAPTURE = {"proc", "discover", "stop", "sample", "capture", "core"}
+CAPTURE = {"bpf", "proc", "discover", "stop", "sample", "capture", "core"}
 
 # include -> the only files that may have it, as regular expressions on the path below lib/
 DOORS = {
@@ -21,6 +21,7 @@ DOORS = {
     r"(elfutils/)?libdw(fl)?\.h|libelf\.h|gelf\.h|(elfutils/)?libdwelf\.h":
         r"analyze/(elf|dwarf|unwind|symbol)/\w+\.c",
     r"elfutils/debuginfod\.h": r"roles/file_opener/download\.c",
+    r"linux/bpf\.h|bpf/(bpf_|skel_)\w+\.h": r"bpf/threads(\.bpf)?\.c",
     r"zstd\.h|lz4frame\.h": r"core/unpack\.c",
     r"getopt\.h": r"(?!)",
 }
@@ -49,10 +50,11 @@ class Layers(Case):
         allowed = {
             "base": {"base"},
             "model": {"base", "model"},
+            "bpf": {"base", "model", "bpf"},
             "proc": {"base", "model", "proc"},
             "discover": {"base", "model", "proc", "discover"},
             "stop": {"base", "model", "proc", "stop"},
-            "sample": {"base", "model", "proc", "discover", "stop", "sample"},
+            "sample": {"base", "model", "bpf", "proc", "discover", "stop", "sample"},
             "capture": {"base", "model"} | CAPTURE - {"core"},
             "core": {"base", "model", "proc", "stop", "core"},
             "analyze": {"base", "model", "analyze"},
@@ -109,7 +111,7 @@ class Layers(Case):
                     listed = re.findall(r"^  '(\w+\.c)',$", f.read(), re.M)
                 self.assertEqual(listed, sorted(listed), folder)
                 if folder != LIB:
-                    self.assertEqual(listed, sorted(n for n in names if n.endswith(".c")), folder)
+                    self.assertEqual(listed, sorted(n for n in names if re.fullmatch(r"\w+\.c", n)), folder)
 
     def test_one_door_for_every_foreign_library(self):
         bad = []
