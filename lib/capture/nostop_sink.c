@@ -388,7 +388,7 @@ static struct stacksnap_error *on_nostop_sample(void *context, struct snap_sampl
 		return NULL;
 	}
 	/* Whether or not it is stopped for its registers: a stop reads no futex bytes. */
-	if (copy->partial && thread->words)
+	if (copy->taken == SNAP_TAKEN_UNSTOPPED && thread->words)
 		snap_nostop_keep_wait_bytes(nostop, traced, thread->words);
 	if (has_stale_maps(nostop, thread, copy)) {
 		*verdict_ret = SNAP_VERDICT_STALE_MAPPINGS;

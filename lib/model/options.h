@@ -244,8 +244,9 @@ struct snap_options {
 	unsigned verbose;
 	bool no_files; /* no file of the target is read: stacks are a guess */
 	bool pcs_only; /* nor its stacks: each is only the pc of its thread */
-	/* tests: a kernel on which schedstat (1), or the switches too (2), never move */
+	/* tests: a kernel on which schedstat (1), or the switches too (2), never move; one without BPF */
 	unsigned dead_counters;
+	bool no_bpf;
 	pid_t self; /* of the program for which this process works; 0: its own */
 	/* the caller's wish to stop, polled by every stage; NULL: never */
 	const volatile int *cancel;

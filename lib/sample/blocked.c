@@ -28,10 +28,12 @@ struct question {
 	struct snap_sampler *sampler;
 	struct snap_sampler_thread *thread;
 	struct snap_reader_target target;
+	const struct snap_blocked_copy *blocked;
 	bool limited; /* where no mapping is known, some of it must do */
 	/* + 1: it was located with others, and that is not used up; and what was read with it. */
 	unsigned listed, bytes;
-	bool context, has_context; /* what explains its wait is wanted, and there */
+	const struct snap_bpf_thread *registers; /* NULL: not known */
+	bool context, has_context;               /* what explains its wait is wanted, and there */
 };
 
 /* In a tick: reads beside stacks that take a part of its period, about. */
@@ -137,6 +139,7 @@ static int locate_calls(void *context, struct snap_syscall_line *ret)
 
 	question->bytes = listed;
 	question->listed = 0;
+	question->registers = status == 0 ? snap_reader_registers_of(reader, listed - 1) : NULL;
 	if (status != -ENODATA) {
 		keep_context(question, snap_reader_context_of(reader, listed - 1));
 		return status;
@@ -147,7 +150,22 @@ static int locate_calls(void *context, struct snap_syscall_line *ret)
 		status = locate_alone(question, ret);
 	}
 	keep_context(question, snap_reader_context(reader));
+	question->registers = status == 0 ? snap_reader_registers(reader) : NULL;
 	return status;
+}
+
+static const struct snap_bpf_thread *registers_located(void *context)
+{
+	const struct question *question = context;
+
+	return question->registers;
+}
+
+static int check_switches(void *context, uint64_t switches)
+{
+	const struct question *question = context;
+
+	return snap_reader_check_switches(question->sampler->reader, &question->target, switches);
 }
 
 static ssize_t read_confirmed_stack(void *context, uint64_t address, uint8_t *bytes, size_t size)
@@ -188,7 +206,7 @@ static int read_more(void *context, const struct snap_syscall_line *line, struct
 		.tid = (uint64_t)thread->shown.tid,
 		.rip = line->pc,
 		.rsp = line->sp,
-		.fs_base = thread->fs_base,
+		.fs_base = question->blocked->fs_base,
 		.ns_tid = (uint64_t)thread->shown.ns_tid,
 	};
 	const struct snap_memory_image *image;
@@ -341,6 +359,7 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 		.sampler = sampler,
 		.thread = thread,
 		.target = snap_sampler_reader_target(sampler, thread->process, thread),
+		.blocked = blocked,
 	};
 	enum snap_copy_result result;
 	struct stacksnap_error *err;
@@ -349,6 +368,8 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 	blocked->guard = sampler->guard_kind;
 	blocked->source = (struct snap_blocked_source){
 		.locate = locate_calls,
+		.registers = registers_located,
+		.check = check_switches,
 		.read = read_confirmed_stack,
 		.read_more = thread->process->shown.plan ? read_more : NULL,
 		.context = &question,
@@ -373,6 +394,8 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 		result = copy_once(sampler, &question, blocked, copy);
 	} while (--tries && is_worth_another(sampler, thread, result));
 	take_blocked_words(&question, blocked, result);
+	if (result == SNAP_COPY_DONE)
+		thread->fs_base = blocked->fs_base;
 	*result_ret = result;
 	return NULL;
 }
@@ -419,10 +442,13 @@ bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
 	const struct snap_reader_target target =
 		snap_sampler_reader_target(sampler, thread->process, thread);
 	struct snap_run_counters counters;
-	const struct snap_map *map;
+	const struct snap_map *map =
+		snap_process_map(process, copy->stack_address + SNAP_STACK_MARGIN);
 	uint64_t sp, start, size;
 	ssize_t got;
 
+	if (map && !copy->partial && snap_is_usual_stack(map, blocked->fs_base))
+		return false;
 	map = snap_sampler_interrupted_stack(process, copy, &sp);
 	if (!map)
 		return false;
@@ -435,8 +461,11 @@ bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
 	if (!sampler->stack2)
 		return false;
 	got = snap_reader_read(sampler->reader, &target, start, sampler->stack2, size);
-	if (got <= 0 || snap_guard_read(blocked->guard, blocked->guard_fd, &counters) ||
-	    !snap_run_counters_equal(&counters, &blocked->counters))
+	if (got <= 0 || snap_guard_read(blocked->guard, blocked->guard_fd, &counters))
+		return false;
+	if (blocked->queued
+		    ? snap_reader_check_switches(sampler->reader, &target, blocked->switches) != 0
+		    : !snap_run_counters_equal(&counters, &blocked->counters))
 		return false;
 	copy->stack2_address = start;
 	copy->stack2 = sampler->stack2;

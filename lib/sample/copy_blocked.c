@@ -3,7 +3,9 @@
  * Copies without a stop: see copy_blocked.h. The order is what makes them true: the counters, then
  * where the thread is (which the kernel tells only of threads off the processors), then the bytes,
  * then the counters again. A thread that was woken in between has been put on a processor, which
- * both guards count.
+ * both guards count. That is no proof for one that waits for a processor: it is counted a moment before
+ * `on_cpu` is set, or not at all if it was preempted on its way to sleep (sched_info_arrive() in
+ * kernel/sched/stats.h). Of those BPF reads the switches again.
  */
 #include "sample/copy_blocked.h"
 
@@ -199,7 +201,7 @@ static int copy_wait(const struct snap_blocked_copy *blocked, const struct snap_
 	if (snap_own_stack_copied(copy->stack_address, copy->stack_size, pointer))
 		copy->stack_unreadable = false;
 	copy->call = snap_call_of_line(line, pointer);
-	if (!blocked->words)
+	if (!blocked->words || blocked->queued)
 		return 0;
 	return snap_copy_wait_bytes(arch, copy, blocked->source.read, blocked->source.context,
 				    blocked->words);
@@ -213,7 +215,11 @@ static enum snap_copy_result check_unmoved(const struct snap_blocked_copy *block
 	struct snap_syscall_line now;
 	int error = 0;
 
-	if (blocked->guard == SNAP_GUARD_SWITCHES) {
+	if (blocked->queued) {
+		error = blocked->source.check(blocked->source.context, blocked->switches);
+		if (error == -EAGAIN)
+			return SNAP_COPY_MOVED;
+	} else if (blocked->guard == SNAP_GUARD_SWITCHES) {
 		error = blocked->source.locate(blocked->source.context, &now);
 		if (!error && (now.running || now.sp != line->sp || now.pc != line->pc))
 			return SNAP_COPY_MOVED;
@@ -222,8 +228,25 @@ static enum snap_copy_result check_unmoved(const struct snap_blocked_copy *block
 		error = snap_guard_read(blocked->guard, blocked->guard_fd, &counters);
 	if (error)
 		return result_of_error(error);
-	return snap_run_counters_equal(&counters, &blocked->counters) ? SNAP_COPY_DONE
-								      : SNAP_COPY_MOVED;
+	return blocked->queued || snap_run_counters_equal(&counters, &blocked->counters)
+		       ? SNAP_COPY_DONE
+		       : SNAP_COPY_MOVED;
+}
+
+/* All registers, or those that the line has; how many bytes they are. */
+static size_t take_registers(struct snap_blocked_copy *blocked, const struct snap_bpf_thread *all,
+			     const struct snap_syscall_line *line)
+{
+	struct snap_known_registers known;
+
+	blocked->queued = all && all->queued;
+	if (!all)
+		return fill_registers(line, blocked->fs_base, blocked->registers);
+	blocked->switches = all->switches;
+	memcpy(blocked->registers, all->registers, all->registers_size);
+	if (snap_registers_read(SNAP_OWN_ARCH, all->registers, all->registers_size, 0, &known))
+		blocked->fs_base = known.thread_pointer;
+	return all->registers_size;
 }
 
 enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struct snap_thread *copy,
@@ -233,12 +256,15 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	enum snap_copy_result result;
 	struct snap_syscall_line line;
 	const enum snap_arch arch = SNAP_OWN_ARCH;
+	const struct snap_bpf_thread *all = NULL;
 	uint64_t end;
 	int error = blocked->source.locate(blocked->source.context, &line);
 
 	if (error)
 		return result_of_error(error);
-	if (line.running)
+	if (blocked->source.registers)
+		all = blocked->source.registers(blocked->source.context);
+	if (line.running && !all)
 		return SNAP_COPY_RUNNING;
 	if (line.sp == 0) /* it has no user memory any more */
 		return SNAP_COPY_UNUSABLE;
@@ -247,7 +273,7 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	end = blocked->stack_end(blocked->context, line.sp);
 	if (end <= line.sp)
 		return SNAP_COPY_UNMAPPED;
-	taken.registers_size = fill_registers(&line, blocked->fs_base, blocked->registers);
+	taken.registers_size = take_registers(blocked, all, &line);
 	error = copy_blocked_stack(blocked, line.sp, end, &taken);
 	if (!error)
 		error = copy_wait(blocked, &line, arch, &taken);
@@ -261,7 +287,7 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 		return result;
 	taken.result = SNAP_THREAD_COPIED;
 	taken.taken = SNAP_TAKEN_UNSTOPPED;
-	taken.partial = true;
+	taken.partial = !all;
 	taken.registers = blocked->registers;
 	taken.stack2 = NULL;
 	taken.stack2_size = 0;

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies a blocked thread without stopping it, and knows afterwards whether it stood still.
+ * Copies a thread that is on no processor without stopping it, and knows afterwards whether it stood
+ * still.
  *
  * Where a blocked thread is, procfs tells: program counter, stack pointer, system call. The stack
  * is copied while it sleeps, and believed only if counters that every run of the thread moves have
- * not moved. The other registers stay unknown: the copy is `partial`. Nothing here allocates, locks
+ * not moved. The other registers stay unknown: the copy is `partial`. Where BPF is permitted it tells
+ * all registers, and those of a thread that waits for a processor. Nothing here allocates, locks
  * or waits; descriptors and memory are the caller's, and so is how the thread is read, which it can
  * make sleep. The counters it cannot. Knows nothing of mappings, of which threads
  * there are, or of what is in a copy.
  */
 #pragma once
 
+#include "bpf/threads.h"
 #include "model/capture.h"
 #include "proc/procfs.h"
 #include "sample/copy_wait_bytes.h"
@@ -52,6 +55,10 @@ int snap_guard_read(enum snap_guard_kind guard, int guard_fd, struct snap_run_co
 /* How a thread is read; they return negative errnos. ETIMEDOUT: that did not return in time. */
 struct snap_blocked_source {
 	int (*locate)(void *context, struct snap_syscall_line *ret);
+	/* All registers of what was located last; NULL, or it returns that: they are not known. */
+	const struct snap_bpf_thread *(*registers)(void *context);
+	/* Whether it has not run since they were read; EAGAIN: it has. */
+	int (*check)(void *context, uint64_t switches);
 	/* Up to the first byte that cannot be read. */
 	ssize_t (*read)(void *context, uint64_t address, uint8_t *bytes, size_t size);
 	/* Memory beside the stack, into copy->memory; NULL: none. */
@@ -72,16 +79,18 @@ struct snap_blocked_copy {
 	void *context;
 	uint8_t *bytes;   /* where the stack goes; aligned to 16 */
 	size_t size;      /* room there; --max-stack */
-	uint64_t fs_base; /* as it was in a stop; 0: unknown */
+	uint64_t fs_base; /* as it was in a stop; 0: unknown. Out: as it is, with all registers */
 	struct snap_copied_wait_bytes
 		*words; /* where memory that explains the wait goes; NULL: nowhere */
 	/* out */
+	bool queued; /* it waits for a processor, and has not run as long as `switches` stays */
+	uint64_t switches;
 	_Alignas(16) uint8_t registers[SNAP_MAX_REGISTERS];
 };
 
 enum snap_copy_result {
 	SNAP_COPY_DONE,     /* copied, and it did not run meanwhile */
-	SNAP_COPY_RUNNING,  /* it runs, or waits for a processor */
+	SNAP_COPY_RUNNING,  /* it runs, or waits for a processor with unknown registers */
 	SNAP_COPY_MOVED,    /* it ran while it was copied */
 	SNAP_COPY_UNMAPPED, /* no mapping is known at its stack pointer: the mappings are old */
 	SNAP_COPY_UNUSABLE, /* a 32-bit thread, or its stack cannot be read: only a stop helps */
@@ -92,9 +101,9 @@ enum snap_copy_result {
 };
 
 /*
- * Copies a thread. With DONE `copy` has result COPIED, taken UNSTOPPED, partial, the registers of
- * *arch_ret (they point into `blocked`; fs_base as it was given), its call and its stack (in
- * blocked->bytes); name, state and so on are left alone. With all others `copy` is not touched.
+ * Copies a thread. With DONE `copy` has result COPIED, taken UNSTOPPED, partial or not, the registers
+ * of *arch_ret (they point into `blocked`; if partial, fs_base as it was given), its call and its
+ * stack (in blocked->bytes); name, state and so on are left alone. With all others `copy` is not touched.
  */
 enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struct snap_thread *copy,
 					enum snap_arch *arch_ret);

@@ -48,10 +48,9 @@ static enum snap_tick_action decide_first(enum snap_sampler_thread_state state,
 		return SNAP_TICK_TELL;
 	if (rules->cpu_only && seen->letter != 'R')
 		return SNAP_TICK_TELL;
-	if (rules->cpu_only)
-		return stop_or(SNAP_TICK_MISS, seen, rules);
 	if (rules->no_guard)
-		return decide_uncounted(state, seen, rules);
+		return rules->cpu_only ? stop_or(SNAP_TICK_MISS, seen, rules)
+				       : decide_uncounted(state, seen, rules);
 	return SNAP_TICK_COPY;
 }
 
@@ -79,6 +78,8 @@ enum snap_tick_action snap_tick_decide(enum snap_sampler_thread_state state,
 	case SNAP_SIGHT_SAME:
 		return SNAP_TICK_KEEP;
 	case SNAP_SIGHT_BLOCKED:
+		return rules->cpu_only ? SNAP_TICK_TELL : SNAP_TICK_SHOW;
+	case SNAP_SIGHT_QUEUED:
 		return SNAP_TICK_SHOW;
 	case SNAP_SIGHT_NEEDS_REGISTERS:
 		return stop_or(SNAP_TICK_SHOW_AS_IS, seen, rules);

@@ -186,6 +186,7 @@ enum snap_sight {
 	SNAP_SIGHT_MOVED,   /* they have, or are not known */
 	SNAP_SIGHT_SAME,    /* blocked where it was when it was shown, with the same stack */
 	SNAP_SIGHT_BLOCKED, /* blocked somewhere else, and copied */
+	SNAP_SIGHT_QUEUED,  /* waits for a processor, and copied with all registers */
 	SNAP_SIGHT_NEEDS_REGISTERS, /* blocked, copied, and the copy does not suffice */
 	SNAP_SIGHT_RUNNING,         /* runs, or ran while it was copied */
 	SNAP_SIGHT_UNREADABLE,      /* where its stack is, is not known, or it cannot be read */
@@ -215,7 +216,7 @@ struct snap_tick_rules {
 enum snap_tick_action {
 	SNAP_TICK_KEEP,       /* what the sink has is right */
 	SNAP_TICK_TELL,       /* the sink gets its state alone */
-	SNAP_TICK_COPY,       /* try to copy it as it is blocked */
+	SNAP_TICK_COPY,       /* try to copy it as it is on no processor */
 	SNAP_TICK_SHOW,       /* the copy is shown */
 	SNAP_TICK_SHOW_AS_IS, /* the copy does not suffice, but there will be no better one */
 	SNAP_TICK_STOP,       /* stopped alone and copied */

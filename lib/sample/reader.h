@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "bpf/threads.h"
 #include "model/memory_image.h"
 #include "proc/address_space.h"
 #include "proc/credentials.h"
@@ -27,6 +28,12 @@ enum {
 };
 
 struct snap_reader;
+
+/*
+ * From now on all registers of threads that are on no processor are read by BPF, if that is
+ * possible: 0, or why it is not, as of snap_bpf_open().
+ */
+int snap_reader_open_bpf(struct snap_reader *reader);
 
 /* The target: a thread that lives, and what identifies its program (struct snap_stat). */
 struct snap_reader_target {
@@ -77,6 +84,17 @@ int snap_reader_locate_all(struct snap_reader *reader, const struct snap_reader_
 /* Of number `index` of the list; ENODATA: nothing is known. */
 int snap_reader_located(const struct snap_reader *reader, size_t index,
 			struct snap_syscall_line *ret);
+/*
+ * All registers of number `index`, or of what snap_reader_locate() has just located; NULL: only what
+ * procfs tells is known. With them sp and pc are known of a thread that waits for a processor, too,
+ * which is `running`.
+ */
+const struct snap_bpf_thread *snap_reader_registers_of(const struct snap_reader *reader,
+						       size_t index);
+const struct snap_bpf_thread *snap_reader_registers(const struct snap_reader *reader);
+/* Whether such a thread has not run since: 0, EAGAIN: it has; or another negative errno. */
+int snap_reader_check_switches(struct snap_reader *reader, const struct snap_reader_target *target,
+			       uint64_t switches);
 /* Whether these bytes were read with that. */
 bool snap_reader_has_read(const struct snap_reader *reader, size_t index, uint64_t address,
 			  uint8_t *bytes, size_t size, size_t *got_ret);

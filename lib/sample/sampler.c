@@ -62,6 +62,19 @@ static void warn_no_guard(struct snap_sampler *sampler)
 				  "else every few seconds");
 }
 
+/* Nothing is missing then, but threads are stopped, or left out, that would not have to be. */
+static void open_bpf(struct snap_sampler *sampler)
+{
+	int status = snap_reader_open_bpf(sampler->reader);
+	char text[128];
+
+	if (status && sampler->options->verbose)
+		snap_capture_warn(sampler->capture, "no_bpf", 0, 0,
+				  "threads that wait for a processor are stopped, as BPF cannot be "
+				  "used: %s",
+				  strerror_r(-status, text, sizeof(text)));
+}
+
 /* What the first look spends on each of asking and reading processes. */
 static int64_t facts_ns(const struct snap_options *options)
 {
@@ -89,6 +102,8 @@ static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 		return snap_error_no_memory();
 	sampler->last_pid = snap_procfs_last_pid(sampler->loadavg_fd);
 	warn_no_guard(sampler);
+	if (!sampler->options->no_bpf)
+		open_bpf(sampler);
 	return snap_discover_with(sampler->options, &known, sampler->capture)
 		       ?: snap_sampler_add_processes(sampler, sampler->capture);
 }

@@ -186,9 +186,12 @@ static struct stacksnap_error *show_blocked(struct snap_sampler *sampler,
 					    struct snap_thread *copy,
 					    enum snap_verdict *verdict_ret, bool *stale_ret)
 {
-	struct stacksnap_error *err =
-		snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
+	struct stacksnap_error *err;
 
+	/* With all registers nothing else is asked for. */
+	if (!copy->partial)
+		snap_sampler_add_interrupted_stack(sampler, thread, blocked, copy);
+	err = snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
 	if (err || *verdict_ret != SNAP_VERDICT_NEEDS_REGISTERS || !sampler->options->no_stop ||
 	    !snap_sampler_add_interrupted_stack(sampler, thread, blocked, copy))
 		return err;
@@ -334,7 +337,8 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	bool has_same_registers = thread->registers_hash == registers_hash, stale;
 	/* In an only tick there is nothing to compare it with. */
 	bool is_usual = (copy->stack_size <= USUAL_STACK || thread->needs_stop) &&
-			!sampler->options->no_stop;
+			!sampler->options->no_stop && !sampler->options->cpu_only &&
+			!blocked->queued;
 	uint64_t stack_hash = is_usual ? snap_sampler_hash(copy, copy->stack_size) : 0;
 	uint64_t context_hash = sampler->context_hash;
 	char before = thread->letter;
@@ -350,14 +354,15 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	if (err || snap_sampler_thread_gone(sampler, thread))
 		return err;
 	/* Woken since: then it was not in R. */
-	if (thread->letter == 'R')
-		snap_sampler_thread_set_letter(sampler, thread, 'S');
+	if (blocked->queued || thread->letter == 'R')
+		snap_sampler_thread_set_letter(sampler, thread, blocked->queued ? 'R' : 'S');
+	sampler->tick.running += blocked->queued;
 	snap_sampler_thread_describe(thread, copy);
-	seen->sight = SNAP_SIGHT_BLOCKED;
+	seen->sight = blocked->queued ? SNAP_SIGHT_QUEUED : SNAP_SIGHT_BLOCKED;
 	if (stack_hash && thread->stack_hash == stack_hash && has_same_registers &&
 	    is_same_context(thread, context_hash) && before == thread->letter)
 		seen->sight = SNAP_SIGHT_SAME;
-	else if (thread->needs_stop && has_same_registers)
+	else if (thread->needs_stop && has_same_registers && copy->partial)
 		seen->sight = SNAP_SIGHT_NEEDS_REGISTERS;
 	if (decide(sampler, thread, seen) == SNAP_TICK_SHOW) {
 		err = show_blocked(sampler, thread, blocked, copy, &verdict, &stale);
@@ -367,6 +372,8 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 		thread->needs_stop = verdict == SNAP_VERDICT_NEEDS_REGISTERS;
 		/* The next tick has time for what is missing. */
 		stale |= thread->process->shown.plan && thread->lacks_plan;
+		/* It may run at any moment. */
+		stale |= blocked->queued;
 		if (!thread->needs_stop) {
 			thread->registers_hash = registers_hash;
 			thread->stack_hash = stale ? 0 : stack_hash;
@@ -388,18 +395,6 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	return act_on_thread(sampler, thread, seen, copy);
 }
 
-/* Name and state are read; *gone_ret: it has gone. */
-static struct stacksnap_error *
-read_sampled_state(struct snap_sampler *sampler, struct snap_sampler_thread *thread, bool *gone_ret)
-{
-	struct stacksnap_error *err = snap_sampler_thread_read(sampler, thread);
-
-	*gone_ret = snap_sampler_thread_gone(sampler, thread);
-	if (!err && !*gone_ret)
-		sampler->tick.running += thread->letter == 'R';
-	return err;
-}
-
 /* Its stack cannot be read, now or ever. */
 static struct stacksnap_error *look_at_unreadable(struct snap_sampler *sampler,
 						  struct snap_sampler_thread *thread,
@@ -411,11 +406,11 @@ static struct stacksnap_error *look_at_unreadable(struct snap_sampler *sampler,
 	seen->seen_lately = sampler->now_ns < thread->seldom_after_ns;
 	action = decide(sampler, thread, seen);
 	if (action != SNAP_TICK_SKIP && action != SNAP_TICK_RETRY) {
-		bool gone;
-		struct stacksnap_error *err = read_sampled_state(sampler, thread, &gone);
+		struct stacksnap_error *err = snap_sampler_thread_read(sampler, thread);
 
-		if (err || gone)
+		if (err || snap_sampler_thread_gone(sampler, thread))
 			return err;
+		sampler->tick.running += thread->letter == 'R';
 		thread->seldom_after_ns = sampler->now_ns + SELDOM_MS * SNAP_NS_PER_MS;
 	}
 	return act_on_thread(sampler, thread, seen, NULL);
@@ -511,7 +506,6 @@ struct stacksnap_error *snap_sampler_tick_thread(struct snap_sampler *sampler,
 	struct snap_observation seen = { .sight = SNAP_SIGHT_MOVED,
 					 .is_worker = snap_sampler_thread_is_worker(thread) };
 	struct stacksnap_error *err;
-	bool gone;
 
 	snap_sampler_process_check(sampler, thread);
 	if (snap_sampler_thread_gone(sampler, thread))
@@ -521,8 +515,11 @@ struct stacksnap_error *snap_sampler_tick_thread(struct snap_sampler *sampler,
 	if (sampler->options->cpu_only && !seen.is_worker)
 		count_run_time(sampler, thread);
 	/* Nothing else says what it does. */
-	err = read_sampled_state(sampler, thread, &gone);
-	if (err || gone)
+	err = snap_sampler_thread_read(sampler, thread);
+	if (err || snap_sampler_thread_gone(sampler, thread))
 		return err;
+	if (decide(sampler, thread, &seen) == SNAP_TICK_COPY)
+		return look_at_blocked(sampler, thread, &seen);
+	sampler->tick.running += thread->letter == 'R';
 	return act_on_thread(sampler, thread, &seen, NULL);
 }

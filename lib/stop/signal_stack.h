@@ -8,6 +8,15 @@
 
 #include "model/capture.h"
 
+#include <string.h>
+
+/* Not one of a signal: it has the thread pointer, or is the first thread's. */
+static inline bool snap_is_usual_stack(const struct snap_map *map, uint64_t pointer)
+{
+	return (pointer >= map->start && pointer < map->end) ||
+	       (map->path && strcmp(map->path, "[stack]") == 0);
+}
+
 /*
  * The stack pointer that a signal handler interrupted: that of the first signal frame in
  * thread->stack which `accepts`. It searches *budget bytes at most, and subtracts what it has

@@ -4,11 +4,13 @@ are checked for the promises that always hold (nobody left stopped, no control c
 JSON, no sanitizer report), and conditions that are polled against a deadline. Nothing sleeps to
 synchronise, and no measured time decides a result."""
 import fcntl
+import functools
 import json
 import os
 import pty
 import re
 import selectors
+import shlex
 import shutil
 import signal
 import struct
@@ -141,6 +143,18 @@ def at_level(level):
 def need_root():
     if not ROOT:
         raise unittest.SkipTest("root: only root can do this")
+
+
+@functools.cache
+def bpf_works():
+    """Whether the tool reads registers by BPF here."""
+    got = run_tool(["-p", str(os.getpid()), "--no-stop", "--no-children", "-v", "--json"])
+    return "no_bpf" not in [warning["code"] for warning in got.doc["warnings"]]
+
+
+def need_bpf():
+    if not bpf_works():
+        raise unittest.SkipTest("kernel: BPF is not permitted here" if ROOT else "root: only root may use BPF")
 
 
 class Victim:
@@ -393,6 +407,17 @@ class Case(unittest.TestCase):
         path = tempfile.mkdtemp(prefix="stacksnap-test.")
         os.chmod(path, mode)
         self.addCleanup(shutil.rmtree, path, True)
+        return path
+
+    def without_bpf(self):
+        """The tool; where it is root's, without the rights that BPF takes."""
+        if not ROOT:
+            return TOOL
+        need("setpriv")
+        path = os.path.join(self.scratch(), "stacksnap")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec setpriv --bounding-set -sys_admin,-bpf,-perfmon {shlex.quote(TOOL)} "$@"\n')
+        os.chmod(path, 0o755)
         return path
 
     def adopt(self, victim):

@@ -29,6 +29,7 @@ struct snap_reading_location {
 	size_t most;
 	int status;
 	struct snap_syscall_line line;
+	struct snap_bpf_thread registers; /* registers_size is 0: only `line` is known */
 	uint64_t address;
 	size_t asked, got; /* bytes from there on */
 	struct snap_wait_context context;
@@ -53,6 +54,7 @@ struct snap_reading_area {
 	struct snap_reader_space about;
 	uint64_t taken;  /* by spaces that were read before, and by this one */
 	unsigned wanted; /* bits of enum snap_runtime_kind */
+	bool wants_bpf;
 	/* a list of threads, with its own bytes, which stay as they are until the next list */
 	uint32_t list_count, list_at;
 	struct snap_reading_location list[SNAP_READER_MOST];
@@ -71,7 +73,11 @@ struct snap_reading_area {
 	/* a plan for single threads, with memory for notes, and for its image */
 	struct snap_thread_plan plan;
 	struct snap_region plan_work, plan_room;
-	/* the worker's */
+	/* the worker's; the program is loaded when it is first needed */
+	struct snap_bpf bpf;
+	bool bpf_tried;
+	int bpf_status;    /* see snap_bpf_open() */
+	uint64_t switches; /* of a question */
 	struct snap_priority_level own_level;
 	struct snap_reading_kept kept[SNAP_READING_KEPT];
 	struct snap_region records;
@@ -85,6 +91,8 @@ void snap_reading_stat(void *area, uint32_t item);
 void snap_reading_try(void *area, uint32_t item);
 void snap_reading_bytes(void *area, uint32_t item);
 void snap_reading_location(void *area, uint32_t item);
+void snap_reading_open_bpf(void *area, uint32_t item);
+void snap_reading_switches(void *area, uint32_t item);
 void snap_reading_list(void *area, uint32_t item);
 void snap_reading_callers(void *area, uint32_t item);
 void snap_reading_pieces(void *area, uint32_t item);

@@ -31,7 +31,8 @@ struct snap_reader {
 	/* has what lay beside threads whose calls were known; NULL: none */
 	struct snap_reading_area *called;
 	int64_t context_left; /* reads */
-	bool late_context;    /* the last call was late, and was at what lies beside a stack */
+	bool wants_bpf;
+	bool late_context; /* the last call was late, and was at what lies beside a stack */
 };
 
 struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t most,
@@ -90,6 +91,7 @@ static struct snap_reading_area *begin_call(struct snap_reader *reader,
 		return NULL;
 	area->root_fd = reader->root_fd;
 	area->context_left = reader->context_left;
+	area->wants_bpf = reader->wants_bpf;
 	area->target = *target;
 	area->location = (struct snap_reading_location){ .question.target = *target };
 	return area;
@@ -160,6 +162,43 @@ int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_ques
 	*ret = area->location.line;
 	reader->answered = area;
 	return 0;
+}
+
+int snap_reader_open_bpf(struct snap_reader *reader)
+{
+	const struct snap_reader_target none = { .pid = 0 };
+	struct snap_reading_area *area = begin_call(reader, &none);
+	int status = call_worker(reader, area, snap_reading_open_bpf, SNAP_READER_SPACE_MS);
+
+	/* A worker that comes after this one loads it again. */
+	reader->wants_bpf = status == 0;
+	return status;
+}
+
+static const struct snap_bpf_thread *registers_at(const struct snap_reading_location *location)
+{
+	return location && location->registers.registers_size ? &location->registers : NULL;
+}
+
+const struct snap_bpf_thread *snap_reader_registers_of(const struct snap_reader *reader,
+						       size_t index)
+{
+	return registers_at(reader->listed ? &reader->listed->list[index] : NULL);
+}
+
+const struct snap_bpf_thread *snap_reader_registers(const struct snap_reader *reader)
+{
+	return registers_at(reader->answered ? &reader->answered->location : NULL);
+}
+
+int snap_reader_check_switches(struct snap_reader *reader, const struct snap_reader_target *target,
+			       uint64_t switches)
+{
+	struct snap_reading_area *area = begin_call(reader, target);
+
+	if (area)
+		area->switches = switches;
+	return call_worker(reader, area, snap_reading_switches, SNAP_READER_STACK_MS);
 }
 
 void snap_reader_set_context_most(struct snap_reader *reader, int64_t most)

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -207,20 +208,66 @@ static void locate_call(struct snap_reading_area *area, struct snap_reading_loca
 		location->status = -ESTALE;
 }
 
+/* By BPF a thread has the number that it has in our pid namespace: is procfs of the same one? */
+static bool is_own_procfs(const struct snap_reading_area *area)
+{
+	char text[PATH];
+	ssize_t length = snap_procfs_link(area->root_fd, "self", text, sizeof(text));
+
+	return length > 0 && snap_parse_pid(text, (size_t)length) == getpid();
+}
+
+static int open_bpf(struct snap_reading_area *area)
+{
+	if (!area->bpf_tried)
+		area->bpf_status = is_own_procfs(area) ? snap_bpf_open(&area->bpf) : -ENOTSUP;
+	area->bpf_tried = true;
+	return area->bpf_status;
+}
+
+/* False: it is on a processor, or nothing is known in this way. */
+static bool locate_by_bpf(struct snap_reading_area *area, struct snap_reading_location *location)
+{
+	struct snap_bpf_thread *thread = &location->registers;
+	struct snap_known_registers known;
+
+	if (!area->wants_bpf || open_bpf(area) ||
+	    snap_bpf_read(&area->bpf, area->target.tid, thread) ||
+	    !snap_registers_read(SNAP_OWN_ARCH, thread->registers, thread->registers_size, 'S',
+				 &known)) {
+		thread->registers_size = 0;
+		return false;
+	}
+	location->line = (struct snap_syscall_line){
+		.running = thread->queued,
+		.number = thread->call,
+		.sp = known.sp,
+		.pc = thread->call >= 0 ? known.call_pc : known.pc,
+	};
+	if (thread->call >= 0)
+		memcpy(location->line.arguments, known.arguments, sizeof(known.arguments));
+	return true;
+}
+
+static int locate_by_procfs(const struct snap_reading_area *area, struct snap_syscall_line *ret)
+{
+	_cleanup_fd_ int fd = open_task_file(area, "syscall");
+	char text[SYSCALL_TEXT];
+	ssize_t length = fd < 0 ? fd : snap_procfs_reread(fd, text, sizeof(text));
+
+	if (length < 0)
+		return (int)length;
+	return snap_parse_syscall(text, (size_t)length, ret) ? 0 : -EBADMSG;
+}
+
 static void locate_for_sampler(struct snap_reading_area *area,
 			       struct snap_reading_location *location, uint8_t *bytes)
 {
-	_cleanup_fd_ int fd = -1;
-	char text[SYSCALL_TEXT];
-	ssize_t length;
-
 	area->target = location->question.target;
-	fd = open_task_file(area, "syscall");
-	length = fd < 0 ? fd : snap_procfs_reread(fd, text, sizeof(text));
-	location->status = length < 0 ? (int)length : 0;
-	if (length >= 0 && !snap_parse_syscall(text, (size_t)length, &location->line))
-		location->status = -EBADMSG;
-	if (!location->status && !location->line.running)
+	location->status = 0;
+	if (!locate_by_bpf(area, location))
+		location->status = locate_by_procfs(area, &location->line);
+	if (!location->status && (!location->line.running || location->registers.registers_size))
 		read_usual_stack(area, location, bytes);
 	if (!location->status && location->question.context)
 		locate_call(area, location);
@@ -232,6 +279,25 @@ void snap_reading_location(void *memory, uint32_t item _unused_)
 
 	locate_for_sampler(area, &area->location, area->bytes);
 	area->status = area->location.status;
+}
+
+void snap_reading_open_bpf(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+
+	area->status = open_bpf(area);
+}
+
+void snap_reading_switches(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+	struct snap_bpf_thread thread;
+
+	area->status = open_bpf(area);
+	if (!area->status)
+		area->status = snap_bpf_read(&area->bpf, area->target.tid, &thread);
+	if (!area->status && thread.switches != area->switches)
+		area->status = -EAGAIN;
 }
 
 /* As long as we wait for a processor, so does the caller, which may have a higher priority. */

@@ -19,12 +19,6 @@ static uint64_t interrupted_thread_pointer(const struct snap_thread *thread)
 	return snap_registers_of(SNAP_OWN_ARCH, thread, &known) ? known.thread_pointer : 0;
 }
 
-static bool is_usual_stack(const struct snap_map *map, uint64_t pointer)
-{
-	return (pointer >= map->start && pointer < map->end) ||
-	       (map->path && strcmp(map->path, "[stack]") == 0);
-}
-
 /* A thread of a stop, during the search for its signal frame. */
 struct interrupted_thread {
 	struct snap_tracer *tracer;
@@ -59,7 +53,8 @@ static struct snap_need find_interrupted_stack(struct snap_tracer *tracer,
 		.own = snap_tracer_find_map(tracer, tracee->process, thread->stack_address),
 	};
 
-	if (!interrupted.own || is_usual_stack(interrupted.own, interrupted_thread_pointer(thread)))
+	if (!interrupted.own ||
+	    snap_is_usual_stack(interrupted.own, interrupted_thread_pointer(thread)))
 		return (struct snap_need){ 0 };
 	if (!snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
 		return (struct snap_need){ 0 };
