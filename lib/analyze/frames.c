@@ -8,6 +8,7 @@
 #include "analyze/classify.h"
 #include "analyze/unwind/arch.h"
 #include "base/bsearch.h"
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -163,27 +164,90 @@ static void warn_of_file(struct snap_analysis *analysis, const struct snap_modul
 			   file->path ? file->path : "a module", reason);
 }
 
+/* How long each process has been served: files that take long come after those of others. */
+struct served {
+	const struct snap_capture *capture;
+	int64_t *ns; /* of each process */
+};
+
+/* Whether the file of a process, or of one with its user, waits for others: they have had `most_ns`. */
+static bool waits_for_others(const struct served *served, const struct snap_process *process,
+			     int64_t most_ns)
+{
+	int64_t of_user = 0;
+
+	for (size_t i = 0; i < served->capture->process_count; i++)
+		if (served->capture->processes[i].uid == process->uid)
+			of_user += served->ns[i];
+	return of_user > most_ns || served->ns[process - served->capture->processes] > most_ns / 4;
+}
+
+static struct stacksnap_error *name_file(struct snap_analysis *analysis, struct served *served,
+					 struct wanted *wanted, size_t count)
+{
+	struct snap_module_file *file = wanted->record->file;
+	int64_t began_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	struct stacksnap_error *err = name_addresses(analysis, file, NULL, wanted, count, NULL);
+
+	served->ns[file->request.process - served->capture->processes] +=
+		snap_clock_ns(CLOCK_MONOTONIC) - began_ns;
+	return err;
+}
+
+/* One file may take a second of a processor, and a process may have mapped hundreds of such files. */
+static struct stacksnap_error *name_files_in_turn(struct snap_analysis *analysis,
+						  struct wanted *wanted, size_t count)
+{
+	static const int64_t turns_ns[] = { 100000000, 1000000000, INT64_MAX };
+	_cleanup_free_ int64_t *ns = calloc(analysis->capture->process_count + 1, sizeof(*ns));
+	struct served served = { analysis->capture, ns };
+	size_t left = 0;
+
+	if (!ns)
+		return snap_error_no_memory();
+	for (size_t turn = 0; turn < SNAP_ARRAY_SIZE(turns_ns); turn++, count = left) {
+		left = 0;
+		for (size_t i = 0, end; i < count; i = end) {
+			struct stacksnap_error *err;
+
+			for (end = i; end < count && wanted[end].file == wanted[i].file;)
+				end++;
+			if (snap_options_cancelled(analysis->options))
+				return snap_error_cancelled();
+			if (snap_options_have_enough(analysis->options) ||
+			    waits_for_others(&served, wanted[i].record->file->request.process,
+					     turns_ns[turn])) {
+				memmove(wanted + left, wanted + i, (end - i) * sizeof(*wanted));
+				left += end - i;
+				continue;
+			}
+			err = name_file(analysis, &served, wanted + i, end - i);
+			if (err)
+				return err;
+		}
+	}
+	if (left) {
+		analysis->snapshot->missing.modules++;
+		snap_snapshot_warn(
+			analysis->snapshot, "module_symbols", 0, 0,
+			"cannot read the symbols of all files: there was too little time");
+	}
+	return NULL;
+}
+
 static struct stacksnap_error *name_files(struct snap_analysis *analysis, struct wanted *wanted,
 					  size_t count)
 {
 	struct stacksnap_error *err;
 
-	qsort(wanted, count, sizeof(*wanted), compare_wanted);
-	for (size_t i = 0, end; i < count && analysis->options->symbols; i = end) {
-		for (end = i; end < count && wanted[end].file == wanted[i].file;)
-			end++;
-		if (snap_options_cancelled(analysis->options))
-			return snap_error_cancelled();
-		err = name_addresses(analysis, wanted[i].record->file, NULL, wanted + i, end - i,
-				     NULL);
-		if (err)
-			return err;
-	}
 	/* Without names none is missing. */
-	for (size_t i = 0; analysis->options->symbols && i < snap_module_set_count(analysis->set);
-	     i++)
+	if (!analysis->options->symbols)
+		return NULL;
+	qsort(wanted, count, sizeof(*wanted), compare_wanted);
+	err = name_files_in_turn(analysis, wanted, count);
+	for (size_t i = 0; !err && i < snap_module_set_count(analysis->set); i++)
 		warn_of_file(analysis, snap_module_set_file(analysis->set, i));
-	return NULL;
+	return err;
 }
 
 /* Code in executable memory that no file backs. */

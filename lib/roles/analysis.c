@@ -69,6 +69,7 @@ static struct stacksnap_error *analyze_capture(void *context, enum snap_effort e
 		return err;
 	remote.capture = capture;
 	forget_runtimes(capture, job->refusals);
+	options.enough = job->enough;
 	options.symbols = options.symbols && effort == SNAP_EFFORT_ALL;
 	/* The memory of a target may have ended a parser, as well as its files. */
 	if (effort != SNAP_EFFORT_ALL)

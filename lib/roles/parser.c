@@ -229,6 +229,8 @@ static bool is_late(const struct snap_parser *parser, const struct snap_parser_c
 
 	if (call->deadline_ns && now > call->deadline_ns)
 		return true;
+	if (call->enough_ns && now > call->enough_ns)
+		parser->header->enough = 1;
 	if (!snap_parser_has_enough(call->asked_ns))
 		return false;
 	parser->header->enough = 1;

@@ -63,6 +63,7 @@ struct snap_parser_call {
 	struct snap_broker broker;
 	int inputs[SNAP_PARSER_INPUTS]; /* copies are sent; -1: none */
 	int64_t deadline_ns;            /* CLOCK_MONOTONIC, when it is killed; 0: never */
+	int64_t enough_ns;              /* CLOCK_MONOTONIC, when `enough` is set; 0: never */
 	/*
 	 * CLOCK_MONOTONIC: since when a caller waits for the end; 0: none does; NULL: none will.
 	 * From then on the work has SNAP_PARSER_HURRY_NS until `enough` is set, and half as much

@@ -232,7 +232,8 @@ bool snap_units_index(struct snap_dwarf *dwarf)
 
 	if (dwarf->info.data)
 		snap_partial_whole(&dwarf->info);
-	while (!dwarf->indexed && offset < info.size && dwarf->unit_count < MAX_UNITS) {
+	while (!dwarf->indexed && offset < info.size && dwarf->unit_count < MAX_UNITS &&
+	       snap_dwarf_spend(dwarf, SNAP_UNIT_WORK)) {
 		struct snap_cursor cursor = snap_cursor_at(info, offset);
 		struct snap_unit unit;
 

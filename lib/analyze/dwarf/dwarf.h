@@ -117,6 +117,8 @@ enum {
 	SNAP_MAX_WORK = 1 << 27,
 	SNAP_MAX_DWARF_MEMORY = 64 << 20,
 	SNAP_RETURN_PAGES = 1 << 20,
+	SNAP_UNIT_WORK = 64,         /* steps of listing a unit */
+	SNAP_LOOK_AT_TIME = 1 << 12, /* steps between two looks at whether time is up */
 };
 
 /* Gives pages of the file back to the kernel, which brings them again where they are read. */
@@ -133,6 +135,9 @@ static inline bool snap_dwarf_spend(struct snap_dwarf *dwarf, uint64_t steps)
 	dwarf->work += steps;
 	if (before / SNAP_RETURN_PAGES != dwarf->work / SNAP_RETURN_PAGES)
 		snap_dwarf_let_go(dwarf);
+	if (before / SNAP_LOOK_AT_TIME != dwarf->work / SNAP_LOOK_AT_TIME &&
+	    snap_options_have_enough(dwarf->symbolizer->options))
+		dwarf->work = SNAP_MAX_WORK;
 	return dwarf->work < SNAP_MAX_WORK;
 }
 
