@@ -71,10 +71,15 @@ static void mark_vanished(struct snap_discovery *run, struct snap_process *proce
 
 static void mark_failed(struct snap_discovery *run, struct snap_process *process, int status)
 {
-	if (snap_procfs_is_gone(status))
-		mark_vanished(run, process);
-	else
+	if (!snap_procfs_is_gone(status)) {
 		mark_unread(run, process, -status);
+		return;
+	}
+	mark_vanished(run, process);
+	/* They were asked for by its number, which may have been another process's by then. */
+	process->exe = process->args = NULL;
+	process->args_size = 0;
+	process->exe_deleted = false;
 }
 
 static bool is_want_of_descriptors(int status)

@@ -316,6 +316,9 @@ static void test_gone_meanwhile(void **state _unused_)
 		assert_int_equal(capture->processes[i].trouble, SNAP_TROUBLE_EXITED);
 		assert_int_equal(capture->live[i].pidfd, -1);
 		assert_int_equal(capture->live[i].proc_fd, -1);
+		/* What was read by the number may be another's. */
+		assert_null(capture->processes[i].exe);
+		assert_null(capture->processes[i].args);
 	}
 	snap_discover_explain(capture, &capture->processes[0], NULL, EPERM);
 	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_EXITED);
