@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Downloads by debuginfod. Servers decide how long an answer takes and how large it is, so all files
- * share one budget of time and bytes. A file that exceeds the rest of it is left out.
+ * share one budget of time and bytes. A file that exceeds three quarters of the rest of the time, or
+ * the rest of the bytes, is left out.
  */
 #pragma once
 
