@@ -285,7 +285,10 @@ struct stacksnap_error *snap_read_json_in_sandbox(int fd, const struct snap_opti
 		.options = options,
 		.work = read_json,
 		.context = (void *)(uintptr_t)options,
-		.deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns,
+		/* No target waits for it, and it ends: what it makes has a limit. */
+		.deadline_ns = options->timeout_given
+				       ? snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns
+				       : 0,
 	};
 	_cleanup_fd_ int unpacked = -1;
 	const uint8_t *bytes;
