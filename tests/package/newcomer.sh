@@ -68,10 +68,11 @@ enter() {
 	umount -l /old
 }
 
+# Where users without rights can read, too: what comes through a pipe of root is opened as one of these.
 copy_sources() {
-	mkdir -p "$root/root/stacksnap"
+	mkdir -p "$root/srv/stacksnap"
 	(cd "$source" && { git ls-files -z 2>/dev/null || find . -type f -not -path './build*' -print0; } |
-		tar -c --null --ignore-failed-read -T - 2>/dev/null) | tar -x -C "$root/root/stacksnap"
+		tar -c --null --ignore-failed-read -T - 2>/dev/null) | tar -x -C "$root/srv/stacksnap"
 }
 
 run() {
@@ -89,6 +90,6 @@ enter
 export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 unset STACKSNAP_NEWCOMER
 export CCACHE_DIR=/var/cache/ccache GOCACHE=/var/cache/go
-cd /root/stacksnap
+cd /srv/stacksnap
 run ./dev demo
 exec ./dev test "$@"

@@ -255,7 +255,7 @@ static struct stacksnap_error *download_file(struct snap_download *download,
 
 	until_ns = until_ns ? until_ns - GRACE_MS * SNAP_NS_PER_MS : INT64_MAX;
 	/* Behind a file that no server sends there is time for others. */
-	download->given_ns = download->left_ns / 4 * 3;
+	download->given_ns = SNAP_MAX(download->left_ns, 0) / 4 * 3;
 	download->until_ns = SNAP_MIN(begin_ns + download->given_ns, until_ns);
 	err = snap_role_spawn("snap-download", run_download, download, &child);
 	if (err)
