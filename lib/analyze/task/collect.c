@@ -185,20 +185,12 @@ static bool add_tasks(struct collector *collector, const struct snap_runtime_res
 
 /* ---- threads ---- */
 
-static struct snap_raw_thread *find_collected_thread(struct snap_raw_process *raw, pid_t tid)
+struct snap_raw_thread *snap_task_thread(const struct snap_raw_process *raw, pid_t tid)
 {
-	size_t low = 0, high = raw->thread_count;
+	size_t at = snap_first_not(raw->thread_count, i, raw->threads[i].thread->tid < tid);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (raw->threads[middle].thread->tid < tid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < raw->thread_count && raw->threads[low].thread->tid == tid ? &raw->threads[low]
-									       : NULL;
+	return at < raw->thread_count && raw->threads[at].thread->tid == tid ? &raw->threads[at]
+									     : NULL;
 }
 
 static void hide_threads(struct collector *collector, size_t number)
@@ -209,8 +201,7 @@ static void hide_threads(struct collector *collector, size_t number)
 	if (collector->analysis->options->all_threads)
 		return;
 	for (size_t i = 0; i < result->idle_thread_count; i++) {
-		struct snap_raw_thread *thread =
-			find_collected_thread(raw, result->idle_threads[i]);
+		struct snap_raw_thread *thread = snap_task_thread(raw, result->idle_threads[i]);
 
 		raw->idle_threads[number] += thread && !thread->is_hidden;
 		if (thread)
@@ -218,8 +209,7 @@ static void hide_threads(struct collector *collector, size_t number)
 	}
 	for (size_t i = 0; i < result->task_count; i++) {
 		struct snap_raw_thread *thread =
-			result->tasks[i].tid ? find_collected_thread(raw, result->tasks[i].tid)
-					     : NULL;
+			result->tasks[i].tid ? snap_task_thread(raw, result->tasks[i].tid) : NULL;
 
 		if (thread)
 			thread->is_hidden = true;

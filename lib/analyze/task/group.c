@@ -153,14 +153,6 @@ static void list_task_items(struct grouping *grouping, const struct snap_filter_
 		grouping);
 }
 
-static const struct snap_wait *wait_of_thread(const struct snap_raw_process *raw, pid_t tid)
-{
-	size_t at = snap_first_not(raw->thread_count, i, raw->threads[i].thread->tid < tid);
-
-	return at < raw->thread_count && raw->threads[at].thread->tid == tid ? raw->threads[at].wait
-									     : NULL;
-}
-
 /* What the threads of tasks in a system call wait for there, if it is the same for all. */
 static const struct snap_wait *common_call(const struct snap_raw_process *raw,
 					   const struct snap_stack *stack)
@@ -169,8 +161,9 @@ static const struct snap_wait *common_call(const struct snap_raw_process *raw,
 
 	for (size_t i = 0; i < stack->task_count; i++) {
 		const struct snap_task *task = &stack->tasks[i];
-		const struct snap_wait *wait =
-			task->state == SNAP_TASK_SYSCALL ? wait_of_thread(raw, task->tid) : NULL;
+		const struct snap_raw_thread *thread =
+			task->state == SNAP_TASK_SYSCALL ? snap_task_thread(raw, task->tid) : NULL;
+		const struct snap_wait *wait = thread ? thread->wait : NULL;
 
 		if (!wait || (common && !snap_wait_same(common, wait)))
 			return NULL;

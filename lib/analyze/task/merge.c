@@ -110,10 +110,9 @@ static bool merge_thread(struct snap_analysis *analysis, struct snap_raw_process
 
 static const struct snap_raw_stack *stack_of_thread(const struct snap_raw_process *raw, pid_t tid)
 {
-	for (size_t i = 0; i < raw->thread_count; i++)
-		if (raw->threads[i].thread->tid == tid)
-			return &raw->stacks[raw->threads[i].stack];
-	return NULL;
+	const struct snap_raw_thread *thread = snap_task_thread(raw, tid);
+
+	return thread ? &raw->stacks[thread->stack] : NULL;
 }
 
 /*

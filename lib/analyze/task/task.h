@@ -18,6 +18,8 @@
 #include "analyze/filter.h"
 #include "model/task_label.h"
 
+/* The thread with this tid; NULL: there is none. */
+struct snap_raw_thread *snap_task_thread(const struct snap_raw_process *raw, pid_t tid);
 /* What the runtimes know of a thread that is about to be unwound. */
 void snap_task_find_thread(const struct snap_raw_process *raw, struct snap_raw_thread *thread);
 
