@@ -30,9 +30,9 @@ TOUCHES_A_TARGET = re.compile(
 class Running:
     """A run of the tool whose parser can be met."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, tool=TOOL):
         note_options(arguments)
-        self.command = [TOOL, *map(str, arguments)]
+        self.command = [tool, *map(str, arguments)]
         self.process = subprocess.Popen(self.command, env=clean_environment(), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -342,13 +342,13 @@ def shared_mappings(pid):
 class Sharing(Case):
     """A parser is a copy of its maker, and shares the memory of its own work with it: nothing else."""
 
-    def look(self, least, *arguments, kills=False, own=(1,)):
+    def look(self, least, *arguments, kills=False, own=(1,), tool=TOOL):
         """Looks at each parser of a run, until one has had so many. `own`: how many shared mappings it may have."""
         need_root()
         end = time.monotonic() + DEADLINE
         while time.monotonic() < end:
             seen = {}
-            running = Running(*arguments)
+            running = Running(*arguments, tool=tool)
             self.addCleanup(running.process.stdout.close)
             self.addCleanup(running.process.stderr.close)
             self.addCleanup(Sandbox.end_of, running)
@@ -376,8 +376,9 @@ class Sharing(Case):
     def test_without_a_stop(self):
         """The one that tells whether a copy suffices, and the one that makes the report."""
         victim = self.victim("threads", "futex:3:worker:5")
-        self.look(2, "--no-stop", "-p", victim.pid)
-        self.look(3, "--no-stop", "-p", victim.pid, kills=True)
+        tool = self.without_bpf()
+        self.look(2, "--no-stop", "-p", victim.pid, tool=tool)
+        self.look(3, "--no-stop", "-p", victim.pid, kills=True, tool=tool)
 
     def test_of_a_recording(self):
         """The one that unwinds, and the one that names."""

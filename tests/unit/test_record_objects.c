@@ -113,13 +113,18 @@ static const struct snap_log_object *taken(void)
 	return &scene.taken.object;
 }
 
-static void check_arguments(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+static void check_five_arguments(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e)
 {
-	const uint64_t expected[SNAP_CALL_ARGUMENTS] = { a, b, c, d, 0, 0 };
+	const uint64_t expected[SNAP_CALL_ARGUMENTS] = { a, b, c, d, e, 0 };
 	const struct snap_log_object *object = taken();
 
 	for (int i = 0; i < SNAP_CALL_ARGUMENTS; i++)
 		assert_int_equal(object->call.arguments[i], expected[i]);
+}
+
+static void check_arguments(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+	check_five_arguments(a, b, c, d, 0);
 }
 
 /* The only piece of its memory. */
@@ -297,7 +302,7 @@ static void test_polled(void **state _unused_)
 static void test_selected(void **state _unused_)
 {
 	set_call(CALL_SELECT, 70, HEAP, 0, HEAP + 0x40);
-	check_arguments(70, HEAP, 0, HEAP + 0x40);
+	check_five_arguments(70, HEAP, 0, HEAP + 0x40, SOME_LIMIT);
 	assert_int_equal(scene.taken.words.piece_count, 2);
 	assert_int_equal(scene.taken.pieces[0].size, 16);
 	assert_int_equal(scene.taken.pieces[1].address, HEAP + 0x40);
