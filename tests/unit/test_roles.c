@@ -18,11 +18,14 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -736,7 +739,34 @@ static void test_refusals(void **state _unused_)
 struct plan {
 	pid_t *who; /* shared: the collector's pid */
 	bool fails, hangs, dies;
+	bool is_blocked; /* the first one, in the middle of its capture */
 };
+
+/* The file for the capture, as the collector's caller made it. */
+static int find_capture_file(void)
+{
+	for (int fd = 3; fd < 64; fd++) {
+		char place[64], link[64] = "";
+
+		(void)snprintf(place, sizeof(place), "/proc/self/fd/%d", fd);
+		if (readlink(place, link, sizeof(link) - 1) > 0 &&
+		    strstr(link, "stacksnap-capture"))
+			return fd;
+	}
+	return -1;
+}
+
+/* A parent sleeps uninterruptibly until the child of its vfork ends. */
+static void block(void)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+}
 
 static struct stacksnap_error *make(void *context, const struct snap_options *options,
 				    struct snap_capture **ret)
@@ -745,6 +775,11 @@ static struct stacksnap_error *make(void *context, const struct snap_options *op
 	struct snap_capture *capture;
 
 	assert_int_equal(options->self, getppid());
+	if (plan->is_blocked && !*plan->who) {
+		*plan->who = getpid();
+		assert_int_equal(write(find_capture_file(), "a part", 6), 6);
+		block();
+	}
 	*plan->who = getpid();
 	if (plan->fails)
 		return snap_error_format(SNAP_ERROR_PERMISSION, "not for you");
@@ -786,6 +821,23 @@ static void test_collector(void **state _unused_)
 	snap_capture_destroy(capture);
 	snap_collector_destroy(collector);
 	assert_int_equal(kill(*plan.who, 0), -1);
+	munmap(plan.who, 4096);
+}
+
+/* What one left that was replaced is no part of its successor's capture. */
+static void test_replaced_collector(void **state _unused_)
+{
+	struct snap_options options = { .timeout_ns = 1000000000 };
+	struct plan plan = { .is_blocked = true };
+	struct snap_capture *capture = NULL;
+	struct snap_collector *collector = NULL;
+
+	assert_null(start_and_await(&options, &plan, 0, &collector));
+	assert_null(snap_capture_take_over(snap_collector_bytes(collector),
+					   snap_collector_shared(collector), &capture));
+	assert_string_equal(capture->host.name, "h");
+	snap_capture_destroy(capture);
+	snap_collector_destroy(collector);
 	munmap(plan.who, 4096);
 }
 
@@ -873,6 +925,7 @@ int main(void)
 		cmocka_unit_test(test_ladder_in_time),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_collector),
+		cmocka_unit_test(test_replaced_collector),
 		cmocka_unit_test(test_ends_of_collectors),
 		cmocka_unit_test(test_collector_without_its_worker),
 	};

@@ -252,13 +252,18 @@ static struct stacksnap_error *gave_up(const struct snap_options *options)
 				 options ? (long long)(options->timeout_ns / SNAP_NS_PER_MS) : 0ll);
 }
 
+/* Each has a file of its own, as one that was ended has perhaps written a part of a capture. */
 static struct stacksnap_error *spawn_collector(struct snap_collector *collector)
 {
 	struct birth birth = { .options = collector->options,
 			       .start = &collector->start,
-			       .bytes = collector->bytes,
+			       .bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC),
 			       .cancel = collector->cancel };
 
+	if (birth.bytes < 0)
+		return snap_error_os(errno, "cannot create a file in memory");
+	snap_close(&collector->bytes);
+	collector->bytes = birth.bytes;
 	*collector->cancel = 0;
 	return snap_role_spawn("snap-collector", run_collector, &birth, &collector->role);
 }
@@ -276,13 +281,10 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 	if (!collector)
 		return snap_error_no_memory();
 	collector->role = SNAP_ROLE_NONE;
-	collector->shared = -1;
+	collector->bytes = collector->shared = -1;
 	collector->deadline_ns = start->deadline_ns;
 	collector->options = options;
 	collector->start = *start;
-	collector->bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
-	if (collector->bytes < 0)
-		return snap_error_os(errno, "cannot create a file in memory");
 	cancel = mmap(NULL, sizeof(*collector->cancel), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (cancel == MAP_FAILED)
