@@ -18,6 +18,7 @@ struct wanted {
 	uint64_t vaddr;
 	struct snap_frame_record *record;
 	size_t file; /* index in the set */
+	size_t process;
 	bool static_program;
 };
 
@@ -76,7 +77,7 @@ static bool find_modules(struct snap_analysis *analysis, struct wanted **wanted_
 			if (record->file && !record->is_managed)
 				wanted[count++] =
 					(struct wanted){ record->vaddr, record, record->file->index,
-							 !raw->has_libc };
+							 i, !raw->has_libc };
 		}
 	}
 	*wanted_ret = wanted;
@@ -104,12 +105,11 @@ static void flag_system(struct snap_query *query, const char *path, bool static_
 	}
 }
 
-/* Names the addresses of one file, or of one process's perf map: `wanted` is sorted. */
-static struct stacksnap_error *name_addresses(struct snap_analysis *analysis,
-					      struct snap_module_file *file,
-					      const struct snap_process *process,
-					      struct wanted *wanted, size_t count,
-					      const char **reason_ret)
+/* Names the addresses of one file, or of one process's perf map, if it is NULL: `wanted` is sorted. */
+static struct stacksnap_error *
+name_addresses(struct snap_analysis *analysis, struct snap_module_file *file,
+	       const struct snap_process *process, struct wanted *wanted, size_t count,
+	       const char **reason_ret, int64_t most_ns, bool *is_late_ret)
 {
 	_cleanup_free_ struct snap_query *queries = calloc(count, sizeof(*queries));
 	struct stacksnap_error *err;
@@ -120,7 +120,8 @@ static struct stacksnap_error *name_addresses(struct snap_analysis *analysis,
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
 			queries[distinct++].vaddr = wanted[i].vaddr;
-	err = file ? snap_symbolize(analysis->symbolizer, file, queries, distinct)
+	err = file ? snap_symbolize(analysis->symbolizer, file, queries, distinct, most_ns,
+				    is_late_ret)
 		   : snap_symbolize_perf_map(analysis->symbolizer, process, queries, distinct,
 					     reason_ret);
 	if (err)
@@ -164,73 +165,140 @@ static void warn_of_file(struct snap_analysis *analysis, const struct snap_modul
 			   file->path ? file->path : "a module", reason);
 }
 
-/* How long each process has been served: files that take long come after those of others. */
+/* How long files of each process, and of all with its user, took: those that take long come last. */
 struct served {
 	const struct snap_capture *capture;
-	int64_t *ns; /* of each process */
+	struct served_time {
+		int64_t ns, of_user_ns;
+	} * times;
 };
 
-/* Whether the file of a process, or of one with its user, waits for others: they have had `most_ns`. */
-static bool waits_for_others(const struct served *served, const struct snap_process *process,
-			     int64_t most_ns)
-{
-	int64_t of_user = 0;
+/*
+ * One file may take a second of a processor, and a process may have mapped hundreds of such files. In
+ * a turn a process, or user, that has been served for that long waits for the next one, and a file
+ * that takes longer is begun anew in it. Files of one process alone wait for none.
+ */
+static const struct turn {
+	int64_t most_of_user_ns, most_of_file_ns;
+} turns[] = { { 100000000, 100000000 }, { 1000000000, 1000000000 }, { INT64_MAX, INT64_MAX } };
 
+static void charge_process(struct served *served, size_t process, int64_t ns)
+{
+	const struct snap_process *all = served->capture->processes;
+
+	served->times[process].ns += ns;
 	for (size_t i = 0; i < served->capture->process_count; i++)
-		if (served->capture->processes[i].uid == process->uid)
-			of_user += served->ns[i];
-	return of_user > most_ns || served->ns[process - served->capture->processes] > most_ns / 4;
+		if (all[i].uid == all[process].uid)
+			served->times[i].of_user_ns += ns;
 }
 
-static struct stacksnap_error *name_file(struct snap_analysis *analysis, struct served *served,
-					 struct wanted *wanted, size_t count)
+/* The process for which a file is named: of those that have it the one that was served least. */
+static size_t least_served(const struct served *served, const struct wanted *wanted, size_t count)
 {
-	struct snap_module_file *file = wanted->record->file;
-	int64_t began_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	struct stacksnap_error *err = name_addresses(analysis, file, NULL, wanted, count, NULL);
+	size_t least = wanted->process;
 
-	served->ns[file->request.process - served->capture->processes] +=
-		snap_clock_ns(CLOCK_MONOTONIC) - began_ns;
+	for (size_t i = 1; i < count; i++) {
+		const struct served_time *other = &served->times[wanted[i].process];
+
+		if (other->of_user_ns < served->times[least].of_user_ns ||
+		    (other->of_user_ns == served->times[least].of_user_ns &&
+		     other->ns < served->times[least].ns))
+			least = wanted[i].process;
+	}
+	return least;
+}
+
+/* *is_left_ret: another turn is to name it. */
+static struct stacksnap_error *name_file(struct snap_analysis *analysis, struct served *served,
+					 const struct turn *turn, struct wanted *wanted,
+					 size_t count, bool *is_left_ret)
+{
+	size_t process = least_served(served, wanted, count);
+	const struct served_time *had = &served->times[process];
+	int64_t began_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	struct stacksnap_error *err;
+
+	*is_left_ret = snap_options_have_enough(analysis->options) ||
+		       had->of_user_ns > turn->most_of_user_ns ||
+		       had->ns > turn->most_of_user_ns / 4;
+	if (*is_left_ret)
+		return NULL;
+	err = name_addresses(analysis, wanted->record->file, NULL, wanted, count, NULL,
+			     turn->most_of_file_ns, is_left_ret);
+	charge_process(served, process, snap_clock_ns(CLOCK_MONOTONIC) - began_ns);
 	return err;
 }
 
-/* One file may take a second of a processor, and a process may have mapped hundreds of such files. */
+/* The files that are left come to the front; *left_ret: how many addresses they have. */
+static struct stacksnap_error *take_turn(struct snap_analysis *analysis, struct served *served,
+					 const struct turn *turn, struct wanted *wanted,
+					 size_t count, size_t *left_ret)
+{
+	size_t left = 0;
+
+	for (size_t i = 0, end; i < count; i = end) {
+		struct stacksnap_error *err;
+		bool is_left;
+
+		for (end = i; end < count && wanted[end].file == wanted[i].file;)
+			end++;
+		if (snap_options_cancelled(analysis->options))
+			return snap_error_cancelled();
+		err = name_file(analysis, served, turn, wanted + i, end - i, &is_left);
+		if (err)
+			return err;
+		if (!is_left)
+			continue;
+		memmove(wanted + left, wanted + i, (end - i) * sizeof(*wanted));
+		left += end - i;
+	}
+	*left_ret = left;
+	return NULL;
+}
+
+static bool is_of_one_process(const struct wanted *wanted, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		if (wanted[i].process != wanted->process)
+			return false;
+	return true;
+}
+
+static size_t count_files(const struct wanted *wanted, size_t count)
+{
+	size_t files = 0;
+
+	for (size_t i = 0; i < count; i++)
+		files += i == 0 || wanted[i].file != wanted[i - 1].file;
+	return files;
+}
+
 static struct stacksnap_error *name_files_in_turn(struct snap_analysis *analysis,
 						  struct wanted *wanted, size_t count)
 {
-	static const int64_t turns_ns[] = { 100000000, 1000000000, INT64_MAX };
-	_cleanup_free_ int64_t *ns = calloc(analysis->capture->process_count + 1, sizeof(*ns));
-	struct served served = { analysis->capture, ns };
-	size_t left = 0;
+	_cleanup_free_ struct served_time *times =
+		calloc(analysis->capture->process_count + 1, sizeof(*times));
+	struct served served = { analysis->capture, times };
+	const struct turn *end = turns + SNAP_ARRAY_SIZE(turns), *turn = turns;
 
-	if (!ns)
+	if (!times)
 		return snap_error_no_memory();
-	for (size_t turn = 0; turn < SNAP_ARRAY_SIZE(turns_ns); turn++, count = left) {
-		left = 0;
-		for (size_t i = 0, end; i < count; i = end) {
-			struct stacksnap_error *err;
+	if (is_of_one_process(wanted, count))
+		turn = end - 1;
+	for (; turn < end && count; turn++) {
+		struct stacksnap_error *err =
+			take_turn(analysis, &served, turn, wanted, count, &count);
 
-			for (end = i; end < count && wanted[end].file == wanted[i].file;)
-				end++;
-			if (snap_options_cancelled(analysis->options))
-				return snap_error_cancelled();
-			if (snap_options_have_enough(analysis->options) ||
-			    waits_for_others(&served, wanted[i].record->file->request.process,
-					     turns_ns[turn])) {
-				memmove(wanted + left, wanted + i, (end - i) * sizeof(*wanted));
-				left += end - i;
-				continue;
-			}
-			err = name_file(analysis, &served, wanted + i, end - i);
-			if (err)
-				return err;
-		}
+		if (err)
+			return err;
 	}
-	if (left) {
+	if (count) {
+		size_t files = count_files(wanted, count);
+
 		analysis->snapshot->missing.modules++;
-		snap_snapshot_warn(
-			analysis->snapshot, "module_symbols", 0, 0,
-			"cannot read the symbols of all files: there was too little time");
+		snap_snapshot_warn(analysis->snapshot, "module_symbols", 0, 0,
+				   "cannot read all symbols of %zu file%s: there was too little time",
+				   files, snap_plural(files));
 	}
 	return NULL;
 }
@@ -274,11 +342,11 @@ static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
 	for (size_t i = 0; i < raw->record_count; i++)
 		if (is_jit(raw, raw->records[i]))
 			wanted[count++] = (struct wanted){ raw->records[i]->lookup, raw->records[i],
-							   0, false };
+							   0, 0, false };
 	if (count == 0)
 		return NULL;
 	qsort(wanted, count, sizeof(*wanted), compare_wanted);
-	err = name_addresses(analysis, NULL, raw->process, wanted, count, &reason);
+	err = name_addresses(analysis, NULL, raw->process, wanted, count, &reason, INT64_MAX, NULL);
 	if (err)
 		return err;
 	if (reason)

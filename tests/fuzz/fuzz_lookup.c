@@ -90,6 +90,7 @@ void fuzz_lookup_names(int fd, int companion)
 	struct snap_symbolizer *symbolizer = NULL;
 	struct snap_options options;
 	struct snap_arena arena;
+	bool is_late;
 
 	if (snap_error_ignore(snap_image_open(fd, &file.image)))
 		return;
@@ -100,7 +101,7 @@ void fuzz_lookup_names(int fd, int companion)
 	for (size_t i = 2; i < QUERIES; i++)
 		queries[i].vaddr = FUZZ_TEXT + STEP * (i - 2);
 	queries[QUERIES - 1].vaddr = UINT64_MAX;
-	fuzz_no_error(snap_symbolize(symbolizer, &file, queries, QUERIES));
+	fuzz_no_error(snap_symbolize(symbolizer, &file, queries, QUERIES, INT64_MAX, &is_late));
 	for (size_t i = 0; i < QUERIES; i++)
 		check_entries(&queries[i]);
 	snap_symbolizer_destroy(symbolizer);

@@ -22,11 +22,12 @@
 
 enum { SLOW_FILES = 3, QUICK_FILES = 2, FILES = SLOW_FILES + QUICK_FILES, SLOW_MS = 150 };
 
-/* Of which process a debug file was asked for, one letter each. */
+/* Of which process a debug file was asked for, one letter each; b: of both. */
 struct order {
 	const struct snap_capture *capture;
 	char asked[FILES + 1];
 	int enough_after; /* files; then time is up */
+	bool is_shared;   /* the second process has the second file of the first, too */
 	volatile int enough;
 };
 
@@ -36,7 +37,8 @@ static struct stacksnap_error *find_slowly(void *context, const struct snap_file
 {
 	const struct timespec slow = { .tv_nsec = SLOW_MS * 1000000 };
 	struct order *order = context;
-	bool is_slow = request->process == &order->capture->processes[0];
+	bool is_first = request->process == &order->capture->processes[0];
+	bool is_of_both = is_first && order->is_shared && request->map == 1;
 	size_t asked = strlen(order->asked);
 
 	if (request->kind == SNAP_FILE_MODULE && request->attempt == 0) {
@@ -45,9 +47,9 @@ static struct stacksnap_error *find_slowly(void *context, const struct snap_file
 		return NULL;
 	}
 	if (request->kind == SNAP_FILE_DEBUG && asked < FILES) {
-		order->asked[asked] = is_slow ? 's' : 'q';
+		order->asked[asked] = is_of_both ? 'b' : is_first ? 's' : 'q';
 		order->enough = (int)asked + 1 == order->enough_after;
-		if (is_slow)
+		if (is_first && !is_of_both)
 			clock_nanosleep(CLOCK_MONOTONIC, 0, &slow, NULL);
 	}
 	return snap_error_not_found();
@@ -94,6 +96,10 @@ static struct snap_snapshot *name_all(struct order *order)
 		processes[i].threads = threads + first;
 		processes[i].map_count = processes[i].thread_count = i ? QUICK_FILES : SLOW_FILES;
 	}
+	if (order->is_shared) {
+		maps[SLOW_FILES].inode = maps[1].inode;
+		maps[SLOW_FILES].path = maps[1].path;
+	}
 	order->capture = &capture;
 	snap_arena_init(&capture.arena);
 	fine(snap_analyze(&capture, &options, &finder, &snapshot));
@@ -109,6 +115,15 @@ static void test_slow_files_wait_for_others(void **state _unused_)
 	assert_string_equal(order.asked, "sqqss");
 }
 
+/* A file that two processes have mapped is named as soon as one of them has a turn. */
+static void test_file_of_both(void **state _unused_)
+{
+	struct order order = { .enough_after = 0, .is_shared = true };
+
+	snap_snapshot_destroy(name_all(&order));
+	assert_string_equal(order.asked, "sbqs");
+}
+
 /* What is left when time is up is said. */
 static void test_time_is_up(void **state _unused_)
 {
@@ -118,7 +133,7 @@ static void test_time_is_up(void **state _unused_)
 	assert_string_equal(order.asked, "sqq");
 	assert_int_equal(snapshot->warning_count, 1);
 	assert_string_equal(snapshot->warnings[0].message,
-			    "cannot read the symbols of all files: there was too little time");
+			    "cannot read all symbols of 2 files: there was too little time");
 	snap_snapshot_destroy(snapshot);
 }
 
@@ -126,6 +141,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slow_files_wait_for_others),
+		cmocka_unit_test(test_file_of_both),
 		cmocka_unit_test(test_time_is_up),
 	};
 

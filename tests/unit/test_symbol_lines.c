@@ -60,6 +60,15 @@ struct answers {
 	size_t count;
 };
 
+static void ask_all(struct answers *answers, int64_t most_ns, bool is_late)
+{
+	bool was_late;
+
+	assert_null(snap_symbolize(answers->file.symbolizer, &answers->file.module,
+				   answers->queries, answers->count, most_ns, &was_late));
+	assert_int_equal(was_late, is_late);
+}
+
 static struct answers *ask(const char *path)
 {
 	struct answers *answers = calloc(1, sizeof(*answers));
@@ -67,8 +76,7 @@ static struct answers *ask(const char *path)
 	assert_true(symbol_file_open(&answers->file, path));
 	answers->count = collect(answers->file.module.image, answers->queries);
 	assert_true(answers->count > 500);
-	assert_null(snap_symbolize(answers->file.symbolizer, &answers->file.module,
-				   answers->queries, answers->count));
+	ask_all(answers, INT64_MAX, false);
 	assert_null(snap_symbolizer_trouble(answers->file.symbolizer, &answers->file.module));
 	return answers;
 }
@@ -299,13 +307,40 @@ static void test_names_only(void **state)
 	assert_true(symbol_file_open(&answers->file, path));
 	answers->file.options.lines = answers->file.options.inlines = false;
 	answers->count = collect(answers->file.module.image, answers->queries);
-	assert_null(snap_symbolize(answers->file.symbolizer, &answers->file.module,
-				   answers->queries, answers->count));
+	ask_all(answers, INT64_MAX, false);
 	for (size_t i = 0; i < answers->count; i++) {
 		assert_int_equal(answers->queries[i].entry_count, 1);
 		assert_non_null(answers->queries[i].entries[0].symbol);
 		assert_null(answers->queries[i].entries[0].file);
 	}
+	forget(answers);
+}
+
+static size_t count_lines(const struct answers *answers)
+{
+	size_t lines = 0;
+
+	for (size_t i = 0; i < answers->count; i++)
+		lines +=
+			answers->queries[i].entry_count && answers->queries[i].entries[0].line != 0;
+	return lines;
+}
+
+/* A file that takes too long is asked again when others have had their turn. */
+static void test_late_file(void **state _unused_)
+{
+	const char *path = program("SYMBOL_DWARF5");
+	struct answers *answers = calloc(1, sizeof(*answers));
+
+	if (!path)
+		skip_because("missing: the program of this form");
+	assert_true(symbol_file_open(&answers->file, path));
+	answers->count = collect(answers->file.module.image, answers->queries);
+	ask_all(answers, -1, true);
+	assert_int_equal(count_lines(answers), 0);
+	assert_null(snap_symbolizer_trouble(answers->file.symbolizer, &answers->file.module));
+	ask_all(answers, INT64_MAX, false);
+	assert_true(count_lines(answers) > answers->count / 2);
 	forget(answers);
 }
 
@@ -316,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_all_forms_agree),
 		cmocka_unit_test(test_clang),
 		cmocka_unit_test(test_names_only),
+		cmocka_unit_test(test_late_file),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -65,10 +65,13 @@ static void check(const char *path, const struct stubs *expected)
 {
 	struct stubs *stubs = malloc(sizeof(*stubs));
 	struct symbol_file file;
+	bool is_late;
 
 	*stubs = *expected;
 	assert_true(symbol_file_open(&file, path));
-	assert_null(snap_symbolize(file.symbolizer, &file.module, stubs->queries, stubs->count));
+	assert_null(snap_symbolize(file.symbolizer, &file.module, stubs->queries, stubs->count,
+				   INT64_MAX, &is_late));
+	assert_false(is_late);
 	assert_null(snap_symbolizer_trouble(file.symbolizer, &file.module));
 	for (size_t i = 0; i < stubs->count; i++) {
 		const struct snap_query *query = &stubs->queries[i];

@@ -136,7 +136,7 @@ static inline bool snap_dwarf_spend(struct snap_dwarf *dwarf, uint64_t steps)
 	if (before / SNAP_RETURN_PAGES != dwarf->work / SNAP_RETURN_PAGES)
 		snap_dwarf_let_go(dwarf);
 	if (before / SNAP_LOOK_AT_TIME != dwarf->work / SNAP_LOOK_AT_TIME &&
-	    snap_options_have_enough(dwarf->symbolizer->options))
+	    snap_symbolizer_is_late(dwarf->symbolizer))
 		dwarf->work = SNAP_MAX_WORK;
 	return dwarf->work < SNAP_MAX_WORK;
 }

@@ -51,8 +51,8 @@ struct stacksnap_error *snap_symbolize_data(struct snap_symbolizer *symbolizer,
 		hits[i].vaddr = queries[i].vaddr;
 	if (!is_whole(full) && snap_debugfile_open(symbolizer, symbols))
 		full = symbols->debug;
-	snap_symtab_scan_data(full, false, hits, count);
-	snap_symtab_scan_data(file->image, true, hits, count);
+	snap_symtab_scan_data(symbolizer, full, false, hits, count);
+	snap_symtab_scan_data(symbolizer, file->image, true, hits, count);
 	for (size_t i = 0; i < count && filled; i++)
 		filled = fill_data_query(symbolizer, &hits[i], &queries[i]);
 	snap_debugfile_close(symbols);

@@ -24,7 +24,7 @@ void snap_symbols_trouble(struct snap_symbolizer *symbolizer, struct snap_file_s
 	char text[512];
 	va_list arguments;
 
-	if (symbols->trouble)
+	if (symbols->trouble || symbolizer->is_late)
 		return;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);

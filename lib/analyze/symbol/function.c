@@ -16,7 +16,7 @@ bool snap_function_begins(struct snap_module_set *set, struct snap_modules *modu
 	if (!module || !snap_module_open(set, module))
 		return false;
 	hit = (struct snap_hit){ .vaddr = address - module->bias };
-	snap_symtab_scan(module->file->image, true, &hit, 1);
-	snap_symtab_scan(module->file->image, false, &hit, 1);
+	snap_symtab_scan(NULL, module->file->image, true, &hit, 1);
+	snap_symtab_scan(NULL, module->file->image, false, &hit, 1);
 	return hit.symbol && hit.symbol_length >= length && memcmp(hit.symbol, prefix, length) == 0;
 }

@@ -8,6 +8,7 @@
 #include "analyze/dwarf/dwarf.h"
 #include "analyze/runtime/go/table.h"
 #include "base/bsearch.h"
+#include "base/clock.h"
 
 #include <string.h>
 
@@ -68,6 +69,14 @@ const char *snap_symbolizer_trouble(const struct snap_symbolizer *symbolizer _un
 	return symbols ? symbols->trouble : NULL;
 }
 
+bool snap_symbolizer_is_late(struct snap_symbolizer *symbolizer)
+{
+	symbolizer->is_late |=
+		snap_options_have_enough(symbolizer->options) ||
+		(symbolizer->until_ns && snap_clock_ns(CLOCK_MONOTONIC) > symbolizer->until_ns);
+	return symbolizer->is_late;
+}
+
 static bool has_symtab(struct snap_image *image)
 {
 	struct snap_bytes symbols, strings;
@@ -98,19 +107,19 @@ static struct stacksnap_error *find_names(struct snap_symbolizer *symbolizer,
 
 	if (!has_symtab(image) && snap_debugfile_open(symbolizer, symbols))
 		full = symbols->debug;
-	snap_symtab_scan(full, false, hits, count);
+	snap_symtab_scan(symbolizer, full, false, hits, count);
 	if (full == image && !has_symtab(image) && snap_debugfile_open_mini(symbolizer, symbols))
-		snap_symtab_scan(symbols->mini, false, hits, count);
+		snap_symtab_scan(symbolizer, symbols->mini, false, hits, count);
 	if (!all_named(hits, count))
 		snap_gotable_name(symbols, hits, count);
 	if (!all_named(hits, count))
-		snap_symtab_scan(image, true, hits, count);
+		snap_symtab_scan(symbolizer, image, true, hits, count);
 	if (!all_named(hits, count)) {
 		err = snap_plt_scan(symbolizer, image, hits, count);
 		if (err)
 			return err;
 	}
-	snap_symtab_scan_labels(full, false, hits, count);
+	snap_symtab_scan_labels(symbolizer, full, false, hits, count);
 	return NULL;
 }
 
@@ -154,7 +163,7 @@ static struct stacksnap_error *look_into_unit(struct snap_symbolizer *symbolizer
 {
 	if (snap_options_cancelled(symbolizer->options))
 		return snap_error_cancelled();
-	if (snap_options_have_enough(symbolizer->options))
+	if (snap_symbolizer_is_late(symbolizer))
 		return NULL;
 	if (!snap_unit_read_root(unit, false)) {
 		snap_symbols_trouble(symbolizer, unit->dwarf->symbols,
@@ -334,7 +343,8 @@ static struct stacksnap_error *find_others(struct snap_symbolizer *symbolizer,
 		return err;
 	if (snap_options_cancelled(symbolizer->options))
 		return snap_error_cancelled();
-	if (!symbolizer->options->lines && !symbolizer->options->inlines)
+	if ((!symbolizer->options->lines && !symbolizer->options->inlines) ||
+	    snap_symbolizer_is_late(symbolizer))
 		return NULL;
 	err = find_places(symbolizer, symbols, hits, count);
 	return err ? err : snap_gotable_find(symbolizer, symbols, hits, count);
@@ -365,17 +375,24 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 	return NULL;
 }
 
+static void begin_file(struct snap_symbolizer *symbolizer, int64_t most_ns)
+{
+	symbolizer->until_ns = most_ns < INT64_MAX ? snap_clock_ns(CLOCK_MONOTONIC) + most_ns : 0;
+	symbolizer->is_late = false;
+}
+
 /*
  * Files are asked for once, so what was read of one is let go before the next: only names stay. It
  * would all be opened again if there were another question.
  */
 struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 				       struct snap_module_file *file, struct snap_query *queries,
-				       size_t count)
+				       size_t count, int64_t most_ns, bool *is_late_ret)
 {
 	struct snap_file_symbols *symbols;
 	struct stacksnap_error *err;
 
+	*is_late_ret = false;
 	if (!file->image || count == 0 || !symbolizer->options->symbols ||
 	    snap_options_have_enough(symbolizer->options))
 		return NULL;
@@ -383,7 +400,10 @@ struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 	symbols = snap_symbolizer_symbols(symbolizer, file);
 	if (!symbols)
 		return snap_error_no_memory();
+	begin_file(symbolizer, most_ns);
 	err = find_all(symbolizer, symbols, queries, count);
+	*is_late_ret = symbolizer->is_late;
+	begin_file(symbolizer, INT64_MAX);
 	snap_gotable_close(symbols);
 	snap_debugfile_close(symbols);
 	return err;

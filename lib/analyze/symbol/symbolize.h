@@ -32,10 +32,14 @@ void snap_symbolizer_destroy(struct snap_symbolizer *symbolizer);
  * Answers the queries, sorted by vaddr and distinct, for one file whose image is open. What cannot
  * be found stays NULL; trouble with debug files (refused, corrupt) is returned by
  * snap_symbolizer_trouble(). Errors: NO_MEMORY, CANCELLED.
+ *
+ * `most_ns`: how long it may take; INT64_MAX: until options->enough. *is_late_ret: it would have taken
+ * longer, so what it answers is a part, or nothing. It begins anew where it is asked again.
  */
 struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 				       struct snap_module_file *file, struct snap_query *queries,
-				       size_t count) _must_check_;
+				       size_t count, int64_t most_ns,
+				       bool *is_late_ret) _must_check_;
 
 /* One address of a file's data and what was found there. */
 struct snap_data_query {

@@ -34,7 +34,12 @@ struct snap_symbolizer {
 	struct snap_arena *arena;
 	struct snap_interner names;
 	struct snap_file_symbols *files;
+	int64_t until_ns; /* CLOCK_MONOTONIC: when the file of now has had its time; 0: never */
+	bool is_late;     /* it has, or time is up for all: it is not read to its end */
 };
+
+/* Whether a file is not read on; to be asked after every few thousand steps. */
+bool snap_symbolizer_is_late(struct snap_symbolizer *symbolizer);
 
 /* One function inlined at an address, as its caller sees it. */
 struct snap_inlined {
@@ -78,7 +83,7 @@ bool snap_debugfile_open_alt(struct snap_symbolizer *symbolizer, struct snap_fil
 			     struct snap_image *image);
 /* Closes all of them; they open again when they are asked for. */
 void snap_debugfile_close(struct snap_file_symbols *symbols);
-/* Remembers the first trouble of a file. */
+/* Remembers the first trouble of a file; none of one that is late, as it is not read to its end. */
 void snap_symbols_trouble(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
 			  const char *format, ...) _printf_(3, 4);
 
@@ -96,14 +101,15 @@ bool snap_symtab_get(struct snap_image *image, bool dynamic, struct snap_symtab 
 /* The name without its version ("@@GLIBC_2.34"), not terminated; NULL: none. */
 const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *symbol,
 			     size_t *length_ret);
-/* Fills the symbols of the hits from one table of an image. */
-void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *hits, size_t count);
+/* Fills the symbols of the hits from one table of an image; none if it is late. */
+void snap_symtab_scan(struct snap_symbolizer *symbolizer, struct snap_image *image, bool dynamic,
+		      struct snap_hit *hits, size_t count);
 /* The same for variables: STT_OBJECT. */
-void snap_symtab_scan_data(struct snap_image *image, bool dynamic, struct snap_hit *hits,
-			   size_t count);
+void snap_symtab_scan_data(struct snap_symbolizer *symbolizer, struct snap_image *image,
+			   bool dynamic, struct snap_hit *hits, size_t count);
 /* The same, for hits that no symbol covers: a label of assembly code without a size. */
-void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap_hit *hits,
-			     size_t count);
+void snap_symtab_scan_labels(struct snap_symbolizer *symbolizer, struct snap_image *image,
+			     bool dynamic, struct snap_hit *hits, size_t count);
 
 /* plt.c: names stubs that no symbol covers. Errors: NO_MEMORY. */
 struct stacksnap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,

@@ -24,7 +24,11 @@ enum {
 enum { MAX_OFFERS = 1 << 25 };
 
 /* Symbols that are looked at: the largest debug files have some millions. */
-enum { MAX_SYMBOLS = 1 << 25, RETURN_PAGES = 1 << 18 };
+enum {
+	MAX_SYMBOLS = 1 << 25,
+	RETURN_PAGES = 1 << 18,
+	LOOK_AT_TIME = 1 << 12, /* symbols between two looks at whether the file is late */
+};
 
 bool snap_symtab_get(struct snap_image *image, bool dynamic, struct snap_symtab *ret)
 {
@@ -144,8 +148,21 @@ static bool is_data_symbol(const Elf64_Sym *symbol)
 	       symbol->st_shndx != SHN_ABS && symbol->st_shndx != SHN_COMMON;
 }
 
-static void scan(struct snap_image *image, bool dynamic, bool (*is_wanted)(const Elf64_Sym *symbol),
-		 struct snap_hit *hits, size_t count)
+/* A name of a part of the table may be the wrong one. */
+static void forget_symbols(struct snap_hit *hits, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		hits[i].symbol_rank = 0;
+}
+
+static bool is_table_late(struct snap_symbolizer *symbolizer, size_t i)
+{
+	return symbolizer && i % LOOK_AT_TIME == LOOK_AT_TIME - 1 &&
+	       snap_symbolizer_is_late(symbolizer);
+}
+
+static void scan(struct snap_symbolizer *symbolizer, struct snap_image *image, bool dynamic,
+		 bool (*is_wanted)(const Elf64_Sym *symbol), struct snap_hit *hits, size_t count)
 {
 	struct snap_symtab table;
 	size_t offers = 0;
@@ -158,6 +175,10 @@ static void scan(struct snap_image *image, bool dynamic, bool (*is_wanted)(const
 		Elf64_Sym symbol = symbol_at(&table, i);
 		uint64_t end;
 
+		if (is_table_late(symbolizer, i)) {
+			forget_symbols(hits, count);
+			return;
+		}
 		if (symbol.st_value > last || !is_wanted(&symbol) ||
 		    __builtin_add_overflow(symbol.st_value, symbol.st_size, &end) ||
 		    end <= hits[0].vaddr)
@@ -168,19 +189,21 @@ static void scan(struct snap_image *image, bool dynamic, bool (*is_wanted)(const
 	}
 }
 
-void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *hits, size_t count)
+void snap_symtab_scan(struct snap_symbolizer *symbolizer, struct snap_image *image, bool dynamic,
+		      struct snap_hit *hits, size_t count)
 {
-	scan(image, dynamic, snap_symbol_is_code, hits, count);
+	scan(symbolizer, image, dynamic, snap_symbol_is_code, hits, count);
 }
 
-void snap_symtab_scan_data(struct snap_image *image, bool dynamic, struct snap_hit *hits,
-			   size_t count)
+void snap_symtab_scan_data(struct snap_symbolizer *symbolizer, struct snap_image *image,
+			   bool dynamic, struct snap_hit *hits, size_t count)
 {
-	scan(image, dynamic, is_data_symbol, hits, count);
+	scan(symbolizer, image, dynamic, is_data_symbol, hits, count);
 }
 
-/* Where the closest symbol of each address begins: noted at the first address after it. */
-static void find_nearest(const struct snap_symtab *table, struct snap_hit *hits, size_t count)
+/* Where the closest symbol of each address begins: noted at the first address after it. False: late. */
+static bool find_nearest(struct snap_symbolizer *symbolizer, const struct snap_symtab *table,
+			 struct snap_hit *hits, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		hits[i].has_nearest = false;
@@ -188,6 +211,8 @@ static void find_nearest(const struct snap_symtab *table, struct snap_hit *hits,
 		Elf64_Sym symbol = symbol_at(table, i);
 		size_t k;
 
+		if (is_table_late(symbolizer, i))
+			return false;
 		if (!snap_symbol_is_code(&symbol))
 			continue;
 		k = snap_hits_from(hits, count, symbol.st_value);
@@ -203,14 +228,15 @@ static void find_nearest(const struct snap_symtab *table, struct snap_hit *hits,
 			hits[i].nearest = hits[i - 1].nearest;
 		hits[i].has_nearest = true;
 	}
+	return true;
 }
 
 /*
  * A label without a size reaches to the next symbol or to the end of its section, whatever comes
  * first. A sized symbol that begins closer has ended before the address: then no symbol covers it.
  */
-void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap_hit *hits,
-			     size_t count)
+void snap_symtab_scan_labels(struct snap_symbolizer *symbolizer, struct snap_image *image,
+			     bool dynamic, struct snap_hit *hits, size_t count)
 {
 	struct snap_symtab table;
 	size_t offers = 0;
@@ -218,10 +244,11 @@ void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap
 
 	for (size_t i = 0; i < count; i++)
 		wanted |= hits[i].symbol_rank == 0;
-	if (!wanted || !snap_symtab_get(image, dynamic, &table))
+	if (!wanted || !snap_symtab_get(image, dynamic, &table) ||
+	    !find_nearest(symbolizer, &table, hits, count))
 		return;
-	find_nearest(&table, hits, count);
-	for (size_t i = 0; i < table.count && offers < MAX_OFFERS; i++) {
+	for (size_t i = 0; i < table.count && offers < MAX_OFFERS && !is_table_late(symbolizer, i);
+	     i++) {
 		Elf64_Sym symbol = symbol_at(&table, i);
 
 		if (symbol.st_size != 0 || !snap_symbol_is_code(&symbol))
