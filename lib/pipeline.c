@@ -138,11 +138,12 @@ static void set_owner(struct snap_capture *capture, struct snap_credentials owne
 {
 	for (size_t i = 0; i < capture->process_count; i++) {
 		struct snap_credentials *who = &capture->processes[i].credentials;
+		uid_t uid = who->uid;
 
 		*who = owner;
 		if (owner.uid)
 			continue;
-		who->uid = capture->processes[i].uid;
+		who->uid = uid;
 		who->known = owner.known && who->uid != (uid_t)-1;
 		who->is_confined = true;
 	}

@@ -302,7 +302,7 @@ static void settle_process(const struct snap_core_notes *notes, struct snap_capt
 	int32_t pgrp = snap_u32_at(bytes + SNAP_PRPSINFO_PGRP);
 
 	process->pid = pid > 0 ? pid : notes->threads[0].tid;
-	process->uid = (uid_t)-1;
+	process->uid = process->credentials.uid = (uid_t)-1;
 	process->parent = SIZE_MAX;
 	process->is_target = true;
 	process->arch = notes->layout->arch;
@@ -310,7 +310,8 @@ static void settle_process(const struct snap_core_notes *notes, struct snap_capt
 		return;
 	process->ppid = ppid > 0 ? ppid : 0;
 	process->pgrp = pgrp > 0 ? pgrp : 0;
-	process->uid = snap_u32_at(bytes + SNAP_PRPSINFO_UID);
+	process->uid = process->credentials.uid = snap_u32_at(bytes + SNAP_PRPSINFO_UID);
+	process->credentials.known = process->credentials.is_confined = true;
 	process->state = state_letter(bytes[SNAP_PRPSINFO_STATE]);
 	process->name = take_note_text(capture, bytes + SNAP_PRPSINFO_NAME, SHORT_NAME);
 	take_short_args(capture, bytes + SNAP_PRPSINFO_ARGS, process);

@@ -11,11 +11,20 @@ import subprocess
 
 from harness import Case, TARGETS, functions, need, need_namespaces, need_root, processes, read_file
 from test_core import Cores
+from test_record import Running
 
 NOBODY = 65534  # whose rights count where none are known
 USER = 4711
 PLUG = ("plug_callback", "plug_inner", "plug_enter", "main")
 SECRET = b"what nobody but root may read"
+DROPS = """
+import ctypes, os, sys, time
+print("ready", os.getpid(), flush=True)
+sys.stdin.readline()
+os.setresgid(*[int(sys.argv[2])] * 3)
+os.setresuid(*[int(sys.argv[2])] * 3)
+ctypes.CDLL(sys.argv[1]).plug_enter(ctypes.CFUNCTYPE(None)(lambda: time.sleep(1000)))
+"""
 RACES = int(os.environ.get("STACKSNAP_RACES", "48"))
 
 
@@ -287,6 +296,24 @@ class Saved(Cores):
         self.assertEqual([self.has_names(file, 0, 0o600) for file in files], [True, True])
         os.chown(self.path, 0, 0)
         self.assertEqual([self.has_names(file, 0, 0o600) for file in files], [False, False])
+
+    def test_a_daemon_that_drops_its_rights(self):
+        """While it is recorded; then it maps a file, which may be another one by now."""
+        need("python3")
+        library = os.path.join(self.scratch(), "libplugin.so")
+        file = os.path.join(self.scratch(), "recording.snaprec")
+        shutil.copy(os.path.join(TARGETS, "libplugin.so"), library)
+        victim = self.program(["/usr/bin/python3", "-c", DROPS, library, str(USER)], settled=False)
+        running = Running(["-p", victim.pid, "-d", "3", "-q", "-o", file])
+        self.addCleanup(running.close)
+        victim.tell("\n")
+        self.assertIn(running.end(number=0).status, (0, 1))
+        for owner in (USER, 0):
+            os.chown(library, owner, owner)
+            os.chmod(library, 0o700)
+            got = self.run_tool("render", file, "--json", status=(0, 1))
+            named = any("plug_inner" in functions(stack) for stack in processes(got.doc)[victim.pid]["stacks"])
+            self.assertEqual(named, owner == USER)
 
     def test_a_core(self):
         file = self.gdb_core(self.chain)

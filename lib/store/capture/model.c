@@ -355,6 +355,16 @@ void snap_code_usage(struct snap_codec *codec, struct snap_usage *usage)
 	snap_code_range(codec, &usage->cpu_ns, 0, INT64_MAX);
 }
 
+void snap_code_files_user(struct snap_codec *codec, struct snap_process *process)
+{
+	uint32_t uid = process->credentials.known ? process->credentials.uid : (uid_t)-1;
+
+	if (!snap_codec_reads(codec) || codec->position < codec->size)
+		snap_code_u32(codec, &uid);
+	if (snap_codec_reads(codec))
+		process->credentials.uid = uid;
+}
+
 void snap_code_process_facts(struct snap_codec *codec, struct snap_process *process)
 {
 	code_capture_labels(codec, process);
@@ -394,6 +404,7 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	/* Recorded processes of tests end before it. */
 	if (!snap_codec_reads(codec) || codec->position < codec->size)
 		snap_code_usage(codec, &process->usage);
+	snap_code_files_user(codec, process);
 }
 
 void snap_code_embedded(struct snap_codec *codec, const struct snap_process *process,

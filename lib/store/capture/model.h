@@ -18,6 +18,11 @@ void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture);
 void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, size_t index);
 /* Facts of a process that recordings have, too: names, state, trouble; not its place in the tree. */
 void snap_code_process_facts(struct snap_codec *codec, struct snap_process *process);
+/*
+ * The uid with which its files were opened, (uid_t)-1 if that was not known: credentials.uid. Comes last,
+ * as recorded processes of tests end before it.
+ */
+void snap_code_files_user(struct snap_codec *codec, struct snap_process *process);
 /* The signal and the use of a process, which snapshots have as well. */
 void snap_code_signal(struct snap_codec *codec, struct snap_signal *signal);
 void snap_code_usage(struct snap_codec *codec, struct snap_usage *usage);

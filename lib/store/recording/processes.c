@@ -92,8 +92,10 @@ static void code_recorded_facts(struct snap_log_file *file, struct snap_process 
 	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT };
 	uint8_t *payload;
 
-	if (!file->reads)
+	if (!file->reads) {
 		snap_code_process_facts(&codec, facts);
+		snap_code_files_user(&codec, facts);
+	}
 	codec.size = snap_log_code_count(file, codec.position, 1);
 	payload = snap_log_code_payload(file, codec.size);
 	if (!payload)
@@ -103,6 +105,7 @@ static void code_recorded_facts(struct snap_log_file *file, struct snap_process 
 	codec.bytes = codec.memory = payload;
 	codec.arena = arena;
 	snap_code_process_facts(&codec, facts);
+	snap_code_files_user(&codec, facts);
 	snap_codec_check(&codec, codec.position == codec.size, "process record too long");
 	if (snap_codec_lacks_memory(&codec))
 		snap_log_fail_memory(file);
