@@ -24,7 +24,7 @@ import truth_tool  # noqa: E402
 
 TRIES = 6
 # Where many others want the processors, who has them not does not stop soon.
-PATIENCE = ("--stop-timeout", "30000")
+PATIENCE = ("--stop-timeout", "30000", "--timeout", "60000")
 
 
 def free_port():

@@ -201,7 +201,8 @@ class Python(Case):
         if not 11 <= self.minor() <= 13:
             self.skipTest("python3: its heap is looked at from 3.11 to 3.13")
         victim = self.start("-c", LARGE)
-        process = self.json(victim.pid, "--runtime-budget", "10000", "--stop-timeout", "30000")["processes"][0]
+        process = self.json(victim.pid, "--runtime-budget", "10000", "--stop-timeout", "30000",
+                            "--timeout", "60000")["processes"][0]
         self.assertEqual(process["runtimes"][0].get("cut"), "memory")
 
     def test_tree_of_tasks_that_await_each_other(self):
@@ -213,7 +214,7 @@ class Python(Case):
             return sorted((node["name"], node["task_count"], tree(node["children"])) for node in nodes)
 
         # On a busy machine it takes a while to read a thousand of them.
-        patient = ("--runtime-budget", "10000", "--stop-timeout", "30000")
+        patient = ("--runtime-budget", "10000", "--stop-timeout", "30000", "--timeout", "60000")
         process = self.json(victim.pid, *patient)["processes"][0]
         self.assertEqual({node["type"] for node in process["logical"]}, {"task"})
         self.assertEqual(tree(process["logical"]), [

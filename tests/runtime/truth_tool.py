@@ -7,7 +7,7 @@ import subprocess
 
 # Enough that nothing is left out, folded or cut.
 OPTIONS = ["--json", "-n", "0", "--system-tasks", "--threads", "--task-tree", "none", "--stop-timeout", "30000",
-           "--runtime-budget", "20000", "--runtime-memory", "1G"]
+           "--timeout", "60000", "--runtime-budget", "20000", "--runtime-memory", "1G"]
 
 
 def plain(text):
