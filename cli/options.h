@@ -10,6 +10,7 @@
 #pragma once
 
 #include "stacksnap.h"
+#include "symbol_packages.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -125,13 +126,14 @@ struct snap_cli_request {
 	char **operands;       /* in argv, with the command's word */
 	int operand_count;
 	struct stacksnap_options *options; /* owned */
-	const char *format;                /* NULL: not said */
-	const char *output;                /* NULL: stdout */
-	const char *save_capture;          /* NULL: no */
-	const char *stats;                 /* NULL: no */
-	const char *file;        /* the operand of render and core, the first one of diff */
-	const char *second_file; /* the second one of diff */
-	char **files;            /* those of merge; borrowed */
+	struct snap_cli_symbol_packages packages;
+	const char *format;       /* NULL: not said */
+	const char *output;       /* NULL: stdout */
+	const char *save_capture; /* NULL: no */
+	const char *stats;        /* NULL: no */
+	const char *file;         /* the operand of render and core, the first one of diff */
+	const char *second_file;  /* the second one of diff */
+	char **files;             /* those of merge; borrowed */
 	int file_count;
 	/* of top, the same as `options`; owned */
 	struct stacksnap_options *others[SNAP_CLI_OTHER_COUNT];

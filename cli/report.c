@@ -55,6 +55,9 @@ void snap_cli_report_prepare(struct snap_cli_report *report, struct snap_cli_req
 	report->format = snap_cli_request_format(request);
 	snap_cli_signals_set_timer(stacksnap_options_timeout_ms(request->options) + LATE_MS);
 	stacksnap_options_set_cancel(request->options, snap_cli_signals_flag());
+	request->packages.folder = "/var/lib/apt/lists";
+	stacksnap_options_set_symbol_packages(request->options, snap_cli_find_symbol_package,
+					      &request->packages);
 	if (snap_cli_request_has(request, "debuginfod")) {
 		snap_cli_progress_start();
 		stacksnap_options_set_progress(request->options, snap_cli_progress, NULL);

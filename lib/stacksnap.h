@@ -122,6 +122,14 @@ void stacksnap_options_set_progress(struct stacksnap_options *options,
 				    void *context);
 
 /*
+ * Called where the text names a file without symbols, by its build id, in lower-case hex: which package
+ * has them. The result is read until the next call; NULL: not known. NULL: no calls (default).
+ */
+void stacksnap_options_set_symbol_packages(struct stacksnap_options *options,
+					   const char *(*find)(void *context, const char *build_id),
+					   void *context);
+
+/*
  * Stops the targets, copies, lets them run. Trouble of single processes is inside the capture. A
  * child process holds it until it is destroyed; the options' timeout runs from here to the end of
  * its first analysis.

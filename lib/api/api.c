@@ -126,6 +126,15 @@ API void stacksnap_options_set_progress(struct stacksnap_options *options,
 	options->values.progress_context = context;
 }
 
+API void stacksnap_options_set_symbol_packages(struct stacksnap_options *options,
+					       const char *(*find)(void *context,
+								   const char *build_id),
+					       void *context)
+{
+	options->values.symbol_package = find;
+	options->values.symbol_package_context = context;
+}
+
 struct stacksnap_error *snap_api_check_targets(const struct snap_options *options)
 {
 	if (options->target_count)

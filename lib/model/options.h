@@ -257,6 +257,9 @@ struct snap_options {
 	 */
 	void (*progress)(void *context, const char *text);
 	void *progress_context;
+	/* which package has the symbols of a build id; NULL: that is not known */
+	const char *(*symbol_package)(void *context, const char *build_id);
+	void *symbol_package_context;
 };
 
 static inline bool snap_options_cancelled(const struct snap_options *options)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import Case, functions, missing, need, run_tool, source_target
+from harness import TOOL, Case, functions, missing, need, need_namespaces, need_root, run_tool, source_target
 
 CHAIN = ("chain_hold", "f3", "f2", "f1", "f0", "main")
 FLAGS = ["-O1", "-fno-optimize-sibling-calls", "-fno-ipa-icf", "-fcf-protection=none"]
@@ -95,6 +95,25 @@ class Debug(Case):
         self.assertRegex(self.run_tool("-p", victim.pid).text, rf"\nno symbols: {os.path.basename(path)} \({len(unnamed)} frames\)[,:].* "
                          r"--debug-dir or --debuginfod\n")
         self.assertNotIn("no symbols", self.run_tool("-p", victim.pid, "-q").text)
+
+    def test_package_of_the_symbols(self):
+        """As lists of apt know it, where they are not packed."""
+        need_root()
+        need("unshare", "mount", "readelf")
+        need_namespaces("-m")
+        path, lists = self.build("-g"), self.scratch()
+        subprocess.run(["strip", path], check=True)
+        notes = subprocess.run(["readelf", "-n", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+        ident = re.search("Build ID: ([0-9a-f]+)", notes).group(1)
+        with open(os.path.join(lists, "debug_main_Packages"), "w", encoding="utf-8") as file:
+            file.write(f"Package: other-dbgsym\nBuild-Ids: {'ab' * 20}\n\nPackage: chain-dbgsym\nBuild-Ids: {ident}\n\n")
+        tool = os.path.join(lists, "tool")
+        with open(tool, "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\nexec unshare -m sh -c \'mkdir -p /var/lib/apt/lists && mount --bind "$1" '
+                       f'/var/lib/apt/lists && shift && exec "$@"\' sh {lists} {TOOL} "$@"\n')
+        os.chmod(tool, 0o755)
+        text = self.run_tool("-p", self.program([path]).pid, tool=tool).text
+        self.assertIn(" frames): chain-dbgsym, --debug-dir or --debuginfod", text.replace("\n ", ""))
 
     def test_debuglink_beside_the_file(self):
         path = self.build("-g")

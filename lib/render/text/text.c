@@ -30,6 +30,7 @@ enum { MOST_UNNAMED = 8 };
 /* A file of which functions have no names. */
 struct unnamed {
 	const char *module; /* NULL: there are no more */
+	const char *build_id;
 	size_t frames;
 };
 
@@ -501,6 +502,7 @@ static void count_unnamed_frame(struct text *text, const struct snap_frame *fram
 	if (at == end)
 		return;
 	at->module = module;
+	at->build_id = frame->build_id;
 	at->frames++;
 }
 
@@ -592,6 +594,33 @@ static void put_hidden_idle(struct text *text)
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
+/* The packages that have them, each once. False: none is known. */
+static bool put_symbol_packages(struct text *text)
+{
+	const struct snap_options *options = text->options;
+	_cleanup_(snap_arena_deinit) struct snap_arena arena;
+	const char *names[MOST_UNNAMED];
+	size_t count = 0;
+
+	snap_arena_init(&arena);
+	for (size_t i = 0; i < MOST_UNNAMED && text->unnamed[i].module; i++) {
+		const char *id = text->unnamed[i].build_id;
+		const char *name =
+			id && options->symbol_package
+				? options->symbol_package(options->symbol_package_context, id)
+				: NULL;
+		size_t known = 0;
+
+		while (name && known < count && strcmp(names[known], name) != 0)
+			known++;
+		if (!name || known < count || !(names[count] = snap_arena_strdup(&arena, name)))
+			continue;
+		snap_line_add(&text->lines, SNAP_STYLE_DIM, count++ ? ", " : ": ");
+		snap_line_add_escaped(&text->lines, SNAP_STYLE_DIM, name);
+	}
+	return count > 0;
+}
+
 /* Files that have no symbols, and what would help. */
 static void put_unnamed(struct text *text)
 {
@@ -611,8 +640,9 @@ static void put_unnamed(struct text *text)
 				 : unnamed->frames == 1 ? " frame"
 							: " frames");
 	}
-	snap_line_add(lines, SNAP_STYLE_DIM,
-		      ": packages of their debug symbols, --debug-dir or --debuginfod");
+	if (!put_symbol_packages(text))
+		snap_line_add(lines, SNAP_STYLE_DIM, ": packages of their debug symbols");
+	snap_line_add(lines, SNAP_STYLE_DIM, ", --debug-dir or --debuginfod");
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
