@@ -226,7 +226,8 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	snap_libunwind_position(engine, &pc, &sp);
 	if (!is_signal && arch->has_link_register && sp == registers[arch->sp])
 		return snap_unwinder_end_unusable(unwinder);
-	if (!is_signal && sp <= registers[arch->sp])
+	if (!is_signal && (sp < registers[arch->sp] ||
+			   (sp == registers[arch->sp] && !snap_pc_is_exact(unwinder->pc))))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	if (sp == registers[arch->fp] + 2 * sizeof(sp))
 		trust = SNAP_TRUST_FRAME_POINTER;
@@ -245,9 +246,9 @@ static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row
 	uint64_t sp = registers[arch->sp], cfa, missing;
 	/*
 	 * A function that has made no call yet may have its return address in a register, and no
-	 * frame.
+	 * frame: on x86-64, vfork(2).
 	 */
-	bool may_have_no_frame = arch->has_link_register && snap_pc_is_exact(unwinder->pc);
+	bool may_have_no_frame = snap_pc_is_exact(unwinder->pc);
 	bool is_signal;
 
 	switch (snap_wide_row_apply(row->wide, &unwinder->state, &cfa, &is_signal, &missing)) {

@@ -340,8 +340,7 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 		 * A function that has made no call yet may have no frame, as its return address is
 		 * in a register.
 		 */
-		may_have_no_frame =
-			unwinder->arch->has_link_register && snap_pc_is_exact(unwinder->pc);
+		may_have_no_frame = snap_pc_is_exact(unwinder->pc);
 		if (!is_signal && (caller_sp < sp || (caller_sp == sp && !may_have_no_frame))) {
 			snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 			return;
