@@ -15,7 +15,11 @@
 #include <zlib.h>
 
 /* Real ones are a few hundred kilobytes, unpacked two megabytes. */
-enum { MAX_CANDIDATES = 16, MAX_MINI = 32 << 20 };
+enum {
+	MAX_CANDIDATES = 16,
+	MAX_MINI = 32 << 20,
+	LOOK_AT_TIME = 1 << 20, /* bytes between two looks at whether the file is late */
+};
 static const uint64_t max_checked = 2ull << 30;
 
 void snap_symbols_trouble(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
@@ -44,17 +48,28 @@ static bool accept_build_id(struct snap_image *image, const void *wanted, const 
 	return found.size == id->size && memcmp(found.data, id->data, id->size) == 0;
 }
 
+struct checksum {
+	struct snap_symbolizer *symbolizer;
+	uint32_t wanted;
+};
+
 static bool accept_crc(struct snap_image *image, const void *wanted, const char **why)
 {
-	const uint32_t *crc = wanted;
+	const struct checksum *checksum = wanted;
 	struct snap_bytes bytes = snap_image_bytes(image);
+	unsigned long crc = 0;
 
 	/* All of it is read: a sparse file of a target could be a terabyte. */
 	*why = "it is too large to checksum";
 	if (bytes.size > max_checked)
 		return false;
 	*why = "its CRC differs from that of the debug link";
-	return crc32_z(0, bytes.data, bytes.size) == *crc;
+	for (size_t at = 0; at < bytes.size; at += LOOK_AT_TIME) {
+		if (snap_symbolizer_is_late(checksum->symbolizer))
+			return false;
+		crc = crc32_z(crc, bytes.data + at, SNAP_MIN(bytes.size - at, LOOK_AT_TIME));
+	}
+	return crc == checksum->wanted;
 }
 
 /* The debug link of Mono names the file that has it. The file may be a copy, so its inode tells nothing. */
@@ -77,7 +92,8 @@ static struct snap_image *search_file(struct snap_symbolizer *symbolizer,
 	const char *why = NULL;
 	char refusal[256] = "";
 
-	for (request.attempt = 0; request.attempt < MAX_CANDIDATES; request.attempt++) {
+	for (request.attempt = 0; request.attempt < MAX_CANDIDATES && !symbolizer->is_late;
+	     request.attempt++) {
 		_cleanup_fd_ int fd = -1;
 		struct snap_image *image = NULL;
 		struct stacksnap_error *err;
@@ -127,7 +143,7 @@ bool snap_debugfile_open(struct snap_symbolizer *symbolizer, struct snap_file_sy
 	struct snap_image *image = symbols->file->image;
 	struct snap_file_request request = symbols->file->request;
 	struct snap_bytes id = snap_image_build_id(image);
-	uint32_t crc;
+	struct checksum checksum = { .symbolizer = symbolizer };
 
 	if (symbols->debug_tried)
 		return symbols->debug != NULL;
@@ -139,12 +155,12 @@ bool snap_debugfile_open(struct snap_symbolizer *symbolizer, struct snap_file_sy
 		symbols->debug = search_file(symbolizer, symbols, request,
 					     "the debug file by build id", accept_build_id, &id);
 	}
-	if (symbols->debug ||
-	    !parse_debuglink(snap_image_section(image, ".gnu_debuglink"), &request.name, &crc))
+	if (symbols->debug || !parse_debuglink(snap_image_section(image, ".gnu_debuglink"),
+					       &request.name, &checksum.wanted))
 		return symbols->debug != NULL;
 	request.kind = SNAP_FILE_DEBUG_LINK;
 	symbols->debug = search_file(symbolizer, symbols, request, "the debug file by debug link",
-				     accept_crc, &crc);
+				     accept_crc, &checksum);
 	return symbols->debug != NULL;
 }
 
@@ -180,29 +196,44 @@ bool snap_debugfile_open_alt(struct snap_symbolizer *symbolizer, struct snap_fil
 	return symbols->alt != NULL;
 }
 
-/* Unpacks xz; the size is not known before, so the room doubles, up to a cap. */
-static uint8_t *unpack_mini(struct snap_bytes packed, size_t *size_ret)
+/* False: there is no memory, or it is full. */
+static bool grow_mini(uint8_t **bytes, size_t *room)
 {
-	size_t room = packed.size * 4;
+	size_t more = *room ? SNAP_MIN(*room * 2, MAX_MINI) : LOOK_AT_TIME;
+	uint8_t *grown = more > *room ? realloc(*bytes, more) : NULL;
 
-	for (; room <= MAX_MINI; room *= 2) {
-		_cleanup_free_ uint8_t *bytes = malloc(room);
-		uint64_t memory = (uint64_t)MAX_MINI * 2; /* a dictionary of 64 MiB: xz -9 */
-		size_t in = 0, out = 0;
-		lzma_ret result;
+	if (!grown)
+		return false;
+	*bytes = grown;
+	*room = more;
+	return true;
+}
 
-		if (!bytes)
-			return NULL;
-		result = lzma_stream_buffer_decode(&memory, 0, NULL, packed.data, &in, packed.size,
-						   bytes, &out, room);
-		if (result == LZMA_OK) {
-			*size_ret = out;
-			return snap_take_ptr(bytes);
-		}
-		if (result != LZMA_BUF_ERROR)
-			return NULL;
+/* Unpacks xz; the size is not known before, so the room grows, up to a cap. NULL also where it is late. */
+static uint8_t *unpack_mini(struct snap_symbolizer *symbolizer, struct snap_bytes packed,
+			    size_t *size_ret)
+{
+	/* A dictionary of 64 MiB: xz -9. */
+	const uint64_t most_memory = (uint64_t)MAX_MINI * 2;
+	lzma_stream stream = LZMA_STREAM_INIT;
+	_cleanup_free_ uint8_t *bytes = NULL;
+	lzma_ret result = lzma_stream_decoder(&stream, most_memory, 0);
+	size_t room = 0, done = 0;
+
+	stream.next_in = packed.data;
+	stream.avail_in = packed.size;
+	while (result == LZMA_OK && !snap_symbolizer_is_late(symbolizer) &&
+	       (done < room || grow_mini(&bytes, &room))) {
+		size_t step = SNAP_MIN(room - done, LOOK_AT_TIME);
+
+		stream.next_out = bytes + done;
+		stream.avail_out = step;
+		result = lzma_code(&stream, LZMA_FINISH);
+		done += step - stream.avail_out;
 	}
-	return NULL;
+	lzma_end(&stream);
+	*size_ret = done;
+	return result == LZMA_STREAM_END ? snap_take_ptr(bytes) : NULL;
 }
 
 bool snap_debugfile_open_mini(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols)
@@ -216,7 +247,7 @@ bool snap_debugfile_open_mini(struct snap_symbolizer *symbolizer, struct snap_fi
 	packed = snap_image_section(symbols->file->image, ".gnu_debugdata");
 	if (packed.size == 0)
 		return false;
-	symbols->mini_bytes = unpack_mini(packed, &size);
+	symbols->mini_bytes = unpack_mini(symbolizer, packed, &size);
 	if (!symbols->mini_bytes ||
 	    snap_error_ignore(snap_image_open_memory(symbols->mini_bytes, size, &symbols->mini)))
 		snap_symbols_trouble(symbolizer, symbols, "section .gnu_debugdata is corrupt");
