@@ -296,9 +296,10 @@ static struct stacksnap_error *name_files_in_turn(struct snap_analysis *analysis
 		size_t files = count_files(wanted, count);
 
 		analysis->snapshot->missing.modules++;
-		snap_snapshot_warn(analysis->snapshot, "module_symbols", 0, 0,
-				   "cannot read all symbols of %zu file%s: there was too little time",
-				   files, snap_plural(files));
+		snap_snapshot_warn(
+			analysis->snapshot, "module_symbols", 0, 0,
+			"cannot read all symbols of %zu file%s: there was too little time", files,
+			snap_plural(files));
 	}
 	return NULL;
 }
