@@ -12,11 +12,13 @@
  */
 #include "roles/file_opener/download.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/reopen.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -39,6 +41,7 @@ enum {
 	MOST_OPEN = 64,  /* descriptors of the child */
 	GRACE_MS = 500,  /* to remove what has come */
 	PART_OF_RUN = 6, /* the budget of time is one part of --timeout … */
+	MOST_KNOWN = 64, /* files that are remembered */
 };
 
 /* … and this is the budget of bytes. */
@@ -49,7 +52,15 @@ static const int64_t MOST_BYTES = 200000000;
  */
 static const int64_t OVERRUN_BYTES = 56000000;
 
+/* A file that was asked for: a second parser asks again, when there may be no time left. */
+struct known_file {
+	char id[2 * SNAP_BROKER_BUILD_ID + 1];
+	int fd; /* -1: no server has it */
+};
+
 struct snap_download {
+	struct known_file known[MOST_KNOWN];
+	size_t known_count;
 	int64_t left_ns, left_bytes; /* of the budget */
 	int64_t given_ns;            /* to the last file */
 	bool is_lost;                /* a child had to be ended */
@@ -286,11 +297,40 @@ static void name_download(struct snap_download *download, const struct snap_opti
 		options->progress(options->progress_context, text);
 }
 
+static const struct known_file *find_known_file(const struct snap_download *download)
+{
+	for (size_t i = 0; i < download->known_count; i++)
+		if (strcmp(download->known[i].id, download->id) == 0)
+			return &download->known[i];
+	return NULL;
+}
+
+static void keep_file(struct snap_download *download, int fd)
+{
+	struct known_file *known = &download->known[download->known_count];
+
+	if (download->known_count == MOST_KNOWN)
+		return;
+	known->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0 && known->fd < 0)
+		return;
+	memcpy(known->id, download->id, sizeof(known->id));
+	download->known_count++;
+}
+
+void snap_download_destroy(struct snap_download *download)
+{
+	for (size_t i = 0; download && i < download->known_count; i++)
+		snap_close(&download->known[i].fd);
+	free(download);
+}
+
 struct stacksnap_error *snap_download_find(struct snap_download **download,
 					   const struct snap_options *options,
 					   const struct snap_broker_request *request,
 					   int64_t until_ns, int *fd_ret)
 {
+	const struct known_file *known;
 	struct stacksnap_error *err = NULL;
 
 	if (!*download) {
@@ -309,8 +349,17 @@ struct stacksnap_error *snap_download_find(struct snap_download **download,
 	if (snap_options_cancelled(options))
 		return snap_error_cancelled();
 	name_download(*download, options, request);
+	known = find_known_file(*download);
+	if (known && known->fd < 0)
+		return snap_error_not_found();
+	if (known) {
+		*fd_ret = fcntl(known->fd, F_DUPFD_CLOEXEC, 0);
+		return *fd_ret < 0 ? snap_error_os(errno, "cannot open a downloaded file") : NULL;
+	}
 	if (!(*download)->is_lost) {
 		err = download_file(*download, options, until_ns, fd_ret);
+		if (!err || snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
+			keep_file(*download, err ? -1 : *fd_ret);
 		if (!err || snap_error_code(err) != SNAP_ERROR_TIMEOUT)
 			return err;
 		snap_error_destroy(err);

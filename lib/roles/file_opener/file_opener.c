@@ -463,7 +463,7 @@ void snap_file_opener_destroy(struct snap_file_opener *opener)
 	if (!opener)
 		return;
 	end_opener(opener);
-	free(opener->download);
+	snap_download_destroy(opener->download);
 	free(opener);
 }
 
@@ -478,7 +478,7 @@ void snap_file_opener_set_options(struct snap_file_opener *opener,
 {
 	opener->options = options;
 	opener->deadline_ns = deadline_ns;
-	free(opener->download);
+	snap_download_destroy(opener->download);
 	opener->download = NULL;
 	if (opener->channel >= 0 && snap_error_ignore(send_rules(opener)))
 		end_opener(opener);
