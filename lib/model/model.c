@@ -195,14 +195,6 @@ const char *snap_signal_word(int number)
 	return NULL;
 }
 
-int snap_signal_of_word(const char *word)
-{
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(signals); i++)
-		if (strcmp(signals[i].word, word) == 0)
-			return signals[i].number;
-	return 0;
-}
-
 int snap_stack_compare(const void *left, const void *right)
 {
 	const struct snap_stack *a = left, *b = right;

@@ -294,8 +294,6 @@ const char *snap_state_word(enum snap_state state);
 const char *snap_unwind_word(enum snap_unwind_end end);
 /* "SIGSEGV" (signal(7)); NULL: a number that has no name. */
 const char *snap_signal_word(int number);
-/* The number of a word; 0: there is none. */
-int snap_signal_of_word(const char *word);
 /*
  * Whether a thread with such a stack is missing in a report: it was not stopped, but had a stack.
  * Workers of the kernel have none, nor has a leader that exited before its other threads.

@@ -74,7 +74,6 @@ static void look_at_image(struct snap_image *image)
 	(void)*(volatile uint8_t *)&sum;
 	(void)snap_image_bias(image, code_at, 0, &value);
 	(void)snap_image_is_constant(image, FUZZ_TEXT);
-	(void)snap_image_is_executable_type(image);
 }
 
 void fuzz_lookup_names(int fd, int companion)

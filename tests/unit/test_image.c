@@ -238,7 +238,6 @@ static void test_addresses(void **unused)
 	}
 	assert_false(snap_image_bias(image, 0x7f0000000000, 1ull << 40, &bias));
 	assert_true(snap_image_identity(image, &dev, &inode));
-	assert_false(snap_image_is_executable_type(image));
 	snap_image_close(image);
 }
 
@@ -339,7 +338,6 @@ static void ask_everything(struct snap_image *image)
 	}
 	snap_image_bias(image, 0x7f0000000000, 4096, &bias);
 	snap_image_build_id(image);
-	snap_image_is_executable_type(image);
 }
 
 static void open_damaged(const uint8_t *bytes, size_t size)

@@ -365,14 +365,6 @@ uint64_t snap_image_first_code(const struct snap_image *image)
 	return first == UINT64_MAX || first == 0 ? 1 : first;
 }
 
-bool snap_image_is_executable_type(const struct snap_image *image)
-{
-	uint64_t vaddr, offset;
-
-	return image->header.e_type == ET_EXEC ||
-	       snap_image_segment(image, PT_INTERP, &vaddr, &offset);
-}
-
 struct snap_bytes snap_image_build_id(const struct snap_image *image)
 {
 	return (struct snap_bytes){ image->build_id, image->build_id_size };

@@ -79,9 +79,8 @@ bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t 
 			uint64_t *offset_ret);
 /* The lowest address of code; 1 where that is unknown or 0. */
 uint64_t snap_image_first_code(const struct snap_image *image);
-uint64_t snap_image_entry(const struct snap_image *image);          /* e_entry; 0: none */
-uint16_t snap_image_machine(const struct snap_image *image);        /* e_machine */
-bool snap_image_is_executable_type(const struct snap_image *image); /* ET_EXEC or has PT_INTERP */
+uint64_t snap_image_entry(const struct snap_image *image);   /* e_entry; 0: none */
+uint16_t snap_image_machine(const struct snap_image *image); /* e_machine */
 
 /*
  * What all compressed sections together say they inflate to, as libdw does with them when it opens
