@@ -13,9 +13,9 @@ class Matrix(Case):
     level = "all"
 
     def check(self, wanted):
-        done = subprocess.run(["nice", "-n", "10", sys.executable, os.path.join(SOURCE, "tests", "runtime", "runtimes.py"),
+        done = subprocess.run(["nice", "-n", "5", sys.executable, os.path.join(SOURCE, "tests", "runtime", "runtimes.py"),
                                "--quick", "--build", BUILD, "--count", "300", "--filter", wanted],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=400)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=800)
         counts = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", done.stdout.splitlines()[-1])
         self.assertTrue(counts, done.stdout)
         self.assertEqual(counts[2], "0", done.stdout)

@@ -7,7 +7,7 @@ import subprocess
 
 # Enough that nothing is left out, folded or cut.
 OPTIONS = ["--json", "-n", "0", "--system-tasks", "--threads", "--task-tree", "none", "--stop-timeout", "30000",
-           "--timeout", "60000", "--runtime-budget", "20000", "--runtime-memory", "1G"]
+           "--timeout", "120000", "--runtime-budget", "20000", "--runtime-memory", "1G"]
 
 
 def plain(text):
@@ -67,7 +67,7 @@ class Report:
 
 
 def read(tool, pid, language):
-    done = subprocess.run([tool, *OPTIONS, "-p", str(pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    done = subprocess.run([tool, *OPTIONS, "-p", str(pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"stacksnap: status {done.returncode}: {done.stderr.decode(errors='replace')}")
     return Report(json.loads(done.stdout), language)
