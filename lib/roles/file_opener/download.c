@@ -42,6 +42,8 @@ enum {
 	GRACE_MS = 500,  /* to remove what has come */
 	PART_OF_RUN = 6, /* the budget of time is one part of --timeout … */
 	MOST_KNOWN = 64, /* files that are remembered */
+	NOT_THERE = -1,  /* no server has it */
+	TOO_LATE = -2,   /* it exceeded its budget */
 };
 
 /* … and this is the budget of bytes. */
@@ -55,7 +57,7 @@ static const int64_t OVERRUN_BYTES = 56000000;
 /* A file that was asked for: a second parser asks again, when there may be no time left. */
 struct known_file {
 	char id[2 * SNAP_BROKER_BUILD_ID + 1];
-	int fd; /* -1: no server has it */
+	int fd; /* or NOT_THERE, TOO_LATE */
 };
 
 struct snap_download {
@@ -311,7 +313,7 @@ static void keep_file(struct snap_download *download, int fd)
 
 	if (download->known_count == MOST_KNOWN)
 		return;
-	known->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	known->fd = fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (fd >= 0 && known->fd < 0)
 		return;
 	memcpy(known->id, download->id, sizeof(known->id));
@@ -350,18 +352,19 @@ struct stacksnap_error *snap_download_find(struct snap_download **download,
 		return snap_error_cancelled();
 	name_download(*download, options, request);
 	known = find_known_file(*download);
-	if (known && known->fd < 0)
+	if (known && known->fd == NOT_THERE)
 		return snap_error_not_found();
-	if (known) {
+	if (known && known->fd >= 0) {
 		*fd_ret = fcntl(known->fd, F_DUPFD_CLOEXEC, 0);
 		return *fd_ret < 0 ? snap_error_os(errno, "cannot open a downloaded file") : NULL;
 	}
-	if (!(*download)->is_lost) {
+	if (!known && !(*download)->is_lost) {
 		err = download_file(*download, options, until_ns, fd_ret);
 		if (!err || snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
-			keep_file(*download, err ? -1 : *fd_ret);
+			keep_file(*download, err ? NOT_THERE : *fd_ret);
 		if (!err || snap_error_code(err) != SNAP_ERROR_TIMEOUT)
 			return err;
+		keep_file(*download, TOO_LATE);
 		snap_error_destroy(err);
 	}
 	return snap_error_format(
