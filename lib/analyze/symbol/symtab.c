@@ -148,11 +148,14 @@ static bool is_data_symbol(const Elf64_Sym *symbol)
 	       symbol->st_shndx != SHN_ABS && symbol->st_shndx != SHN_COMMON;
 }
 
-/* A name of a part of the table may be the wrong one. */
-static void forget_symbols(struct snap_hit *hits, size_t count)
+/* A name of a part of the table may be the wrong one. Those of other tables stay. */
+static void forget_symbols(const struct snap_symtab *table, struct snap_hit *hits, size_t count)
 {
+	const char *end = table->strings + table->strings_size;
+
 	for (size_t i = 0; i < count; i++)
-		hits[i].symbol_rank = 0;
+		if (hits[i].symbol >= table->strings && hits[i].symbol < end)
+			hits[i].symbol_rank = 0;
 }
 
 static bool is_table_late(struct snap_symbolizer *symbolizer, size_t i)
@@ -176,7 +179,7 @@ static void scan(struct snap_symbolizer *symbolizer, struct snap_image *image, b
 		uint64_t end;
 
 		if (is_table_late(symbolizer, i)) {
-			forget_symbols(hits, count);
+			forget_symbols(&table, hits, count);
 			return;
 		}
 		if (symbol.st_value > last || !is_wanted(&symbol) ||
