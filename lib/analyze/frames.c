@@ -165,18 +165,22 @@ static void warn_of_file(struct snap_analysis *analysis, const struct snap_modul
 			   file->path ? file->path : "a module", reason);
 }
 
-/* How long files of each process, and of all with its user, took: those that take long come last. */
+/* How long files of a process, and of all with its user, took. */
+struct served_time {
+	int64_t ns, of_user_ns;
+};
+
+/* Those whose files take long come last. */
 struct served {
 	const struct snap_capture *capture;
-	struct served_time {
-		int64_t ns, of_user_ns;
-	} * times;
+	struct served_time *times; /* of each process */
 };
 
 /*
- * One file may take a second of a processor, and a process may have mapped hundreds of such files. In
- * a turn a process, or user, that has been served for that long waits for the next one, and a file
- * that takes longer is begun anew in it. Files of one process alone wait for none.
+ * One file may take a second of a processor, and a process may have mapped hundreds of such files. So
+ * in a turn a user's processes wait for the next one when they have had that time, and a process when
+ * it has had a quarter of it. A file that takes longer is begun anew in the next turn. Files of one
+ * process alone wait for none.
  */
 static const struct turn {
 	int64_t most_of_user_ns, most_of_file_ns;
