@@ -12,8 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { OVERFLOW_ID = 65534 };
-
 /* ---- what this thread has ---- */
 
 static struct __user_cap_header_struct own_header(void)
@@ -82,8 +80,8 @@ struct snap_credentials snap_rights_of(const struct snap_process *process)
 
 	if (!who.known)
 		who = (struct snap_credentials){ .is_confined = true,
-						 .uid = OVERFLOW_ID,
-						 .gid = OVERFLOW_ID };
+						 .uid = SNAP_OVERFLOW_ID,
+						 .gid = SNAP_OVERFLOW_ID };
 	return who;
 }
 
@@ -99,7 +97,7 @@ struct snap_credentials snap_rights_of_owner(int fd)
 	return (struct snap_credentials){
 		.known = S_ISSOCK(info.st_mode) || !(info.st_mode & others),
 		.uid = info.st_uid,
-		.gid = OVERFLOW_ID,
+		.gid = SNAP_OVERFLOW_ID,
 	};
 }
 

@@ -170,6 +170,9 @@ struct snap_ancestor {
 	uint64_t start_ticks;
 };
 
+/* The user and the group that the kernel shows where there is none: no file is for them. */
+enum { SNAP_OVERFLOW_ID = 65534 };
+
 /*
  * The credentials with which a process reads files, of the moment of its mappings. Of a saved file:
  * those of its owner, for all that it names.

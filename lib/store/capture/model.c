@@ -23,7 +23,6 @@ enum {
 	LEAST_THREAD = 122,
 	LEAST_WARNING = 16,
 	LEAST_IMAGE_PIECE = 16,
-	NO_GROUP = 65534, /* which no file is for */
 };
 
 static const uint64_t MOST_BYTES = 1ull << 40;
@@ -363,9 +362,10 @@ void snap_code_files_user(struct snap_codec *codec, struct snap_process *process
 	if (!snap_codec_reads(codec) || codec->position < codec->size)
 		snap_code_u32(codec, &uid);
 	if (snap_codec_reads(codec))
-		process->credentials = (struct snap_credentials){
-			.known = uid != (uid_t)-1, .is_confined = true, .uid = uid, .gid = NO_GROUP
-		};
+		process->credentials = (struct snap_credentials){ .known = uid != (uid_t)-1,
+								  .is_confined = true,
+								  .uid = uid,
+								  .gid = SNAP_OVERFLOW_ID };
 }
 
 void snap_code_process_facts(struct snap_codec *codec, struct snap_process *process)
