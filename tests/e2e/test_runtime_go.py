@@ -89,13 +89,18 @@ class GoRuntime(Case):
         right, the rest says that it is not there."""
         with zoo_go.Zoo(build("zoo-stripped", ["zoo.go", "zoo_plain.go"], ["-ldflags=-s -w"]), 1000) as zoo:
             zoo_go.settle(zoo)
-            whole = zoo_go.read(READER, zoo.pid, ["--image"])
+            before = zoo_go.read(READER, zoo.pid, ["--image"])
             for records in (500, 1500, 2100, 2500, 4000):
                 cut = zoo_go.read(READER, zoo.pid, ["--image", f"--records={records}"])
+                whole = zoo_go.read(READER, zoo.pid, ["--image"])
+                # Go's own goroutines may do something between two readings, as the scavenger does on a busy machine.
+                held = {number for number in whole.tasks if whole.where(number) == before.where(number)}
+                self.assertGreater(len(held), 1000)
                 self.assertIsNone(cut.result["refused"])
-                self.assertEqual(cut.result["torn"], len(cut.tasks) < len(whole.tasks), records)
+                self.assertEqual(cut.result["torn"], not held <= set(cut.tasks), records)
                 self.assertGreater(len(cut.tasks), 400)
-                for number, task in cut.tasks.items():
+                for number in held & set(cut.tasks):
+                    task = cut.tasks[number]
                     if task["stack"]["end"] == "complete":
                         # In a system call, without its thread, it begins a little further out.
                         outer = cut.stack(task)[1:]
@@ -104,6 +109,7 @@ class GoRuntime(Case):
                         self.assertTrue(task["stack"]["reason"])
                     if not task["labels_cut"]:
                         self.assertEqual(task["labels"], whole.tasks[number]["labels"])
+                before = whole
 
     def test_what_a_system_call_waits_for(self):
         """A goroutine in one has what its thread waits for, as a thread of the report has it."""
