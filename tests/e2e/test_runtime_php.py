@@ -141,6 +141,21 @@ class Php(Case):
             victim.kill()
             victim.wait()
 
+    def test_calls_that_begin_and_end(self):
+        """Just then, the innermost frame has words of another function; a line is one of its own all the same."""
+        need("php")
+        script = os.path.join(self.scratch(), "calls.php")
+        with open(script, "w", encoding="ascii") as file:
+            file.write("<?php\nfunction f() { return 1; }\n\nfunction g($a) { return $a; }\n\n"
+                       "echo 'ready ', getmypid(), \"\\n\";\nwhile (true) {\n    f();\n    g(1);\n}\n")
+        victim = self.program(["php", script], settled=False)
+        lines = {"f": (2,), "g": (4,), "{main}": (7, 8, 9)}
+        for options in ((), ("--no-stop",)) * 25:
+            for stack in self.node(victim.pid, *options, status=(0, 1))["stacks"]:
+                for entry in stack["entries"]:
+                    if entry.get("language") == "php":
+                        self.assertIn(entry.get("line"), lines[entry["function"]], entry)
+
     def test_without_a_stop(self):
         need("php")
         victim = self.program(["php", "-r", "function waits() { echo 'ready ', getmypid(), \"\\n\"; sleep(3600); } "

@@ -13,12 +13,13 @@ static const char announcement[] = "X-Powered-By: PHP/";
 
 struct layout_row {
 	unsigned major, minor;
-	uint32_t current, file_name;
+	uint32_t current, file_name, opcodes, last;
 };
 
 static const struct layout_row rows[] = {
-	{ 7, 3, 488, 128 }, { 7, 4, 488, 136 }, { 8, 0, 488, 144 }, { 8, 1, 488, 144 },
-	{ 8, 2, 488, 152 }, { 8, 3, 488, 144 }, { 8, 4, 488, 168 }, { 8, 5, 512, 168 },
+	{ 7, 3, 488, 128, 64, 60 },  { 7, 4, 488, 136, 64, 60 },  { 8, 0, 488, 144, 72, 68 },
+	{ 8, 1, 488, 144, 72, 68 },  { 8, 2, 488, 152, 88, 80 },  { 8, 3, 488, 144, 80, 76 },
+	{ 8, 4, 488, 168, 104, 96 }, { 8, 5, 512, 168, 104, 96 },
 };
 
 /* "php8.2", "php-fpm", "libphp8.2.so", or the program itself, which may be called anything. */
@@ -102,6 +103,8 @@ const char *snap_php_layout(struct snap_php *php)
 			continue;
 		php->current = rows[i].current;
 		php->file_name = rows[i].file_name;
+		php->opcodes = rows[i].opcodes;
+		php->last = rows[i].last;
 		php->generator = php->major < 8 ? 8 : 0;
 		return NULL;
 	}

@@ -11,7 +11,6 @@
 #include <string.h>
 
 enum {
-	OPLINES_NEAR = 1 << 20, /* bytes of a function's code, at most */
 	MOST_LINE = 1 << 28,
 	HANDLE_EXCEPTION = 149, /* zend_vm_opcodes.h */
 	INCLUDE_OR_EVAL = 73,
@@ -69,15 +68,11 @@ bool snap_php_text(const struct snap_php *php, uint64_t address, const char **re
 	return *ret;
 }
 
-/*
- * While the interpreter's own loop runs, the frame is in r14 and where it is in r15; in memory that
- * may be some instructions old.
- */
-static uint64_t newest_opline(const struct snap_php *php, uint64_t saved)
+/* While the interpreter's own loop runs: where the innermost frame is. 0: the loop does not run. */
+static uint64_t opline_in_register(const struct snap_php *php)
 {
 	const struct snap_process *process = php->process->process;
 	struct snap_x86_64_registers registers;
-	uint64_t distance;
 
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
@@ -87,13 +82,9 @@ static uint64_t newest_opline(const struct snap_php *php, uint64_t saved)
 		    process->arch != SNAP_ARCH_X86_64)
 			continue;
 		memcpy(&registers, thread->registers, sizeof(registers));
-		distance = registers.r15 > saved ? registers.r15 - saved : saved - registers.r15;
-		if (registers.r14 != php->innermost || distance > OPLINES_NEAR ||
-		    distance % SNAP_PHP_OPLINE != 0)
-			return saved;
-		return registers.r15;
+		return registers.r14 == php->innermost ? registers.r15 : 0;
 	}
-	return saved;
+	return 0;
 }
 
 /* The line of an instruction; 0: unknown. */
@@ -107,6 +98,38 @@ static uint32_t line_at(const struct snap_php *php, uint64_t address)
 		return 0;
 	line = snap_runtime_field(opline, SNAP_PHP_OPLINE_LINE, 4);
 	return line < MOST_LINE ? (uint32_t)line : 0;
+}
+
+/*
+ * Where the innermost frame is. Its own word and the register may be of another call:
+ * i_init_func_execute_data() of zend_execute.c sets the register alone, and a return changes the
+ * frame first. Only an instruction of this function counts; without one it has just begun.
+ */
+static uint32_t innermost_line(const struct snap_php *php, uint64_t function, uint64_t saved)
+{
+	const uint64_t found[] = { opline_in_register(php), saved };
+	uint8_t last[4], opline[SNAP_PHP_OPLINE];
+	uint64_t opcodes, size;
+
+	if (!snap_runtime_word(php->process, function + php->opcodes, &opcodes) ||
+	    !snap_runtime_read(php->process, function + php->last, last, sizeof(last)))
+		return line_at(php, saved);
+	size = snap_runtime_field(last, 0, sizeof(last)) * SNAP_PHP_OPLINE;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(found); i++) {
+		uint64_t distance = found[i] - opcodes; /* large in front of it, too */
+		uint32_t line;
+
+		if (distance >= size || distance % SNAP_PHP_OPLINE != 0)
+			continue;
+		line = line_at(php, found[i]);
+		if (line != 0)
+			return line;
+	}
+	/* executor_globals have an instruction for an exception that is on its way. */
+	if (snap_runtime_read(php->process, saved, opline, sizeof(opline)) &&
+	    opline[SNAP_PHP_OPLINE_CODE] == HANDLE_EXCEPTION)
+		return 0;
+	return line_at(php, opcodes);
 }
 
 /* *fits_ret: what it has of a name and of a class was found; without, it is not shown. */
@@ -135,7 +158,7 @@ static bool read_place(const struct snap_php *php, uint64_t function, bool is_in
 		return true;
 	if (!read_string(php, name, &call->file))
 		return false;
-	call->line = line_at(php, is_innermost ? newest_opline(php, opline) : opline);
+	call->line = is_innermost ? innermost_line(php, function, opline) : line_at(php, opline);
 	return true;
 }
 

@@ -59,6 +59,8 @@ struct snap_php {
 	/* by version */
 	uint32_t current;   /* in executor_globals: the innermost frame */
 	uint32_t file_name; /* in zend_op_array: zend_string * */
+	uint32_t opcodes;   /* in zend_op_array: its first instruction, */
+	uint32_t last;      /* and how many they are, u32 */
 	uint32_t generator; /* bytes that zend_generator has in front of its frame, besides */
 	/* while frames are read */
 	uint64_t innermost; /* address of the innermost frame */

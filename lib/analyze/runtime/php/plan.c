@@ -5,7 +5,7 @@
  */
 #include "analyze/runtime/php/php.h"
 
-enum { STEPS = 28, POINTER = 8 };
+enum { STEPS = 30, POINTER = 8 };
 
 /* Adds a step; the number of its table. There is room: see snap_php_plan(). */
 static uint8_t add_php_step(struct snap_memory_plan *plan, struct snap_plan_step step)
@@ -43,12 +43,12 @@ static void add_php_text(struct snap_memory_plan *plan, uint8_t strings)
 						    .cap = SNAP_PHP_MOST_NAME });
 }
 
-/* What the frames of a table run: 9 steps. */
+/* What the frames of a table run: 10 steps. */
 static void plan_functions(const struct snap_php *php, struct snap_memory_plan *plan,
 			   uint8_t frames)
 {
 	uint8_t functions, classes;
-	struct snap_plan_step files;
+	struct snap_plan_step files, begins;
 
 	functions = add_php_read(plan, frames, SNAP_PHP_FRAME_FUNCTION, php->file_name + POINTER);
 	add_php_read(plan, frames, SNAP_PHP_FRAME_OPLINE, SNAP_PHP_OPLINE);
@@ -64,6 +64,10 @@ static void plan_functions(const struct snap_php *php, struct snap_memory_plan *
 					 .if_width = 1,
 					 .if_mask = 0xff,
 					 .if_value = SNAP_PHP_INTERNAL };
+	begins = files;
+	begins.field = (uint16_t)php->opcodes;
+	begins.len = SNAP_PHP_OPLINE;
+	add_php_step(plan, begins);
 	add_php_text(plan, add_php_step(plan, files));
 }
 
