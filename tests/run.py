@@ -61,9 +61,9 @@ UNSTABLE = {
         "they read a runtime while it runs: it may be about to do something else",
     r"^(formats_\w+|debuginfod|completions|faults|fuzz|mutants|examples|filters|capture_file|hostile_names|packages)\.":
         "browsers, servers, shells and fuzzers that they start have time limits of their own",
-    r"^unit\.(\w+_live|recorder|recording|record_\w+|sampler\w*|single|tracer|tracee|roles|naming|watch|workers|spawn|stop_\w+|"
-    r"thread_asker|tick_pacer|touch|unwinder_\w+|remote_unwinder|capture\w*|nostop|sandbox\w*|serve|log_\w+|explain|opener|"
-    r"discover|api|wait_\w+|waits_\w+|copy_blocked|cgroup|files)\.":
+    r"^unit\.(\w+_live|recorder|recording|record_\w+|sampler\w*|single|tracer|tracee|roles|parsers|collectors|"
+    r"naming|watch|workers|spawn|stop_\w+|thread_asker|tick_pacer|touch|unwinder_\w+|remote_unwinder|capture\w*|nostop|sandbox\w*|"
+    r"serve|log_\w+|explain|opener|discover|api|wait_\w+|waits_\w+|copy_blocked|cgroup|files)\.":
         "their processes, or timers, wait for a processor",
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What is left out when a parser is lost over the memory of a process: its runtimes alone. The
- * other ways down are in test_roles.c.
+ * other ways down are in test_parsers.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
