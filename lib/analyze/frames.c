@@ -105,38 +105,32 @@ static void flag_system(struct snap_query *query, const char *path, bool static_
 	}
 }
 
-/* Names the addresses of one file, or of one process's perf map, if it is NULL: `wanted` is sorted. */
-static struct stacksnap_error *
-name_addresses(struct snap_analysis *analysis, struct snap_module_file *file,
-	       const struct snap_process *process, struct wanted *wanted, size_t count,
-	       const char **reason_ret, int64_t most_ns, bool *is_late_ret)
+/* A query for each distinct address of `wanted`, which is sorted; to be freed. NULL: no memory. */
+static struct snap_query *new_queries(const struct wanted *wanted, size_t count,
+				      size_t *distinct_ret)
 {
-	_cleanup_free_ struct snap_query *queries = calloc(count, sizeof(*queries));
-	struct stacksnap_error *err;
-	size_t distinct = 0;
+	struct snap_query *queries = calloc(count, sizeof(*queries));
 
-	if (!queries)
-		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++)
+	*distinct_ret = 0;
+	for (size_t i = 0; queries && i < count; i++)
 		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
-			queries[distinct++].vaddr = wanted[i].vaddr;
-	err = file ? snap_symbolize(analysis->symbolizer, file, queries, distinct, most_ns,
-				    is_late_ret)
-		   : snap_symbolize_perf_map(analysis->symbolizer, process, queries, distinct,
-					     reason_ret);
-	if (err)
-		return err;
+			queries[(*distinct_ret)++].vaddr = wanted[i].vaddr;
+	return queries;
+}
+
+/* Hands the answers on. `path`: of their file, NULL without one. */
+static void take_names(struct snap_query *queries, const char *path, struct wanted *wanted,
+		       size_t count)
+{
 	for (size_t i = 0, q = 0; i < count; i++) {
 		if (i && wanted[i].vaddr != wanted[i - 1].vaddr)
 			q++;
 		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
-			flag_system(&queries[q], file ? file->path : NULL,
-				    wanted[i].static_program);
+			flag_system(&queries[q], path, wanted[i].static_program);
 		wanted[i].record->frame.entries = queries[q].entries;
 		wanted[i].record->frame.entry_count =
 			queries[q].entries ? queries[q].entry_count : 0;
 	}
-	return NULL;
 }
 
 /*
@@ -217,9 +211,11 @@ static struct stacksnap_error *name_file(struct snap_analysis *analysis, struct 
 					 const struct turn *turn, struct wanted *wanted,
 					 size_t count, bool *is_left_ret)
 {
-	size_t process = least_served(served, wanted, count);
+	size_t process = least_served(served, wanted, count), distinct;
 	const struct served_time *had = &served->times[process];
 	int64_t began_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	_cleanup_free_ struct snap_query *queries = NULL;
+	struct snap_module_file *file = wanted->record->file;
 	struct stacksnap_error *err;
 
 	*is_left_ret = snap_options_have_enough(analysis->options) ||
@@ -227,8 +223,13 @@ static struct stacksnap_error *name_file(struct snap_analysis *analysis, struct 
 		       had->ns > turn->most_of_user_ns / 4;
 	if (*is_left_ret)
 		return NULL;
-	err = name_addresses(analysis, wanted->record->file, NULL, wanted, count, NULL,
-			     turn->most_of_file_ns, is_left_ret);
+	queries = new_queries(wanted, count, &distinct);
+	if (!queries)
+		return snap_error_no_memory();
+	err = snap_symbolize(analysis->symbolizer, file, queries, distinct, turn->most_of_file_ns,
+			     is_left_ret);
+	if (!err)
+		take_names(queries, file->path, wanted, count);
 	charge_process(served, process, snap_clock_ns(CLOCK_MONOTONIC) - began_ns);
 	return err;
 }
@@ -338,9 +339,10 @@ static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
 					struct snap_raw_process *raw)
 {
 	_cleanup_free_ struct wanted *wanted = malloc((raw->record_count + 1) * sizeof(*wanted));
+	_cleanup_free_ struct snap_query *queries = NULL;
 	const char *reason = NULL;
 	struct stacksnap_error *err;
-	size_t count = 0;
+	size_t count = 0, distinct;
 
 	if (!wanted)
 		return snap_error_no_memory();
@@ -351,9 +353,14 @@ static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
 	if (count == 0)
 		return NULL;
 	qsort(wanted, count, sizeof(*wanted), compare_wanted);
-	err = name_addresses(analysis, NULL, raw->process, wanted, count, &reason, INT64_MAX, NULL);
+	queries = new_queries(wanted, count, &distinct);
+	if (!queries)
+		return snap_error_no_memory();
+	err = snap_symbolize_perf_map(analysis->symbolizer, raw->process, queries, distinct,
+				      &reason);
 	if (err)
 		return err;
+	take_names(queries, NULL, wanted, count);
 	if (reason)
 		snap_snapshot_warn(analysis->snapshot, "perf_map_refused", raw->process->pid, 0,
 				   "perf map of process %d not used: %s", raw->process->pid,
