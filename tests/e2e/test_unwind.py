@@ -5,7 +5,8 @@ import re
 import resource
 import subprocess
 
-from harness import Case, addresses, functions, processes, threads, wait_until, proc_state, tids_of
+from harness import (Case, addresses, build_once, functions, proc_state, processes, source_target, threads, tids_of,
+                     wait_until)
 
 
 class Hard(Case):
@@ -66,6 +67,23 @@ class Hard(Case):
         self.assertEqual(self.trust(stack, "no_fp", "weird_main"), [None, "scan"])
         self.assertEqual(stack["unwind"], "scanned")
         self.assertNotIn("unwind_detail", stack)
+
+    def test_frames_of_all_sizes(self):
+        """By what the code up to the pc does to the stack pointer; a function that jumped there is on no stack."""
+        callers = ["waits", "behind_jump", "middle", "by_pointer", "large", "small", "main"]
+        for compiler, *flags in (["gcc", "-O1"], ["gcc", "-O2"], ["gcc", "-Os"], ["clang", "-O2"], ["gcc", "-O2", "-static"]):
+            with self.subTest(compiler=compiler, flags=flags):
+                program = build_once("no_cfi_sizes" + "".join([compiler, *flags]), [
+                    compiler, *flags, "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer",
+                    source_target("no_cfi_sizes.c"), "-o", "{out}"])
+                victim = self.program([program])
+                for options in ((), ("--no-stop",)):
+                    stack = self.node(victim.pid, *options)["stacks"][0]
+                    names = functions(stack)
+                    first = names.index("waits")
+                    # With -O1 it calls.
+                    self.assertEqual([n for n in names[first:] if n != "jumps"][:len(callers)], callers, options)
+                    self.assertEqual(stack["unwind"], "scanned", names)
 
     def test_leaf_without_cfi_keeps_its_caller(self):
         """rbp is that of a function further out: following it would leave out the caller."""

@@ -19,7 +19,7 @@ enum {
 	SNAP_CALL_BYTES = 7,  /* the longest call instruction */
 	SNAP_MAX_PUSHED = 16, /* registers that it pushes there */
 	/* The most of what each may ask for, see below. */
-	SNAP_PROLOGUE_BYTES = 32,
+	SNAP_PROLOGUE_BYTES = 4096,
 	SNAP_RETURN_BYTES = 4,
 	SNAP_STUB_BYTES = 20,
 	SNAP_SIGNAL_RETURN_BYTES = 16, /* what is_signal_return() looks at */
@@ -31,9 +31,10 @@ struct snap_call {
 	uint64_t target; /* of the direct one */
 };
 
-/* What the first instructions of a function do. */
+/* What the instructions of a function do up to a place, in the order in which they lie there. */
 struct snap_prologue {
 	bool sets_frame_pointer; /* it leads to where its old value and the return address lie */
+	bool sets_frame_pointer_later; /* the same if no branch led around that code */
 	/* Of what a call pushes the return address of: DWARF numbers of what comes next, in order. */
 	uint8_t pushed[SNAP_MAX_PUSHED];
 	unsigned pushed_count;
@@ -44,7 +45,8 @@ struct snap_prologue {
 	uint32_t record_depth;
 	/* The return address was written, and the frame pointer was not, which is the caller's yet. */
 	uint32_t link_depth;
-	uint32_t sp_depth; /* how far below that the stack pointer is */
+	/* How far the stack pointer is below that, or below what a call pushes; 0: unknown. */
+	uint32_t sp_depth;
 };
 
 /* What code of which nothing else is known has on the stack. */
@@ -75,7 +77,7 @@ struct snap_arch_ops {
 	 * part of them.
 	 */
 	bool signs_addresses;
-	uint8_t prologue_bytes, return_bytes, stub_bytes; /* what the following look at, at most */
+	uint16_t prologue_bytes, return_bytes, stub_bytes; /* what the following look at, at most */
 	/* The SNAP_CALL_BYTES before `end` as a call whose return address is `address`. */
 	struct snap_call (*call_before)(const uint8_t *end, uint64_t address);
 	/* `size` bytes from the beginning of a function, prologue_bytes at most; *ret is zeroed. */

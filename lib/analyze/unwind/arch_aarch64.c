@@ -219,11 +219,26 @@ static void follow_instruction(struct prologue *prologue, uint32_t instruction,
 		ret->sets_frame_pointer = true;
 }
 
+/* stp x29, x30, [sp, …] in either form, and behind it add x29, sp, immediate */
+static bool sets_frame_pointer_among(const uint8_t *code, size_t size)
+{
+	bool has_record = false;
+
+	for (size_t at = 0; at + INSTRUCTION <= size; at += INSTRUCTION) {
+		uint32_t instruction = instruction_at(code, at);
+
+		has_record |= (instruction & 0xfe407fff) == 0xa8007bfd;
+		if (has_record && (instruction & 0xffc003ff) == 0x910003fd)
+			return true;
+	}
+	return false;
+}
+
 static void read_aarch64_prologue(const uint8_t *code, size_t size, struct snap_prologue *ret)
 {
 	struct prologue prologue = { .sp = 0 };
 
-	for (size_t at = 0; at + INSTRUCTION <= size; at += INSTRUCTION) {
+	for (size_t at = 0; at + INSTRUCTION <= size && at < PROLOGUE_BYTES; at += INSTRUCTION) {
 		uint32_t instruction = instruction_at(code, at);
 
 		if (may_leave(instruction) && !is_landing_pad(instruction))
@@ -232,6 +247,8 @@ static void read_aarch64_prologue(const uint8_t *code, size_t size, struct snap_
 		if (prologue.sp > MOST_FRAME)
 			break;
 	}
+	ret->sets_frame_pointer_later =
+		!ret->sets_frame_pointer && sets_frame_pointer_among(code, size);
 	if (prologue.has_record)
 		ret->record_depth = (uint32_t)prologue.record;
 	if (prologue.has_link && !prologue.has_frame_pointer)
@@ -322,7 +339,7 @@ const struct snap_arch_ops snap_arch_aarch64 = {
 	.machine = 183, /* EM_AARCH64 */
 	.has_link_register = true,
 	.signs_addresses = true,
-	.prologue_bytes = PROLOGUE_BYTES,
+	.prologue_bytes = SNAP_PROLOGUE_BYTES,
 	.return_bytes = INSTRUCTION,
 	.stub_bytes = STUB_BYTES,
 	.call_before = aarch64_call_before,

@@ -5,6 +5,7 @@
  * psABI. Knows nothing of how a row is found.
  */
 #include "analyze/unwind/arch.h"
+#include "analyze/unwind/x86_length.h"
 
 #include "base/bytes.h"
 
@@ -21,6 +22,9 @@ enum {
 	RIP = 16,
 	REGISTERS = 17,
 	STUB_BYTES = 7,
+	LONGEST = 15,     /* of an instruction */
+	EARLY_BYTES = 13, /* a frame that is set up before it is there wherever calls are made */
+	MOST_FRAME = 1 << 24, /* of one function */
 };
 
 /* Words of struct user_regs_struct (sys/user.h) by DWARF number. */
@@ -75,6 +79,107 @@ static struct snap_call x86_call_before(const uint8_t *end, uint64_t address)
 	return call;
 }
 
+/* ---- frames ---- */
+
+/* How far the stack pointer is below the return address, as far as instructions were followed. */
+struct depth {
+	int64_t now, most;
+	bool is_known, is_prologue; /* the latter: all was a part of the frame that is made */
+};
+
+/* push %rbp; mov %rsp,%rbp, in both encodings; at `at`. */
+static bool sets_frame_pointer_at(const uint8_t *code, size_t size, size_t at)
+{
+	static const uint8_t moves[][4] = { { 0x55, 0x48, 0x89, 0xe5 },
+					    { 0x55, 0x48, 0x8b, 0xec } };
+
+	return size - at >= sizeof(moves[0]) &&
+	       (memcmp(code + at, moves[0], sizeof(moves[0])) == 0 ||
+		memcmp(code + at, moves[1], sizeof(moves[1])) == 0);
+}
+
+/* What SUB, ADD or LEA takes from the stack pointer, of an instruction without its REX.W. */
+static int64_t taken_room(const uint8_t *code, size_t length)
+{
+	int64_t sign = code[1] == 0xec ? 1 : -1;
+
+	if ((code[1] == 0xec || code[1] == 0xc4) && code[0] == 0x83 && length == 3)
+		return sign * (int8_t)code[2];
+	if ((code[1] == 0xec || code[1] == 0xc4) && code[0] == 0x81 && length == 6)
+		return sign * (int32_t)snap_u32_at(code + 2);
+	if (code[0] == 0x8d && code[1] == 0x64 && length == 4 && code[2] == 0x24)
+		return -(int8_t)code[3];
+	if (code[0] == 0x8d && code[1] == 0xa4 && length == 7 && code[2] == 0x24)
+		return -(int64_t)(int32_t)snap_u32_at(code + 3);
+	return 0;
+}
+
+static void follow_push(struct depth *depth, unsigned number, struct snap_prologue *ret)
+{
+	/* DWARF numbers of the registers as instructions number them. */
+	static const uint8_t numbers[] = { 0, 2, 1, 3, 7, 6, 4, 5 };
+
+	depth->now += 8;
+	if (depth->is_prologue && ret->pushed_count < SNAP_MAX_PUSHED)
+		ret->pushed[ret->pushed_count++] = (uint8_t)(number < 8 ? numbers[number] : number);
+}
+
+/* What an instruction makes of the stack pointer. */
+static void follow_x86_instruction(struct depth *depth, const uint8_t *code, size_t length,
+				   struct snap_prologue *ret)
+{
+	bool has_rex = (code[0] & 0xf0) == 0x40;
+	const uint8_t *bare = code + has_rex;
+	unsigned high = has_rex && code[0] & 1 ? 8 : 0;
+	int64_t room = has_rex && code[0] == 0x48 ? taken_room(bare, length - 1) : 0;
+
+	if ((*bare & 0xf8) == 0x50) {
+		follow_push(depth, high | (*bare & 7), ret);
+	} else if ((*bare & 0xf8) == 0x58) {
+		depth->now -= 8;
+	} else if (*bare == 0x68 || *bare == 0x6a || *bare == 0x9c ||
+		   (*bare == 0xff && (bare[1] & 0x38) == 0x30)) {
+		depth->now += 8;
+	} else if (room) {
+		depth->now += room;
+		depth->is_prologue = false;
+	} else if (*bare == 0xc3 || *bare == 0xc2 || *bare == 0xe9 || *bare == 0xeb) {
+		/* What follows is reached from elsewhere, and has the frame. */
+		depth->now = depth->most;
+		depth->is_known = true;
+	} else if (*bare == 0xe8 || *bare == 0xff) {
+		depth->is_prologue = false;
+	} else if (*bare == 0xc9 || (has_rex && *bare == 0x83 && bare[1] == 0xe4)) {
+		depth->is_known = false; /* leave; and $imm,%rsp */
+	}
+	if (depth->now > depth->most)
+		depth->most = depth->now;
+}
+
+/* Go looks whether its stack suffices before it sets its frame up. */
+static void read_x86_prologue(const uint8_t *code, size_t size, struct snap_prologue *ret)
+{
+	struct depth depth = { .is_known = true, .is_prologue = true };
+	size_t length;
+
+	for (size_t at = 0; at < size; at += length) {
+		if (sets_frame_pointer_at(code, size, at)) {
+			ret->sets_frame_pointer |= at < EARLY_BYTES;
+			ret->sets_frame_pointer_later |= at >= EARLY_BYTES;
+		}
+		length = snap_x86_length(code + at, size - at);
+		if (length == 0 && size - at < LONGEST)
+			break; /* of a longer function */
+		if (length == 0)
+			return;
+		follow_x86_instruction(&depth, code + at, length, ret);
+	}
+	if (depth.is_known && depth.now > 0 && depth.now <= MOST_FRAME)
+		ret->sp_depth = (uint32_t)depth.now;
+}
+
+/* ---- stubs and returns ---- */
+
 static size_t skip_endbr64(const uint8_t *code, size_t size)
 {
 	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
@@ -82,40 +187,6 @@ static size_t skip_endbr64(const uint8_t *code, size_t size)
 	return size >= sizeof(endbr64) && memcmp(code, endbr64, sizeof(endbr64)) == 0
 		       ? sizeof(endbr64)
 		       : 0;
-}
-
-/* push %rbp; mov %rsp,%rbp, in both encodings. Go looks whether its stack suffices before. */
-static bool sets_frame_pointer(const uint8_t *code, size_t size)
-{
-	static const uint8_t moves[][4] = { { 0x55, 0x48, 0x89, 0xe5 },
-					    { 0x55, 0x48, 0x8b, 0xec } };
-
-	for (size_t at = 0; at + sizeof(moves[0]) <= size; at++) {
-		/* With a prefix it is %r13 that is pushed. */
-		if (at && code[at - 1] == 0x41)
-			continue;
-		if (memcmp(code + at, moves[0], sizeof(moves[0])) == 0 ||
-		    memcmp(code + at, moves[1], sizeof(moves[1])) == 0)
-			return true;
-	}
-	return false;
-}
-
-static void read_x86_prologue(const uint8_t *code, size_t size, struct snap_prologue *ret)
-{
-	/* DWARF numbers of the registers as instructions number them. */
-	static const uint8_t numbers[] = { 0, 2, 1, 3, 7, 6, 4, 5 };
-
-	ret->sets_frame_pointer = sets_frame_pointer(code, size);
-	for (size_t at = skip_endbr64(code, size); at < size; at++) {
-		bool is_high = code[at] == 0x41 && at + 1 < size;
-		uint8_t opcode = code[at + is_high];
-
-		if ((opcode & 0xf8) != 0x50)
-			break;
-		ret->pushed[ret->pushed_count++] = is_high ? 8 + (opcode & 7) : numbers[opcode & 7];
-		at += is_high;
-	}
 }
 
 /* ret, ret imm16, and either with a prefix. */
@@ -220,7 +291,7 @@ const struct snap_arch_ops snap_arch_x86_64 = {
 	.saved = saved,
 	.saved_count = SNAP_ARRAY_SIZE(saved),
 	.machine = 62, /* EM_X86_64 */
-	.prologue_bytes = 16,
+	.prologue_bytes = SNAP_PROLOGUE_BYTES,
 	.return_bytes = 2,
 	.stub_bytes = STUB_BYTES,
 	.call_before = x86_call_before,

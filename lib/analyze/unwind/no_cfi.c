@@ -159,6 +159,47 @@ static struct callee find_callee(struct snap_unwinder *unwinder, const struct sn
 	return callee;
 }
 
+/* Whether a return address between two places is behind a direct call of the function. */
+static bool is_called_between(struct snap_unwinder *unwinder, const struct callee *callee,
+			      uint64_t at, uint64_t end)
+{
+	struct snap_call call;
+	uint64_t pc;
+
+	for (int i = 0; i < SCAN_WORDS && at < end; i++, at += sizeof(at))
+		if (read_return(unwinder, at, &pc) && read_call_before(unwinder, pc, &call) &&
+		    call.is_direct && call.target == callee->start)
+			return true;
+	return false;
+}
+
+/*
+ * A frame that is set up behind the first instructions may have been left before, or a branch led around its frame, and then the frame
+ * pointer is a caller's. It is believed if it leads behind a call, unless a call of this function
+ * is nearer. The call need not name it: others may have jumped here.
+ */
+static bool sets_frame_up_later(struct snap_unwinder *unwinder, const struct callee *callee)
+{
+	const uint64_t *registers = unwinder->state.registers;
+	uint64_t fp = registers[unwinder->arch->fp], sp = registers[unwinder->arch->sp], pc;
+	struct snap_call call;
+	uint8_t code;
+
+	if (!callee->prologue.sets_frame_pointer_later)
+		return false;
+	/* The step asks for it. */
+	if (!snap_unwinder_knows(unwinder, unwinder->arch->fp))
+		return true;
+	if (fp < sp || !read_return(unwinder, fp + sizeof(fp), &pc))
+		return false;
+	/* Code that was made at run time cannot be looked at. */
+	if (!snap_modules_read(unwinder->modules, pc - 1, &code, sizeof(code)))
+		return true;
+	return read_call_before(unwinder, pc, &call) &&
+	       (is_call_of(unwinder, &call, callee) ||
+		!is_called_between(unwinder, callee, sp, fp));
+}
+
 /* Behind the end of its frame the frame pointer is the caller's again. */
 static bool stands_at_return(struct snap_unwinder *unwinder)
 {
@@ -307,13 +348,35 @@ static uint64_t leave_frame(struct snap_unwinder *unwinder, const struct callee 
 	return sp_above_record(unwinder, callee, at - sizeof(at), pc);
 }
 
+/*
+ * Without a link register: where the return address is if the function has its whole frame. What
+ * called it need not name it: others may have jumped here. 0: it is not there.
+ */
+static uint64_t find_above_frame(struct snap_unwinder *unwinder, const struct callee *callee)
+{
+	uint64_t at = unwinder->state.registers[unwinder->arch->sp] + callee->prologue.sp_depth, pc;
+	struct snap_call call;
+
+	if (unwinder->arch->has_link_register || !callee->prologue.sp_depth ||
+	    callee->how != SNAP_START_EXACT || at % sizeof(at) != 0 ||
+	    !read_return(unwinder, at, &pc) || !read_call_before(unwinder, pc, &call))
+		return 0;
+	/* Where it runs it may have left its frame already. */
+	return !snap_pc_is_exact(unwinder->pc) || is_call_of(unwinder, &call, callee) ? at : 0;
+}
+
 /* By the first word of the stack that can be the return address. */
 static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *callee)
 {
 	uint64_t sp = unwinder->state.registers[unwinder->arch->sp];
 	uint64_t at = (sp + sizeof(sp) - 1) & ~(uint64_t)(sizeof(sp) - 1), pc;
+	uint64_t above = find_above_frame(unwinder, callee);
 	struct snap_call call;
 
+	if (above && read_return(unwinder, above, &pc))
+		return snap_unwinder_move(unwinder,
+					  snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
+					  leave_frame(unwinder, callee, above, pc));
 	for (int i = 0; i < SCAN_WORDS; i++, at += sizeof(at)) {
 		if (!read_return(unwinder, at, &pc)) {
 			snap_unwinder_end_missing(unwinder, at);
@@ -374,7 +437,7 @@ bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct
 	if (row->code.is_entry)
 		return end_without_cfi(unwinder);
 	callee = find_callee(unwinder, row);
-	if (callee.prologue.sets_frame_pointer)
+	if (callee.prologue.sets_frame_pointer || sets_frame_up_later(unwinder, &callee))
 		has_frame_pointer = !stands_at_return(unwinder);
 	/* A stop would tell more. */
 	if (!snap_unwinder_knows(unwinder, unwinder->arch->fp) &&
