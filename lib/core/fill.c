@@ -235,16 +235,6 @@ static bool is_elsewhere(void *context, uint64_t sp)
 	return interrupted->need.size > 0;
 }
 
-/* Beside the thread pointer, or the one that the program began on. */
-static bool is_usual_stack(const struct filling *filling, const struct snap_map *map,
-			   const struct snap_thread *thread)
-{
-	uint64_t tp = registers_of(filling, thread).thread_pointer;
-
-	return (tp >= map->start && tp < map->end) ||
-	       (map->path && strcmp(map->path, "[stack]") == 0);
-}
-
 static void fill_interrupted(const struct filling *filling, struct snap_thread *thread,
 			     uint64_t most, size_t *budget)
 {
@@ -255,7 +245,8 @@ static void fill_interrupted(const struct filling *filling, struct snap_thread *
 	uint64_t size;
 
 	if (!thread->stack_size || !interrupted.own ||
-	    is_usual_stack(filling, interrupted.own, thread) ||
+	    snap_is_usual_stack(interrupted.own, registers_of(filling, thread).thread_pointer,
+				thread->tid == filling->process->pid) ||
 	    !snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
 		return;
 	size = interrupted.need.size < most ? interrupted.need.size : most;

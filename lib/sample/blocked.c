@@ -447,7 +447,8 @@ bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
 	uint64_t sp, start, size;
 	ssize_t got;
 
-	if (map && !copy->partial && snap_is_usual_stack(map, blocked->fs_base))
+	if (map && !copy->partial &&
+	    snap_is_usual_stack(map, blocked->fs_base, copy->tid == process->pid))
 		return false;
 	map = snap_sampler_interrupted_stack(process, copy, &sp);
 	if (!map)

@@ -10,10 +10,13 @@
 
 #include <string.h>
 
-/* Not one of a signal: it has the thread pointer, or is the first thread's. */
-static inline bool snap_is_usual_stack(const struct snap_map *map, uint64_t pointer)
+/*
+ * Not one of a signal: the first thread's, or one that has the thread pointer. That of the first
+ * thread lies anywhere, as a signal stack from malloc() may.
+ */
+static inline bool snap_is_usual_stack(const struct snap_map *map, uint64_t pointer, bool is_first)
 {
-	return (pointer >= map->start && pointer < map->end) ||
+	return (!is_first && pointer >= map->start && pointer < map->end) ||
 	       (map->path && strcmp(map->path, "[stack]") == 0);
 }
 

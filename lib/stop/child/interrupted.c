@@ -47,6 +47,7 @@ static struct snap_need find_interrupted_stack(struct snap_tracer *tracer,
 					       const struct snap_tracee *tracee, size_t *budget)
 {
 	const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	const struct snap_traced *process = snap_tracer_process(tracer, tracee);
 	struct interrupted_thread interrupted = {
 		.tracer = tracer,
 		.tracee = tracee,
@@ -54,7 +55,8 @@ static struct snap_need find_interrupted_stack(struct snap_tracer *tracer,
 	};
 
 	if (!interrupted.own ||
-	    snap_is_usual_stack(interrupted.own, interrupted_thread_pointer(thread)))
+	    snap_is_usual_stack(interrupted.own, interrupted_thread_pointer(thread),
+				thread->tid == process->pid))
 		return (struct snap_need){ 0 };
 	if (!snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
 		return (struct snap_need){ 0 };
