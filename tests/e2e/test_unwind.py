@@ -21,7 +21,7 @@ class Hard(Case):
         return self.stack_of(node, name="weird")
 
     def test_signal_frames(self):
-        for mode, extra in (("plain", ()), ("alt", ()), ("nested", ("on_second",)), ("fault", ())):
+        for mode, extra in (("plain", ()), ("alt", ()), ("malloc", ()), ("nested", ("on_second",)), ("fault", ())):
             victim = self.victim("signals", mode)
             stack = self.node(victim.pid)["stacks"][0]
             got = functions(stack)
@@ -36,6 +36,18 @@ class Hard(Case):
             self.assertIn("<signal handler called>", self.run_tool("-p", victim.pid).text)
             for option in "-r", "-q":
                 self.assertNotIn("<signal handler", self.run_tool("-p", victim.pid, option).text)
+
+    def test_calls_of_what_is_no_code(self):
+        """The caller is where the call has pushed it, below a handler of the signal, too."""
+        for mode, address in (("null", "0x0"), ("wild", "0x7000000000")):
+            victim = self.victim("signals", mode)
+            for options in ((), ("--no-stop",)):
+                stack = self.node(victim.pid, *options)["stacks"][0]
+                frames = [e for e in stack["entries"] if not e.get("inlined")]
+                at = next(i for i, e in enumerate(frames) if e["address"] == address)
+                self.assertEqual([e.get("function") for e in frames[at - 2:at + 4]],
+                                 ["on_first", "<signal handler called>", None, "interrupted", "caller_of_interrupted", "main"])
+                self.assertEqual(stack["unwind"], "complete")
 
     def test_line_of_a_faulting_frame_is_not_moved(self):
         """Below a signal frame the pc itself is looked up, not the byte before it."""

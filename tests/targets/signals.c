@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Blocked inside a signal handler: signals plain | alt | nested | fault. */
+/*
+ * Blocked inside a signal handler: signals plain | alt | malloc | nested | fault | null | wild. With
+ * malloc its stack is where malloc() put it, beside the first thread's data; null and wild are calls
+ * of what is no code.
+ */
 #include "victim.h"
 
 static volatile int sink;
@@ -27,29 +31,37 @@ static void on_first(int number)
 	sink += number;
 }
 
-NOINLINE static void interrupted(bool fault)
+NOINLINE static void interrupted(const char *mode)
 {
-	if (fault)
+	volatile uintptr_t wild = !strcmp(mode, "wild") ? 0x7000000000 : 0;
+
+	if (!strcmp(mode, "fault"))
 		*nowhere = 1;
+	else if (!strcmp(mode, "null") || !strcmp(mode, "wild"))
+		((void (*)(void))wild)();
 	else
 		raise(SIGUSR1);
 	sink++;
 }
 
-NOINLINE static void caller_of_interrupted(bool fault)
+NOINLINE static void caller_of_interrupted(const char *mode)
 {
-	interrupted(fault);
+	interrupted(mode);
 	sink++;
 }
 
 int main(int argc, char **argv)
 {
+	enum { LARGE = 1 << 20, SMALL = 1 << 16 };
 	const char *mode = argc > 1 ? argv[1] : "plain";
 	struct sigaction action = { .sa_handler = on_first };
-	static char other_stack[1 << 16];
-	stack_t alternate = { .ss_sp = other_stack, .ss_size = sizeof(other_stack) };
+	static char other_stack[SMALL];
+	stack_t alternate = { .ss_sp = other_stack, .ss_size = SMALL };
 
-	if (!strcmp(mode, "alt") || !strcmp(mode, "fault")) {
+	if (!strcmp(mode, "malloc"))
+		alternate = (stack_t){ .ss_sp = malloc(LARGE), .ss_size = LARGE };
+	if (!strcmp(mode, "alt") || !strcmp(mode, "malloc") || !strcmp(mode, "fault") ||
+	    !strcmp(mode, "wild")) {
 		sigaltstack(&alternate, NULL);
 		action.sa_flags = SA_ONSTACK;
 	}
@@ -58,6 +70,6 @@ int main(int argc, char **argv)
 	action.sa_handler = on_second;
 	sigaction(SIGUSR2, &action, NULL);
 	sink = !strcmp(mode, "nested");
-	caller_of_interrupted(!strcmp(mode, "fault"));
+	caller_of_interrupted(mode);
 	return 0;
 }

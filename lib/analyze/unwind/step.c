@@ -94,12 +94,16 @@ struct snap_pc snap_unwinder_doubt(struct snap_unwinder *unwinder, struct snap_p
 	return trust || !unwinder->guessed ? pc : snap_pc_found_by(pc, SNAP_TRUST_UNCONFIRMED);
 }
 
+static void set_place(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp)
+{
+	unwinder->state.registers[unwinder->arch->sp] = sp;
+	unwinder->state.registers[unwinder->arch->ra] = snap_pc_address(pc);
+	unwinder->pc = pc;
+}
+
 bool snap_unwinder_move(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp)
 {
-	const struct snap_arch_ops *arch = unwinder->arch;
-	uint64_t address = snap_pc_address(pc);
-
-	if (address == 0)
+	if (snap_pc_address(pc) == 0)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
 	pc = snap_unwinder_doubt(unwinder, pc);
 	if (unwinder->guessed && !snap_unwinder_is_executable(unwinder, snap_pc_lookup(pc))) {
@@ -107,9 +111,7 @@ bool snap_unwinder_move(struct snap_unwinder *unwinder, struct snap_pc pc, uint6
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI,
 					 "what was guessed leads to no code");
 	}
-	unwinder->state.registers[arch->sp] = sp;
-	unwinder->state.registers[arch->ra] = address;
-	unwinder->pc = pc;
+	set_place(unwinder, pc, sp);
 	return true;
 }
 
@@ -185,7 +187,10 @@ static bool move_to_interrupted(struct snap_unwinder *unwinder, uint64_t pc, uin
 				uint64_t link)
 {
 	snap_sink_mark_exact(&unwinder->sink);
-	if (!snap_unwinder_move(unwinder, snap_pc_exact(pc), sp))
+	/* It may have called a null or wild pointer. */
+	if (!snap_unwinder_is_executable(unwinder, pc))
+		set_place(unwinder, snap_unwinder_doubt(unwinder, snap_pc_exact(pc)), sp);
+	else if (!snap_unwinder_move(unwinder, snap_pc_exact(pc), sp))
 		return false;
 	unwinder->state.registers[unwinder->arch->ra] = link;
 	return true;
@@ -322,7 +327,7 @@ static bool step_wild_call(struct snap_unwinder *unwinder)
 	uint64_t sp = unwinder->state.registers[arch->sp], pc;
 
 	snap_unwinder_note_stale(unwinder, snap_pc_lookup(unwinder->pc));
-	if (unwinder->sink.total > 1 || !read_called_from(unwinder, &pc) || pc == 0 ||
+	if (!snap_pc_is_exact(unwinder->pc) || !read_called_from(unwinder, &pc) || pc == 0 ||
 	    !follows_call(unwinder, pc))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI,
 					 "no executable memory at this address");
