@@ -5,8 +5,11 @@ import re
 import resource
 import subprocess
 
-from harness import (Case, addresses, build_once, functions, proc_state, processes, source_target, threads, tids_of,
-                     wait_until)
+from harness import (Case, addresses, build_once, functions, need, proc_state, processes, source_target, threads,
+                     tids_of, wait_until)
+
+# The functions of no_cfi_sizes.c that are on its stack.
+OF_ALL_SIZES = ["waits", "behind_jump", "middle", "by_pointer", "large", "small", "main"]
 
 
 class Hard(Case):
@@ -82,7 +85,6 @@ class Hard(Case):
 
     def test_frames_of_all_sizes(self):
         """By what the code up to the pc does to the stack pointer; a function that jumped there is on no stack."""
-        callers = ["waits", "behind_jump", "middle", "by_pointer", "large", "small", "main"]
         for compiler, *flags in (["gcc", "-O1"], ["gcc", "-O2"], ["gcc", "-Os"], ["clang", "-O2"], ["gcc", "-O2", "-static"]):
             with self.subTest(compiler=compiler, flags=flags):
                 program = build_once("no_cfi_sizes" + "".join([compiler, *flags]), [
@@ -94,8 +96,19 @@ class Hard(Case):
                     names = functions(stack)
                     first = names.index("waits")
                     # With -O1 it calls.
-                    self.assertEqual([n for n in names[first:] if n != "jumps"][:len(callers)], callers, options)
+                    self.assertEqual([n for n in names[first:] if n != "jumps"][:len(OF_ALL_SIZES)], OF_ALL_SIZES, options)
                     self.assertEqual(stack["unwind"], "scanned", names)
+
+    def test_no_search_table(self):
+        """Entries of .eh_frame are read in turn: without a table for them, and where it was cut out of the file."""
+        need("gcc", "objcopy")
+        source = source_target("no_cfi_sizes.c")
+        for name, command in (("none", f"gcc -O2 -Wl,--no-eh-frame-hdr {source} -o {{out}}"),
+                              ("cut", f"gcc -O2 {source} -o {{out}} && objcopy -R .eh_frame_hdr {{out}}")):
+            victim = self.program([build_once("no_table_" + name, ["sh", "-c", command])])
+            stack = self.node(victim.pid)["stacks"][0]
+            self.assertEqual([n for n in functions(stack) if n in OF_ALL_SIZES], OF_ALL_SIZES, name)
+            self.assertEqual(stack["unwind"], "complete", name)
 
     def test_leaf_without_cfi_keeps_its_caller(self):
         """rbp is that of a function further out: following it would leave out the caller."""

@@ -342,7 +342,7 @@ bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t 
 			uint64_t *offset_ret)
 {
 	for (size_t i = 0; i < image->segment_count; i++) {
-		if (image->segments[i].p_type != type)
+		if (image->segments[i].p_type != type || image->segments[i].p_filesz == 0)
 			continue;
 		*vaddr_ret = image->segments[i].p_vaddr;
 		*offset_ret = image->segments[i].p_offset;

@@ -74,7 +74,7 @@ bool snap_image_bias_of_head(const void *head, size_t size, uint64_t start, uint
 
 /* Size and device:inode of the file; false for memory. */
 bool snap_image_identity(const struct snap_image *image, uint64_t *dev_ret, uint64_t *inode_ret);
-/* Address and place in the file of the first segment of a type (PT_… of elf.h); false: none. */
+/* Address and place in the file of the first segment of a type (PT_…) that is not empty; false: none. */
 bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t *vaddr_ret,
 			uint64_t *offset_ret);
 /* The lowest address of code; 1 where that is unknown or 0. */
