@@ -62,6 +62,16 @@ static Elf64_Sym symbol_at(const struct snap_symtab *table, size_t i)
  * A name is looked at no further than it will be shown: else each symbol of a hostile table could
  * ask for the same megabytes again.
  */
+/*
+ * "$x", "$d.3": marks of the Arm ABIs between code and data (AAELF64, 5.5.5). Names of Swift begin
+ * with "$", too.
+ */
+static bool is_mark(const char *name, size_t length)
+{
+	return length >= 2 && name[0] == '$' && strchr("adtx", name[1]) &&
+	       (length == 2 || name[2] == '.');
+}
+
 const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *symbol,
 			     size_t *length_ret)
 {
@@ -79,8 +89,7 @@ const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *s
 	version = length > 1 ? memchr(name + 1, '@', length - 1) : NULL;
 	if (version)
 		length = (size_t)(version - name);
-	/* "$x", "$d.3": marks of the AArch64 ABI between code and data. */
-	if (length == 0 || name[0] == '$')
+	if (length == 0 || is_mark(name, length))
 		return NULL;
 	*length_ret = length;
 	return name;
