@@ -143,7 +143,7 @@ static struct need find_core_stack(const struct filling *filling, uint64_t sp)
 	}
 	start = sp - map->start < SNAP_STACK_MARGIN ? map->start : sp - SNAP_STACK_MARGIN;
 	start &= ~15ull;
-	return (struct need){ start, map->end - start };
+	return (struct need){ start, snap_process_stack_end(filling->process, map) - start };
 }
 
 static struct need need_of(const struct filling *filling, const struct snap_thread *thread)

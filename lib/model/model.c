@@ -380,6 +380,17 @@ const struct snap_map *snap_process_map(const struct snap_process *process, uint
 	return at < process->map_count && maps[at].start <= address ? &maps[at] : NULL;
 }
 
+uint64_t snap_maps_stack_end(const struct snap_map *maps, size_t count)
+{
+	enum { MOST_PARTS = 64 }; /* the rest of a target with more is cut off */
+	size_t i = 0;
+
+	while (i + 1 < count && i < MOST_PARTS && maps[i + 1].start == maps[i].end &&
+	       maps[i + 1].read && maps[i + 1].write && !maps[i].inode && !maps[i + 1].inode)
+		i++;
+	return maps[i].end;
+}
+
 const char *snap_process_type_word(enum snap_process_type type)
 {
 	static const char *const words[] = {

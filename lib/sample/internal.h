@@ -336,7 +336,7 @@ static inline void snap_sampler_thread_take_stack(struct snap_sampler_thread *th
 						  const struct snap_map *map)
 {
 	thread->stack_start = map->start;
-	thread->stack_end = map->end;
+	thread->stack_end = snap_process_stack_end(&thread->process->facts, map);
 	thread->stack_is_file = map->inode != 0;
 }
 

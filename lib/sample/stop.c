@@ -230,10 +230,10 @@ static struct stacksnap_error *stop_with_known_stack(struct snap_sampler *sample
 	map = snap_sampler_interrupted_stack(facts, copy, &sp);
 	if (!map && copy->stack_limited)
 		map = snap_process_map(facts, copy->stack_address + SNAP_STACK_MARGIN);
-	if (!map || pick->stack_end == map->end)
+	if (!map || pick->stack_end == snap_process_stack_end(facts, map))
 		return NULL;
 	pick->stack_start = map->start;
-	pick->stack_end = map->end;
+	pick->stack_end = snap_process_stack_end(facts, map);
 	err = snap_single_take(sampler->single, pick, 1, stop_timeout_ns(sampler->options),
 			       &stopped_ns);
 	if (!err && pick->stopped_ns < before_ns)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Stacks that are hard to unwind, and the engines held to each other address for address."""
+import json
 import os
 import re
 import resource
@@ -50,6 +51,20 @@ class Hard(Case):
                 at = next(i for i, e in enumerate(frames) if e["address"] == address)
                 self.assertEqual([e.get("function") for e in frames[at - 2:at + 4]],
                                  ["on_first", "<signal handler called>", None, "interrupted", "caller_of_interrupted", "main"])
+                self.assertEqual(stack["unwind"], "complete")
+
+    def test_stacks_of_several_mappings(self):
+        """A part that mlock() or madvise() was asked about is a mapping of its own."""
+        victim = self.victim("split_stack")
+        documents = [self.node(victim.pid, *options)["stacks"] for options in ((), ("--no-stop",))]
+        recording = os.path.join(self.scratch(), "recording.json")
+        self.run_tool("record", "-d", "1", "-o", recording, victim.pid)
+        with open(recording, encoding="utf-8") as file:
+            documents.append(json.load(file)["processes"][0]["stacks"])
+        for stacks in documents:
+            self.assertEqual(sorted({"main", "thread_main"}.intersection(sum(map(functions, stacks), []))), ["main", "thread_main"])
+            for stack in stacks:
+                self.assertEqual(functions(stack).count("descends"), 20)
                 self.assertEqual(stack["unwind"], "complete")
 
     def test_line_of_a_faulting_frame_is_not_moved(self):

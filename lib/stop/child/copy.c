@@ -165,6 +165,7 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t process, uint64_t sp)
 {
 	const struct snap_map *map = snap_tracer_find_map(tracer, process, sp);
+	const struct snap_traced *traced = &tracer->stop->processes[process];
 	uint64_t start;
 
 	if (!map || !map->read)
@@ -173,7 +174,8 @@ struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t pro
 	start &= ~15ull;
 	return (struct snap_need){
 		.address = start,
-		.size = map->end - start,
+		.size = snap_maps_stack_end(map, traced->map_count - (size_t)(map - traced->maps)) -
+			start,
 		.has_file = map->inode != 0,
 	};
 }
