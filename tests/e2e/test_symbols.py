@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 
-from harness import TOOL, Case, functions, missing, need, need_namespaces, need_root, run_tool, source_target
+from harness import (TOOL, Case, build_once, functions, missing, need, need_namespaces, need_root, run_tool,
+                     source_target)
 
 CHAIN = ("chain_hold", "f3", "f2", "f1", "f0", "main")
 FLAGS = ["-O1", "-fno-optimize-sibling-calls", "-fno-ipa-icf", "-fcf-protection=none"]
@@ -74,6 +75,15 @@ class Debug(Case):
         stack = self.stack(self.build("-g0"), status=0)
         self.assert_calls(stack, *CHAIN)
         self.assertFalse(any("line" in e for e in stack["entries"] if e.get("function") in CHAIN))
+
+    def test_dollar_names(self):
+        """Swift's functions; "$x" and "$d.3" are marks between code and data."""
+        need("gcc", "objcopy")
+        victim = self.program([build_once("dollar_names", ["sh", "-c", f"gcc -O2 {source_target('no_cfi_sizes.c')} -o {{out}} && "
+            "objcopy --redefine-sym 'middle=$s4demo5inneryySiF' --redefine-sym 'large=$d' --redefine-sym 'small=$x.3' {out}"])])
+        names = functions(self.node(victim.pid)["stacks"][0])
+        self.assertIn("$s4demo5inneryySiF", names)
+        self.assertEqual([n for n in names if n and n.startswith("$")], ["$s4demo5inneryySiF"])
 
     def test_stripped_falls_back_to_dynsym(self):
         path = self.build("-g")
