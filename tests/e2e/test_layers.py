@@ -22,7 +22,8 @@ DOORS = {
         r"analyze/(elf|dwarf|unwind|symbol)/\w+\.c",
     r"elfutils/debuginfod\.h": r"roles/file_opener/download\.c",
     r"linux/bpf\.h|bpf/(bpf_|skel_)\w+\.h": r"bpf/threads(\.bpf)?\.c",
-    r"zstd\.h|lz4frame\.h": r"core/unpack\.c",
+    r"zstd\.h": r"core/unpack\.c|analyze/elf/image_section\.c",
+    r"lz4frame\.h": r"core/unpack\.c",
     r"getopt\.h": r"(?!)",
 }
 FOREIGN = re.compile(r"\b(Elf|Elf_Scn|Elf_Data|Dwarf\w*|Dwfl\w*|GElf_\w+|unw_\w+|json_t|struct user_regs_struct)\b")

@@ -71,6 +71,20 @@ class Debug(Case):
             with self.subTest(flags=flags):
                 self.assert_whole(self.stack(self.build(*flags)))
 
+    def test_sections_packed_by_zstd(self):
+        """Read, and told where they cannot be."""
+        path = self.build("-g")
+        run("objcopy", "--compress-debug-sections=zstd", path)
+        shutil.copy(path, path + "-damaged")
+        self.assert_whole(self.stack(path))
+        path += "-damaged"
+        said = subprocess.run(["readelf", "-SW", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+        with open(path, "r+b") as file:
+            file.seek(int(re.search(r"\.debug_info +PROGBITS +\w+ (\w+)", said).group(1), 16))
+            file.write(b"\x63")  # the kind of packing, which is none
+        run_of = self.run_tool("-p", self.program([path]).pid, status=1)
+        self.assertIn("section .debug_info cannot be unpacked, or is too large", run_of.err)
+
     def test_no_debug_information(self):
         stack = self.stack(self.build("-g0"), status=0)
         self.assert_calls(stack, *CHAIN)

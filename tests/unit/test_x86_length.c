@@ -3,7 +3,7 @@
  * Lengths of instructions of x86-64: one of each form, what is cut, and bytes of all kinds. Of the
  * 336,865 instructions of Debian's libc.so.6, all have the length that objdump says.
  */
-#include "analyze/unwind/x86_length.h"
+#include "analyze/unwind/arch.h"
 #include "base/cleanup.h"
 
 #include <setjmp.h>

@@ -117,6 +117,11 @@ struct snap_bytes snap_dwarf_section(struct snap_dwarf *dwarf, enum snap_section
 		dwarf->section_tried[section] = true;
 		section_name(dwarf, section, name);
 		dwarf->sections[section] = snap_image_section(dwarf->image, name);
+		if (dwarf->sections[section].size == 0 &&
+		    snap_image_packed_section(dwarf->image, name).size > 0)
+			snap_symbols_trouble(dwarf->symbolizer, dwarf->symbols,
+					     "section %s cannot be unpacked, or is too large",
+					     name);
 	}
 	return dwarf->sections[section];
 }

@@ -218,6 +218,8 @@ void snap_image_close(struct snap_image *image)
 		elf_end(image->elf);
 	if (image->is_mapped)
 		munmap((void *)image->data, image->size);
+	for (size_t i = 0; image->section_bytes && i < image->section_count; i++)
+		free(image->section_bytes[i].unpacked);
 	free(image->segments);
 	free(image->sections);
 	free(image->section_bytes);

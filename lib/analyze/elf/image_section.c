@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sections of an image: found by name, unpacked on demand by libelf, and libelf's own handle for
- * libdw. Symbol tables are found by section or, without a section table, by PT_DYNAMIC. Knows
+ * Sections of an image: found by name, unpacked on demand by libelf or libzstd, and libelf's own
+ * handle for libdw. Symbol tables are found by section or, without a section table, by PT_DYNAMIC. Knows
  * nothing of the contents of a section.
  */
 #include "analyze/elf/internal.h"
@@ -12,6 +12,13 @@
 #include <libelf.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef SNAP_WITH_ZSTD
+#include <zstd.h>
+#endif
+
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2 /* elf.h of glibc has it since 2.37 */
+#endif
 
 enum {
 	MAX_SECTIONS = 1 << 16,
@@ -176,6 +183,30 @@ static struct snap_bytes inflate_section(struct snap_image *image, size_t index,
 	return (struct snap_bytes){ data->d_buf, data->d_size };
 }
 
+static bool is_zstd(struct snap_bytes raw)
+{
+	Elf64_Chdr header;
+
+	memcpy(&header, raw.data, sizeof(header));
+	return header.ch_type == ELFCOMPRESS_ZSTD;
+}
+
+/* libelf knows it since 0.189, if it was built so. */
+static struct snap_bytes unpack_zstd(struct section_bytes *to, struct snap_bytes raw, uint64_t size)
+{
+#ifdef SNAP_WITH_ZSTD
+	to->unpacked = malloc(size);
+	if (to->unpacked && ZSTD_decompress(to->unpacked, size, raw.data + sizeof(Elf64_Chdr),
+					    raw.size - sizeof(Elf64_Chdr)) == size)
+		return (struct snap_bytes){ to->unpacked, size };
+#else
+	(void)to;
+	(void)raw;
+	(void)size;
+#endif
+	return (struct snap_bytes){ 0 };
+}
+
 static struct snap_bytes inflate_within_limit(struct snap_image *image, size_t index,
 					      struct snap_bytes raw, bool is_gnu)
 {
@@ -184,7 +215,8 @@ static struct snap_bytes inflate_within_limit(struct snap_image *image, size_t i
 	if (size == 0 || size > max_inflated - image->inflated)
 		return (struct snap_bytes){ 0 };
 	image->inflated += size;
-	return inflate_section(image, index, is_gnu);
+	return !is_gnu && is_zstd(raw) ? unpack_zstd(&image->section_bytes[index], raw, size)
+				       : inflate_section(image, index, is_gnu);
 }
 
 struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)

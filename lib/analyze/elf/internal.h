@@ -10,6 +10,7 @@
 struct section_bytes {
 	bool tried;
 	struct snap_bytes bytes;
+	uint8_t *unpacked; /* malloc'ed, where `bytes` are ours; else NULL */
 };
 
 struct snap_image {

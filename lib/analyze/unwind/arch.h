@@ -100,6 +100,12 @@ struct snap_arch_ops {
 	uint16_t signal_pc;
 };
 
+/*
+ * x86_length.c: how many bytes an instruction of x86-64 has; 0: `size` bytes do not hold all of it,
+ * or no processor has it.
+ */
+size_t snap_x86_length(const uint8_t *code, size_t size);
+
 extern const struct snap_arch_ops snap_arch_x86_64;
 extern const struct snap_arch_ops snap_arch_aarch64;
 

@@ -5,7 +5,6 @@
  * psABI. Knows nothing of how a row is found.
  */
 #include "analyze/unwind/arch.h"
-#include "analyze/unwind/x86_length.h"
 
 #include "base/bytes.h"
 

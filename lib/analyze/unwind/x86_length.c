@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Lengths of instructions in 64-bit mode: Intel SDM, volume 2, chapter 2 and appendix A. */
-#include "analyze/unwind/x86_length.h"
+/*
+ * Lengths of instructions in 64-bit mode: Intel SDM, volume 2, chapter 2 and appendix A. Knows
+ * nothing of what they do.
+ */
+#include "analyze/unwind/arch.h"
 
 #include <stdbool.h>
 #include <string.h>
