@@ -324,15 +324,16 @@ static struct stacksnap_error *name_files(struct snap_analysis *analysis, struct
 	return err;
 }
 
-/* Code in executable memory that no file backs. */
+/* Code in executable memory that no file backs, or one that is no ELF file, as of .NET and Wine. */
 static bool is_jit(const struct snap_raw_process *raw, const struct snap_frame_record *record)
 {
+	const struct snap_module_file *file = record->module ? record->module->file : NULL;
 	const struct snap_map *map;
 
 	if (record->bits == 0 || record->file || record->is_managed)
 		return false;
 	map = snap_process_map(raw->process, record->lookup);
-	return map && map->execute && !should_have_symbols(map->path);
+	return map && map->execute && (!should_have_symbols(map->path) || (file && file->is_data));
 }
 
 static struct stacksnap_error *name_jit(struct snap_analysis *analysis,

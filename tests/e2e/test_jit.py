@@ -112,7 +112,7 @@ class PerfMap(Case):
         return stack["entries"][at + 1]
 
     def test_named_by_the_map(self):
-        for mode in ("anon", "memfd"):
+        for mode in ("anon", "memfd", os.path.join(self.scratch(), "code.dll")):
             victim, path = self.jit(mode)
             self.write(victim, path)
             self.assertEqual(self.frame(victim, status=0)["function"], "jitted_function")

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A function made at run time in anonymous (jit anon) or memfd (jit memfd) memory, that calls back
- * into C and keeps a frame pointer. Prints where it lies; its perf map is the test's business.
+ * A function made at run time in anonymous (jit anon) or memfd (jit memfd) memory, or in a file that
+ * is no ELF file (jit PATH), that calls back into C and keeps a frame pointer. Prints where it lies; its perf map is the test's business.
  */
 #include "victim.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 static const uint8_t code[] = {
@@ -34,14 +35,16 @@ NOINLINE static void from_jit(void)
 
 int main(int argc, char **argv)
 {
-	bool memfd = argc > 1 && !strcmp(argv[1], "memfd");
-	int fd = memfd ? memfd_create("jit-code", MFD_CLOEXEC) : -1;
+	bool memfd = argc > 1 && !strcmp(argv[1], "memfd"), path = argc > 1 && argv[1][0] == '/';
+	int fd = memfd  ? memfd_create("jit-code", MFD_CLOEXEC)
+		 : path ? open(argv[1], O_RDWR | O_CREAT | O_CLOEXEC, 0755)
+			: -1;
 	void (*made)(void (*)(void));
 
-	if (memfd && ftruncate(fd, 4096))
-		victim_cannot("memfd");
+	if ((memfd || path) && ftruncate(fd, 4096))
+		victim_cannot("a file");
 	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-		    memfd ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+		    memfd || path ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
 	if (page == MAP_FAILED)
 		victim_cannot("mmap");
 	memcpy(page, code, sizeof(code));
