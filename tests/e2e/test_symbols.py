@@ -90,6 +90,18 @@ class Debug(Case):
         self.assert_calls(stack, *CHAIN)
         self.assertFalse(any("line" in e for e in stack["entries"] if e.get("function") in CHAIN))
 
+    def test_functions_that_were_folded(self):
+        """Name, file and line are of one function: that of which DWARF has the code."""
+        need("g++", "ld.gold")
+        victim = self.program([build_once("folded", ["g++", "-g", "-O1", "-fno-ipa-icf", "-ffunction-sections", "-fuse-ld=gold",
+                                                     "-Wl,--icf=all", source_target("folded.cc"), "-o", "{out}"])])
+        entries = self.node(victim.pid)["stacks"][0]["entries"]
+        entry = entries[next(i for i, e in enumerate(entries) if e.get("function") == "main") - 1]
+        with open(source_target("folded.cc"), encoding="ascii") as file:
+            lines = file.read().splitlines()
+        self.assertEqual(entry["function"], "store_the_order(int)")
+        self.assertEqual(lines[entry["line"] - 3], "__attribute__((noinline)) int store_the_order(int n)", entry)
+
     def test_dollar_names(self):
         """Swift's functions; "$x" and "$d.3" are marks between code and data."""
         need("gcc", "objcopy")

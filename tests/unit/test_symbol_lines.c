@@ -135,7 +135,7 @@ static void check_name(const struct snap_query *query, size_t index, const char 
 	assert_non_null(entry->symbol);
 	if (strcmp(entry->symbol, name) == 0)
 		return;
-	if (index == 0 && strcmp(last->symbol, name) == 0)
+	if (index == 0 && (strcmp(last->symbol, name) == 0 || is_alias(last->symbol, name)))
 		return;
 	if (entry == last && strncmp(entry->symbol, name, strlen(name)) == 0 &&
 	    entry->symbol[strlen(name)] == '.')

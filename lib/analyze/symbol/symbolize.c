@@ -295,7 +295,7 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	struct snap_entry *entries;
 	bool is_linkage = true;
 
-	if (hit->symbol_rank) {
+	if (hit->symbol_rank && !(hit->function && hit->function_is_linkage)) {
 		name = snap_intern(
 			&symbolizer->names, hit->symbol,
 			snap_text_cut(hit->symbol, hit->symbol_length, SNAP_MAX_NAME - 1));

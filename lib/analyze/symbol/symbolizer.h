@@ -57,6 +57,7 @@ struct snap_hit {
 	size_t symbol_length;
 	uint64_t symbol_start, symbol_end;
 	unsigned symbol_rank; /* 0: none covers the address */
+	bool has_aliases;     /* others are as good */
 	uint64_t nearest;     /* the closest start of any function symbol at or below */
 	bool has_nearest;
 	/* analyze/dwarf/lines.c */
@@ -65,7 +66,8 @@ struct snap_hit {
 	/* analyze/dwarf/inlines.c: innermost first, in the arena */
 	struct snap_inlined *inlines;
 	size_t inline_count;
-	const char *function; /* the real function by DWARF: linkage or qualified name; interned */
+	/* The real function by DWARF: linkage or qualified name; interned. NULL: a symbol suffices. */
+	const char *function;
 	bool function_is_linkage;
 	bool is_go; /* Go code, to be named as Go does it */
 };
@@ -101,6 +103,15 @@ bool snap_symtab_get(struct snap_image *image, bool dynamic, struct snap_symtab 
 /* The name without its version ("@@GLIBC_2.34"), not terminated; NULL: none. */
 const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *symbol,
 			     size_t *length_ret);
+/*
+ * Whether DWARF is to say which of several functions of C++ or Rust, whose code was folded into one,
+ * is meant: that with the file and line. Aliases of C are names of one function.
+ */
+static inline bool snap_hit_is_folded(const struct snap_hit *hit)
+{
+	return hit->symbol_rank && hit->has_aliases && hit->symbol_length > 2 &&
+	       hit->symbol[0] == '_' && (hit->symbol[1] == 'Z' || hit->symbol[1] == 'R');
+}
 /* Fills the symbols of the hits from one table of an image; none if it is late. */
 void snap_symtab_scan(struct snap_symbolizer *symbolizer, struct snap_image *image, bool dynamic,
 		      struct snap_hit *hits, size_t count);

@@ -143,7 +143,10 @@ static void offer_symbol(const struct snap_symtab *table, const Elf64_Sym *symbo
 	size_t length;
 	const char *name = snap_symtab_name(table, symbol, &length);
 
-	if (!name || !is_better(hit, symbol, rank, name, length))
+	if (!name)
+		return;
+	hit->has_aliases |= hit->symbol_rank == rank && symbol->st_value == hit->symbol_start;
+	if (!is_better(hit, symbol, rank, name, length))
 		return;
 	hit->symbol = name;
 	hit->symbol_length = length;
