@@ -114,6 +114,21 @@ class Hard(Case):
                     self.assertEqual([n for n in names[first:] if n != "jumps"][:len(OF_ALL_SIZES)], OF_ALL_SIZES, options)
                     self.assertEqual(stack["unwind"], "scanned", names)
 
+    def test_rust_without_cfi(self):
+        """The stacks of a program, most in the standard library, are those that its call frame information leads to."""
+        need("rustc", "objcopy")
+        program = build_once("sleepers", ["rustc", "-O", source_target("sleepers.rs"), "-o", "{out}"])
+        bare = os.path.join(self.scratch(), "sleepers")
+        subprocess.run(["objcopy", "-R", ".eh_frame", "-R", ".eh_frame_hdr", program, bare], check=True)
+        stacks = []
+        for path in (program, bare):
+            victim = self.program([path])
+            stacks.append({thread["name"]: functions(stack, inlined=False)
+                           for stack in self.node(victim.pid)["stacks"] for thread in stack["threads"]})
+        self.assertEqual(len(stacks[0]), 6)
+        self.assertEqual(stacks[0]["receive"].count(next(f for f in stacks[0]["receive"] if f and "descends" in f)), 13)
+        self.assertEqual(stacks[1], stacks[0])
+
     def test_no_search_table(self):
         """Entries of .eh_frame are read in turn: without a table for them, and where it was cut out of the file."""
         need("gcc", "objcopy")

@@ -19,7 +19,7 @@ enum {
 	SNAP_CALL_BYTES = 7,  /* the longest call instruction */
 	SNAP_MAX_PUSHED = 16, /* registers that it pushes there */
 	/* The most of what each may ask for, see below. */
-	SNAP_PROLOGUE_BYTES = 4096,
+	SNAP_PROLOGUE_BYTES = 1024, /* where frames are made; decoding it takes 5 us */
 	SNAP_RETURN_BYTES = 4,
 	SNAP_STUB_BYTES = 20,
 	SNAP_SIGNAL_RETURN_BYTES = 16, /* what is_signal_return() looks at */
@@ -45,8 +45,9 @@ struct snap_prologue {
 	uint32_t record_depth;
 	/* The return address was written, and the frame pointer was not, which is the caller's yet. */
 	uint32_t link_depth;
-	/* How far the stack pointer is below that, or below what a call pushes; 0: unknown. */
+	/* How far the stack pointer is below that; without a link register, below what a call pushes. */
 	uint32_t sp_depth;
+	bool has_depth; /* the latter is known */
 };
 
 /* What code of which nothing else is known has on the stack. */

@@ -173,7 +173,8 @@ static void read_x86_prologue(const uint8_t *code, size_t size, struct snap_prol
 			return;
 		follow_x86_instruction(&depth, code + at, length, ret);
 	}
-	if (depth.is_known && depth.now > 0 && depth.now <= MOST_FRAME)
+	ret->has_depth = depth.is_known && depth.now >= 0 && depth.now <= MOST_FRAME;
+	if (ret->has_depth)
 		ret->sp_depth = (uint32_t)depth.now;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A step from code without call frame information: by its frame pointer, if it has one, otherwise
- * by scanning the stack. Both are guesses, and the pc that they find is marked as one.
+ * by the size of its frame or by scanning the stack. All are guesses, and the pc that they find is
+ * marked as one.
  *
  * The frame pointer is an ordinary register: in a function that does not set it up it belongs to
  * some frame further out, and following it would leave callers out. So it is followed only if the
@@ -14,8 +15,9 @@
  * does, or the caller's CFI, which says where in its frame the caller's own record lies (AAPCS64,
  * 6.4.6).
  *
- * Otherwise the return address is the first word of the stack that a call of this function can have
- * pushed. Old return addresses lie between the words of a frame. So the word must follow a call
+ * Otherwise the return address is above what the code up to the pc took from the stack pointer. If
+ * there is none, it is the first word of the stack that a call of this function can have pushed.
+ * Old return addresses lie between the words of a frame. So the word must follow a call
  * instruction, and if that instruction names its target, it must be this function.
  */
 #include "analyze/unwind/internal.h"
@@ -135,7 +137,7 @@ static void read_callee_prologue(struct snap_unwinder *unwinder, struct callee *
 
 	if (size > unwinder->arch->prologue_bytes)
 		size = unwinder->arch->prologue_bytes;
-	if (size && snap_modules_read(unwinder->modules, callee->start, code, size))
+	if (size == 0 || snap_modules_read(unwinder->modules, callee->start, code, size))
 		unwinder->arch->read_prologue(code, size, &callee->prologue);
 }
 
@@ -349,20 +351,29 @@ static uint64_t leave_frame(struct snap_unwinder *unwinder, const struct callee 
 }
 
 /*
- * Without a link register: where the return address is if the function has its whole frame. What
- * called it need not name it: others may have jumped here. 0: it is not there.
+ * Without a link register: where the return address is by what the function has taken from the
+ * stack pointer, unless a call of this function is nearer. What called it need not name it: others
+ * may have jumped here. 0: none is there.
  */
 static uint64_t find_above_frame(struct snap_unwinder *unwinder, const struct callee *callee)
 {
-	uint64_t at = unwinder->state.registers[unwinder->arch->sp] + callee->prologue.sp_depth, pc;
+	uint64_t sp = unwinder->state.registers[unwinder->arch->sp], pc;
+	uint64_t at = sp + callee->prologue.sp_depth;
 	struct snap_call call;
+	uint8_t code;
 
-	if (unwinder->arch->has_link_register || !callee->prologue.sp_depth ||
-	    callee->how != SNAP_START_EXACT || at % sizeof(at) != 0 ||
-	    !read_return(unwinder, at, &pc) || !read_call_before(unwinder, pc, &call))
+	if (!callee->prologue.has_depth || callee->how != SNAP_START_EXACT ||
+	    at % sizeof(at) != 0 || !read_return(unwinder, at, &pc) ||
+	    !snap_unwinder_is_executable(unwinder, pc - 1))
 		return 0;
-	/* Where it runs it may have left its frame already. */
-	return !snap_pc_is_exact(unwinder->pc) || is_call_of(unwinder, &call, callee) ? at : 0;
+	/* Code that was made at run time cannot be looked at. */
+	if (!snap_modules_read(unwinder->modules, pc - 1, &code, sizeof(code)))
+		return at;
+	return read_call_before(unwinder, pc, &call) &&
+			       (is_call_of(unwinder, &call, callee) ||
+				!is_called_between(unwinder, callee, sp, at))
+		       ? at
+		       : 0;
 }
 
 /* By the first word of the stack that can be the return address. */
