@@ -131,7 +131,8 @@ static const struct snap_map *next_stack(const struct filling *filling, uint64_t
 	return NULL;
 }
 
-static struct need find_core_stack(const struct filling *filling, uint64_t sp)
+static struct need find_core_stack(const struct filling *filling, uint64_t sp,
+				   uint64_t thread_pointer)
 {
 	const struct snap_map *map = snap_process_map(filling->process, sp);
 	uint64_t start;
@@ -143,12 +144,15 @@ static struct need find_core_stack(const struct filling *filling, uint64_t sp)
 	}
 	start = sp - map->start < SNAP_STACK_MARGIN ? map->start : sp - SNAP_STACK_MARGIN;
 	start &= ~15ull;
-	return (struct need){ start, snap_process_stack_end(filling->process, map) - start };
+	return (struct need){ start, snap_process_stack_end(filling->process, map, thread_pointer) -
+					     start };
 }
 
 static struct need need_of(const struct filling *filling, const struct snap_thread *thread)
 {
-	return find_core_stack(filling, registers_of(filling, thread).sp);
+	struct snap_known_registers known = registers_of(filling, thread);
+
+	return find_core_stack(filling, known.sp, known.thread_pointer);
 }
 
 /* The longest stack with which all fit: the inner frames of each are worth more than one whole. */
@@ -221,6 +225,7 @@ static void fill_core_stack(const struct filling *filling, struct snap_thread *t
 struct interrupted {
 	const struct filling *filling;
 	const struct snap_map *own;
+	uint64_t thread_pointer;
 	struct need need;
 };
 
@@ -231,7 +236,7 @@ static bool is_elsewhere(void *context, uint64_t sp)
 
 	if (!map || map == interrupted->own || !map->write)
 		return false;
-	interrupted->need = find_core_stack(interrupted->filling, sp);
+	interrupted->need = find_core_stack(interrupted->filling, sp, interrupted->thread_pointer);
 	return interrupted->need.size > 0;
 }
 
@@ -241,11 +246,12 @@ static void fill_interrupted(const struct filling *filling, struct snap_thread *
 	struct interrupted interrupted = {
 		.filling = filling,
 		.own = snap_process_map(filling->process, thread->stack_address),
+		.thread_pointer = registers_of(filling, thread).thread_pointer,
 	};
 	uint64_t size;
 
 	if (!thread->stack_size || !interrupted.own ||
-	    snap_is_usual_stack(interrupted.own, registers_of(filling, thread).thread_pointer,
+	    snap_is_usual_stack(interrupted.own, interrupted.thread_pointer,
 				thread->tid == filling->process->pid) ||
 	    !snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
 		return;

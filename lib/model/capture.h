@@ -353,12 +353,14 @@ uint64_t snap_capture_memory_bytes(const struct snap_capture *capture);
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);
 /*
  * Where a stack ends whose stack pointer is in the first of `count` mappings. mlock(2) and
- * madvise(2) of a part of it make that part a mapping of its own, right behind or in front.
+ * madvise(2) of a part of it make that part a mapping of its own. The last one, right behind the
+ * others, has the thread pointer (0: unknown) or is called "[stack]"; others are not the stack's.
  */
-uint64_t snap_maps_stack_end(const struct snap_map *maps, size_t count);
+uint64_t snap_maps_stack_end(const struct snap_map *maps, size_t count, uint64_t thread_pointer);
 /* The same of a mapping of the process. */
 static inline uint64_t snap_process_stack_end(const struct snap_process *process,
-					      const struct snap_map *map)
+					      const struct snap_map *map, uint64_t thread_pointer)
 {
-	return snap_maps_stack_end(map, process->map_count - (size_t)(map - process->maps));
+	return snap_maps_stack_end(map, process->map_count - (size_t)(map - process->maps),
+				   thread_pointer);
 }

@@ -380,15 +380,20 @@ const struct snap_map *snap_process_map(const struct snap_process *process, uint
 	return at < process->map_count && maps[at].start <= address ? &maps[at] : NULL;
 }
 
-uint64_t snap_maps_stack_end(const struct snap_map *maps, size_t count)
+uint64_t snap_maps_stack_end(const struct snap_map *maps, size_t count, uint64_t thread_pointer)
 {
 	enum { MOST_PARTS = 64 }; /* the rest of a target with more is cut off */
-	size_t i = 0;
+	uint64_t end = maps->end;
 
-	while (i + 1 < count && i < MOST_PARTS && maps[i + 1].start == maps[i].end &&
-	       maps[i + 1].read && maps[i + 1].write && !maps[i].inode && !maps[i + 1].inode)
-		i++;
-	return maps[i].end;
+	for (size_t i = 1; i < count && i <= MOST_PARTS; i++) {
+		if (maps[i].start != maps[i - 1].end || !maps[i].read || !maps[i].write ||
+		    maps[i - 1].inode || maps[i].inode)
+			break;
+		if ((thread_pointer >= maps[i].start && thread_pointer < maps[i].end) ||
+		    (maps[i].path && strcmp(maps[i].path, "[stack]") == 0))
+			end = maps[i].end;
+	}
+	return end;
 }
 
 const char *snap_process_type_word(enum snap_process_type type)

@@ -240,7 +240,7 @@ static uint64_t stack_end(void *context, uint64_t sp)
 	uint64_t end;
 
 	if (map && map->read) {
-		snap_sampler_thread_take_stack(thread, map);
+		snap_sampler_thread_take_stack(thread, map, question->blocked->fs_base);
 		question->target.is_file = thread->stack_is_file;
 		return thread->stack_end;
 	}
@@ -457,7 +457,7 @@ bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
 		sampler->stack2 = malloc(sampler->stack_size);
 	start = sp - map->start < SNAP_STACK_MARGIN ? map->start
 						    : (sp - SNAP_STACK_MARGIN) & ~15ull;
-	size = snap_process_stack_end(process, map) - start;
+	size = snap_process_stack_end(process, map, blocked->fs_base) - start;
 	size = size < blocked->size ? size : blocked->size;
 	if (!sampler->stack2)
 		return false;

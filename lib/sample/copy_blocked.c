@@ -270,10 +270,10 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 		return SNAP_COPY_UNUSABLE;
 	if (may_be_32_bit(&line))
 		return SNAP_COPY_UNUSABLE;
+	taken.registers_size = take_registers(blocked, all, &line);
 	end = blocked->stack_end(blocked->context, line.sp);
 	if (end <= line.sp)
 		return SNAP_COPY_UNMAPPED;
-	taken.registers_size = take_registers(blocked, all, &line);
 	error = copy_blocked_stack(blocked, line.sp, end, &taken);
 	if (!error)
 		error = copy_wait(blocked, &line, arch, &taken);

@@ -333,10 +333,10 @@ snap_sampler_thread_state(const struct snap_sampler *sampler,
 
 /* The mapping that its stack was found in. */
 static inline void snap_sampler_thread_take_stack(struct snap_sampler_thread *thread,
-						  const struct snap_map *map)
+						  const struct snap_map *map, uint64_t fs_base)
 {
 	thread->stack_start = map->start;
-	thread->stack_end = snap_process_stack_end(&thread->process->facts, map);
+	thread->stack_end = snap_process_stack_end(&thread->process->facts, map, fs_base);
 	thread->stack_is_file = map->inode != 0;
 }
 

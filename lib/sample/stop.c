@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/table.h"
+#include "model/arch/registers.h"
 #include "model/wait/call.h"
 #include "sample/internal.h"
 #include "stop/plan/of_thread.h"
@@ -69,6 +70,7 @@ static struct stacksnap_error *learn_stack(struct snap_sampler *sampler,
 	uint64_t sp = copy->stack_address + SNAP_STACK_MARGIN;
 	const struct snap_process *facts = &thread->process->facts;
 	const struct snap_map *map = snap_process_map(facts, sp);
+	struct snap_known_registers known = { 0 };
 	struct stacksnap_error *err = NULL;
 	bool changed;
 
@@ -76,8 +78,10 @@ static struct stacksnap_error *learn_stack(struct snap_sampler *sampler,
 		err = snap_sampler_process_map(sampler, thread->process, &changed);
 		map = err ? NULL : snap_process_map(facts, sp);
 	}
-	if (map)
-		snap_sampler_thread_take_stack(thread, map);
+	if (map) {
+		(void)snap_registers_of(SNAP_OWN_ARCH, copy, &known);
+		snap_sampler_thread_take_stack(thread, map, known.thread_pointer);
+	}
 	return err;
 }
 
@@ -230,10 +234,10 @@ static struct stacksnap_error *stop_with_known_stack(struct snap_sampler *sample
 	map = snap_sampler_interrupted_stack(facts, copy, &sp);
 	if (!map && copy->stack_limited)
 		map = snap_process_map(facts, copy->stack_address + SNAP_STACK_MARGIN);
-	if (!map || pick->stack_end == snap_process_stack_end(facts, map))
+	if (!map || pick->stack_end == snap_process_stack_end(facts, map, thread->fs_base))
 		return NULL;
 	pick->stack_start = map->start;
-	pick->stack_end = snap_process_stack_end(facts, map);
+	pick->stack_end = snap_process_stack_end(facts, map, thread->fs_base);
 	err = snap_single_take(sampler->single, pick, 1, stop_timeout_ns(sampler->options),
 			       &stopped_ns);
 	if (!err && pick->stopped_ns < before_ns)

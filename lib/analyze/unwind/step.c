@@ -70,7 +70,7 @@ static bool is_behind(const struct snap_unwinder *unwinder, uint64_t start, size
 		return false;
 	/* The copy begins below sp, which may be in the page before the mapping. */
 	map = snap_process_map(unwinder->process, start + SNAP_STACK_MARGIN + 16);
-	return map && address < snap_process_stack_end(unwinder->process, map);
+	return map && address < snap_process_stack_end(unwinder->process, map, 0);
 }
 
 /* The stack ends because memory at `address` is not there. */

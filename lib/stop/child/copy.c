@@ -162,7 +162,8 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 }
 
 /* Size 0: there is no such mapping, so the maps are stale. */
-struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t process, uint64_t sp)
+struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t process, uint64_t sp,
+					uint64_t thread_pointer)
 {
 	const struct snap_map *map = snap_tracer_find_map(tracer, process, sp);
 	const struct snap_traced *traced = &tracer->stop->processes[process];
@@ -174,7 +175,8 @@ struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t pro
 	start &= ~15ull;
 	return (struct snap_need){
 		.address = start,
-		.size = snap_maps_stack_end(map, traced->map_count - (size_t)(map - traced->maps)) -
+		.size = snap_maps_stack_end(map, traced->map_count - (size_t)(map - traced->maps),
+					    thread_pointer) -
 			start,
 		.has_file = map->inode != 0,
 	};
@@ -184,7 +186,8 @@ static struct snap_need find_own_stack(struct snap_tracer *tracer, uint32_t proc
 				       const struct snap_thread *thread)
 {
 	struct snap_known_registers known = known_registers(thread->registers);
-	struct snap_need need = snap_tracer_find_stack(tracer, process, known.sp);
+	struct snap_need need =
+		snap_tracer_find_stack(tracer, process, known.sp, known.thread_pointer);
 
 	if (need.size)
 		need.size = snap_own_stack_end(known.sp, need.address + need.size,

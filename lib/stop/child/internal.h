@@ -205,7 +205,8 @@ uint64_t snap_tracer_expect(const struct snap_tracer *tracer);
 void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes);
 bool snap_tracer_lay_out_copies(struct snap_tracer *tracer);
 /* The bytes of a stack, by its pointer. */
-struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t process, uint64_t sp);
+struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t process, uint64_t sp,
+					uint64_t thread_pointer);
 /* Copies the stacks in needs, at most `most` bytes of each. */
 void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most);
 /* Registers of all stopped threads, then their stacks. */

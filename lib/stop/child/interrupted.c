@@ -24,6 +24,7 @@ struct interrupted_thread {
 	struct snap_tracer *tracer;
 	const struct snap_tracee *tracee;
 	const struct snap_map *own;
+	uint64_t thread_pointer;
 	struct snap_need need;
 };
 
@@ -38,7 +39,8 @@ static bool is_elsewhere(void *context, uint64_t saved)
 	map = snap_tracer_find_map(interrupted->tracer, process, saved);
 	if (!map || !map->write)
 		return false;
-	interrupted->need = snap_tracer_find_stack(interrupted->tracer, process, saved);
+	interrupted->need = snap_tracer_find_stack(interrupted->tracer, process, saved,
+						   interrupted->thread_pointer);
 	return interrupted->need.size > 0;
 }
 
@@ -52,11 +54,11 @@ static struct snap_need find_interrupted_stack(struct snap_tracer *tracer,
 		.tracer = tracer,
 		.tracee = tracee,
 		.own = snap_tracer_find_map(tracer, tracee->process, thread->stack_address),
+		.thread_pointer = interrupted_thread_pointer(thread),
 	};
 
-	if (!interrupted.own ||
-	    snap_is_usual_stack(interrupted.own, interrupted_thread_pointer(thread),
-				thread->tid == process->pid))
+	if (!interrupted.own || snap_is_usual_stack(interrupted.own, interrupted.thread_pointer,
+						    thread->tid == process->pid))
 		return (struct snap_need){ 0 };
 	if (!snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
 		return (struct snap_need){ 0 };
