@@ -78,10 +78,10 @@ struct snap_arch_ops {
 	 * part of them.
 	 */
 	bool signs_addresses;
-	uint16_t prologue_bytes, return_bytes, stub_bytes; /* what the following look at, at most */
+	uint8_t return_bytes, stub_bytes; /* what the following look at, at most */
 	/* The SNAP_CALL_BYTES before `end` as a call whose return address is `address`. */
 	struct snap_call (*call_before)(const uint8_t *end, uint64_t address);
-	/* `size` bytes from the beginning of a function, prologue_bytes at most; *ret is zeroed. */
+	/* `size` bytes of a function, SNAP_PROLOGUE_BYTES at most; *ret is zeroed. */
 	void (*read_prologue)(const uint8_t *code, size_t size, struct snap_prologue *ret);
 	/* Whether the instruction returns to the caller. */
 	bool (*is_return)(const uint8_t *code);

@@ -339,7 +339,6 @@ const struct snap_arch_ops snap_arch_aarch64 = {
 	.machine = 183, /* EM_AARCH64 */
 	.has_link_register = true,
 	.signs_addresses = true,
-	.prologue_bytes = SNAP_PROLOGUE_BYTES,
 	.return_bytes = INSTRUCTION,
 	.stub_bytes = STUB_BYTES,
 	.call_before = aarch64_call_before,

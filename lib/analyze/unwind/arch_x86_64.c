@@ -291,7 +291,6 @@ const struct snap_arch_ops snap_arch_x86_64 = {
 	.saved = saved,
 	.saved_count = SNAP_ARRAY_SIZE(saved),
 	.machine = 62, /* EM_X86_64 */
-	.prologue_bytes = SNAP_PROLOGUE_BYTES,
 	.return_bytes = 2,
 	.stub_bytes = STUB_BYTES,
 	.call_before = x86_call_before,

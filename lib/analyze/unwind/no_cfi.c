@@ -135,8 +135,8 @@ static void read_callee_prologue(struct snap_unwinder *unwinder, struct callee *
 	uint64_t size = snap_pc_address(unwinder->pc) - callee->start;
 	uint8_t code[SNAP_PROLOGUE_BYTES];
 
-	if (size > unwinder->arch->prologue_bytes)
-		size = unwinder->arch->prologue_bytes;
+	if (size > sizeof(code))
+		size = sizeof(code);
 	if (size == 0 || snap_modules_read(unwinder->modules, callee->start, code, size))
 		unwinder->arch->read_prologue(code, size, &callee->prologue);
 }
