@@ -6,8 +6,11 @@ import re
 import resource
 import subprocess
 
-from harness import (Case, addresses, build_once, functions, need, proc_state, processes, source_target, threads,
-                     tids_of, wait_until)
+from harness import (Case, addresses, bpf_works, build_once, functions, need, proc_state, processes, source_target,
+                     threads, tids_of, wait_until)
+
+# Without BPF, --no-stop has no registers that lead to another stack.
+STOPS = ((), ("--no-stop",)) if bpf_works() else ((),)
 
 # The functions of no_cfi_sizes.c that are on its stack.
 OF_ALL_SIZES = ["waits", "behind_jump", "middle", "by_pointer", "large", "small", "main"]
@@ -45,7 +48,7 @@ class Hard(Case):
         """The caller is where the call has pushed it, below a handler of the signal, too."""
         for mode, address in (("null", "0x0"), ("wild", "0x7000000000")):
             victim = self.victim("signals", mode)
-            for options in ((), ("--no-stop",)):
+            for options in STOPS:
                 stack = self.node(victim.pid, *options)["stacks"][0]
                 frames = [e for e in stack["entries"] if not e.get("inlined")]
                 at = next(i for i, e in enumerate(frames) if e["address"] == address)
@@ -56,11 +59,12 @@ class Hard(Case):
     def test_stacks_of_several_mappings(self):
         """A part that mlock() or madvise() was asked about is a mapping of its own."""
         victim = self.victim("split_stack")
-        documents = [self.node(victim.pid, *options)["stacks"] for options in ((), ("--no-stop",))]
-        recording = os.path.join(self.scratch(), "recording.json")
-        self.run_tool("record", "-d", "1", "-o", recording, victim.pid)
-        with open(recording, encoding="utf-8") as file:
-            documents.append(json.load(file)["processes"][0]["stacks"])
+        documents = [self.node(victim.pid, *options)["stacks"] for options in STOPS]
+        if bpf_works():  # else nothing tells the thread pointer of a thread that was never stopped
+            recording = os.path.join(self.scratch(), "recording.json")
+            self.run_tool("record", "-d", "1", "-o", recording, victim.pid)
+            with open(recording, encoding="utf-8") as file:
+                documents.append(json.load(file)["processes"][0]["stacks"])
         for stacks in documents:
             self.assertEqual(sorted({"main", "thread_main"}.intersection(sum(map(functions, stacks), []))), ["main", "thread_main"])
             for stack in stacks:
