@@ -74,7 +74,7 @@ struct snap_blocked_copy {
 	int guard_fd; /* of the thread, open for reading; kept by the caller */
 	struct snap_blocked_source source;
 	struct snap_run_counters counters; /* read before, by the caller */
-	/* The end of the readable mapping that holds an address; 0: none is known. */
+	/* The end of the stack that holds an address, of readable mappings; 0: none is known. */
 	uint64_t (*stack_end)(void *context, uint64_t sp);
 	void *context;
 	uint8_t *bytes;   /* where the stack goes; aligned to 16 */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A function made at run time in anonymous (jit anon) or memfd (jit memfd) memory, or in a file that
- * is no ELF file (jit PATH), that calls back into C and keeps a frame pointer. Prints where it lies; its perf map is the test's business.
+ * is no ELF file (jit PATH), that calls back into C and keeps a frame pointer. Prints where it lies;
+ * its perf map is the test's business.
  */
 #include "victim.h"
 
