@@ -10,12 +10,14 @@ from harness import SOURCE, Case
 
 FOLDER = os.path.join(SOURCE, "tests", "aarch64")
 SIGNAL = ["wait_for_ever", "handler", "__kernel_rt_sigreturn", "leaf_faults", "is_interrupted"]
-# By gdb 13 on aarch64. It calls the return from a signal handler "<signal handler called>".
+# By gdb 13 on aarch64, but for call-of-null, which is by its source. gdb calls the return from a signal handler
+# "<signal handler called>".
 GDB = {
     "chain": ["wait_for_ever", "large_frame", "in_a_chain"],
     "leaf": ["leaf_spins", "calls_leaf"],
     "handler": SIGNAL + ["in_handler"],
     "other-stack": SIGNAL + ["on_other_stack"],
+    "call-of-null": SIGNAL[:3] + [None, "calls_nothing", "with_nothing"],
     "no-cfi": ["wait_for_ever", "no_cfi_record", "without_cfi"],
     "no-cfi-leaf": ["no_cfi_leaf", "leaf_without_cfi"],
 }
