@@ -176,9 +176,10 @@ static bool is_called_between(struct snap_unwinder *unwinder, const struct calle
 }
 
 /*
- * A frame that is set up behind the first instructions may have been left before, or a branch led around its frame, and then the frame
- * pointer is a caller's. It is believed if it leads behind a call, unless a call of this function
- * is nearer. The call need not name it: others may have jumped here.
+ * A frame that is set up behind the first instructions may have been left before, or a branch led
+ * around its frame, and then the frame pointer is a caller's. It is believed if it leads behind a
+ * call, unless a call of this function is nearer. The call need not name it: others may have jumped
+ * here.
  */
 static bool sets_frame_up_later(struct snap_unwinder *unwinder, const struct callee *callee)
 {
