@@ -20,3 +20,21 @@ const struct snap_core_layout *snap_core_layout(uint16_t machine)
 			return &layouts[i];
 	return NULL;
 }
+
+const char *snap_core_machine_name(uint16_t machine)
+{
+	/* as `uname -m` says it */
+	static const struct {
+		uint16_t machine;
+		const char *name;
+	} names[] = {
+		{ EM_386, "i386" },        { EM_ARM, "arm" },       { EM_PPC, "ppc" },
+		{ EM_PPC64, "ppc64" },     { EM_S390, "s390x" },    { EM_MIPS, "mips" },
+		{ EM_SPARCV9, "sparc64" }, { EM_RISCV, "riscv64" }, { EM_LOONGARCH, "loongarch64" },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++)
+		if (names[i].machine == machine)
+			return names[i].name;
+	return NULL;
+}

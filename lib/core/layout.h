@@ -33,3 +33,5 @@ struct snap_core_layout {
 
 /* NULL: cores of this processor are not read. */
 const struct snap_core_layout *snap_core_layout(uint16_t machine);
+/* What a machine of an ELF header (e_machine) is called; NULL: not known. Static. */
+const char *snap_core_machine_name(uint16_t machine);

@@ -225,22 +225,40 @@ static struct stacksnap_error *not_a_core(const char *what)
 	return snap_error_format(SNAP_ERROR_FORMAT, "%s", what);
 }
 
+/* A number of two bytes in the order of the file's own processor. */
+static uint16_t header_number(const Elf64_Ehdr *elf, uint16_t number)
+{
+	return elf->e_ident[EI_DATA] == ELFDATA2MSB ? __builtin_bswap16(number) : number;
+}
+
+static struct stacksnap_error *refuse_machine(uint16_t machine)
+{
+	const char *name = snap_core_machine_name(machine);
+
+	if (name)
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "this is a core of %s, which is not supported", name);
+	return snap_error_format(
+		SNAP_ERROR_FORMAT,
+		"this is a core of a processor that is not supported (e_machine %u)", machine);
+}
+
 static struct stacksnap_error *check_header(struct parsing *parsing, const Elf64_Ehdr *elf)
 {
-	const struct snap_core_layout *layout;
+	uint16_t machine = header_number(elf, elf->e_machine);
+	const struct snap_core_layout *layout = snap_core_layout(machine);
 
-	if (elf->e_type != ET_CORE)
+	/* Type and machine lie at the same place in files of 32 bits. */
+	if (header_number(elf, elf->e_type) != ET_CORE)
 		return not_a_core("this is an ELF file, but not a core");
-	if (elf->e_ident[EI_CLASS] != ELFCLASS64 || elf->e_ident[EI_DATA] != ELFDATA2LSB)
-		return not_a_core(
-			"this is the core of a program of 32 bits, or of another order of "
-			"bytes, which is not supported");
-	layout = snap_core_layout(elf->e_machine);
 	if (!layout)
-		return snap_error_format(SNAP_ERROR_FORMAT,
-					 "this is the core of a processor that is not supported "
-					 "(e_machine %u)",
-					 elf->e_machine);
+		return refuse_machine(machine);
+	if (elf->e_ident[EI_CLASS] != ELFCLASS64)
+		return not_a_core("this is the core of a program of 32 bits, which is not "
+				  "supported");
+	if (elf->e_ident[EI_DATA] != ELFDATA2LSB)
+		return not_a_core("this is the core of a big-endian program, which is not "
+				  "supported");
 	if (elf->e_phentsize != sizeof(Elf64_Phdr))
 		return not_a_core("the core is damaged: invalid size of program headers");
 	parsing->notes.layout = layout;
