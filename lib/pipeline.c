@@ -455,6 +455,23 @@ struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recordi
 		   : snap_render_recording_telling(found, recording, options, out, warning_ret);
 }
 
+struct stacksnap_error *snap_pipeline_merge(struct snap_merge_input *input, int fd,
+					    const char *name)
+{
+	const struct snap_options *options = input->options;
+	_cleanup_fd_ int unpacked = -1;
+	const char *cut; /* then the last document is not whole, and is reported as such */
+	struct stacksnap_error *err = snap_core_unpack_in_sandbox(
+		fd, options, options->timeout_given ? deadline_of_run(options) : 0, &unpacked,
+		&cut);
+
+	/* What cannot be unpacked is no document. */
+	if (err && snap_error_code(err) != SNAP_ERROR_FORMAT)
+		return err;
+	snap_error_destroy(err);
+	return snap_merge_input(input, unpacked < 0 ? fd : unpacked, name);
+}
+
 struct stacksnap_error *snap_pipeline_render_merged(const struct snap_merger *merger,
 						    const struct snap_options *options,
 						    const char *format, FILE *out)

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "merge/merger.h"
+#include "merge/input.h"
 #include "model/diff/diff.h"
 #include "model/options.h"
 #include "model/recording.h"
@@ -57,6 +57,9 @@ struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recordi
 						       const struct snap_options *options,
 						       const char *format, FILE *out,
 						       char **warning_ret) _must_check_;
+/* As snap_merge_input(), also of a packed file. */
+struct stacksnap_error *snap_pipeline_merge(struct snap_merge_input *input, int fd,
+					    const char *name) _must_check_;
 /* What was merged, in the formats that can show it. */
 struct stacksnap_error *snap_pipeline_render_merged(const struct snap_merger *merger,
 						    const struct snap_options *options,

@@ -502,9 +502,10 @@ void stacksnap_merger_destroy(struct stacksnap_merger *merger);
 
 /*
  * Adds all documents from the descriptor's position to its end; several may follow each other, as
- * in JSON Lines. Those that cannot be taken are passed over, with a line to `tell` (may be NULL),
- * raw, which begins with `name`; a snapshot that is there already counts once. What was merged must
- * share no document with what is there, so it comes first. OS: the descriptor cannot be read.
+ * in JSON Lines, and a file may be packed. Those that cannot be taken are passed over, with a line
+ * to `tell` (may be NULL), raw, which begins with `name`; a snapshot that is there already counts
+ * once. What was merged must share no document with what is there, so it comes first. OS: the
+ * descriptor cannot be read.
  */
 struct stacksnap_error *stacksnap_merger_add(struct stacksnap_merger *merger, int fd,
 					     const char *name,

@@ -41,7 +41,7 @@ API struct stacksnap_error *stacksnap_merger_add(struct stacksnap_merger *merger
 {
 	merger->input.tell = tell;
 	merger->input.context = context;
-	return snap_merge_input(&merger->input, fd, name);
+	return snap_pipeline_merge(&merger->input, fd, name);
 }
 
 API enum stacksnap_outcome stacksnap_merger_outcome(const struct stacksnap_merger *merger)

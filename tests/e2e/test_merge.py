@@ -116,6 +116,22 @@ class Merge(Case):
                     out.write(f.read() + "\n")
         self.assertEqual(self.run_tool("merge", "--json", lines).text, flat)
 
+    def test_packed(self):
+        """What -o x.json.gz wrote; a packed file that is cut off counts up to there."""
+        a, b = self.documents("a", "b")
+        packed = os.path.join(self.scratch(), "a.json.gz")
+        self.run_tool("render", a, "-o", packed)
+        with open(packed, "rb") as f:
+            begin = f.read()
+        self.assertEqual(begin[:2], b"\x1f\x8b")
+        self.assertEqual(self.run_tool("merge", "--json", packed, b).text,
+                         self.run_tool("merge", "--json", a, b).text)
+        with open(packed, "wb") as f:
+            f.write(begin[:len(begin) // 2])
+        got, document = self.merged(packed, b, status=1)
+        self.assertEqual([h["name"] for h in document["hosts"]], ["b"])
+        self.assertIn("a.json.gz: document 1 is skipped: it is broken", got.err)
+
     def test_twice(self):
         a, b = self.documents("a", "b")
         flat = self.run_tool("merge", "--json", a, b).text
