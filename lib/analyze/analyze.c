@@ -101,6 +101,7 @@ static bool copy_head(struct snap_analysis *analysis)
 	if (!snap_analysis_host(analysis, &snapshot->host))
 		return false;
 	snapshot->time_ns = capture->time_ns;
+	snapshot->monotonic_ns = capture->monotonic_ns > 0 ? capture->monotonic_ns : 0;
 	snapshot->duration_ns = capture->duration_ns;
 	snapshot->stop_duration_ns = capture->stop_duration_ns;
 	snapshot->stop_skew_ns = capture->stop_skew_ns;

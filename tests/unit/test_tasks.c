@@ -3,6 +3,7 @@
  * Trees of tasks, by labels and by who awaits whom; their filters and groups. The runtime is made
  * up: task_bed.h.
  */
+#include "base/clock.h"
 #include "task_bed.h"
 
 #include "analyze/filter.h"
@@ -285,6 +286,39 @@ static void test_groups(void **state _unused_)
 	bed_deinit(&bed);
 }
 
+/* The longest wait of a group, in minutes, as runtimes know it no better. */
+static void test_time_of_waits(void **state _unused_)
+{
+	static const struct {
+		int64_t since[2];
+		const char *text;
+	} rows[] = {
+		{ { 0, 0 }, "chan receive  goroutines" },
+		{ { 999950, 999999 }, "chan receive  goroutines" },
+		{ { 999939, 999999 }, "chan receive, up to 1 min  goroutines" },
+		{ { 999150, 999160 }, "chan receive, 14 min  goroutines" },
+		{ { 1000001, 990000 }, "chan receive, up to 2h46m  goroutines" },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		struct bed bed;
+		_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+		_cleanup_free_ char *text = NULL;
+
+		bed_init(&bed);
+		bed.capture.monotonic_ns = 1000000 * SNAP_NS_PER_S;
+		ADD_THREAD(&bed, 100, FUTEX, MAIN);
+		for (size_t k = 0; k < 2; k++)
+			add_task(&bed, k ? "2" : "1", "", PARKED)->since_ns =
+				rows[i].since[k] * SNAP_NS_PER_S;
+		snapshot = analyze(&bed);
+		check_ways(snapshot);
+		text = text_of(snapshot);
+		assert_non_null(strstr(text, rows[i].text));
+		bed_deinit(&bed);
+	}
+}
+
 /* What is said of single tasks. */
 static void test_locked_and_cut(void **state _unused_)
 {
@@ -483,7 +517,8 @@ int main(void)
 		cmocka_unit_test(test_filters),         cmocka_unit_test(test_more_is_shown),
 		cmocka_unit_test(test_groups),          cmocka_unit_test(test_awaited),
 		cmocka_unit_test(test_awaited_options), cmocka_unit_test(test_awaited_oddly),
-		cmocka_unit_test(test_awaited_many),    cmocka_unit_test(test_locked_and_cut),
+		cmocka_unit_test(test_awaited_many),    cmocka_unit_test(test_time_of_waits),
+		cmocka_unit_test(test_locked_and_cut),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -393,6 +393,7 @@ bool snap_json_document_put(struct snap_json_document *document, const struct sn
 	}
 	snap_json_document_begin(document, "stacksnap.snapshot", &snapshot->host);
 	snap_json_time_if(json, "time", snapshot->time_ns);
+	snap_json_number_if(json, "monotonic_ns", snapshot->monotonic_ns);
 	snap_json_number_if(json, "duration_ns", snapshot->duration_ns);
 	snap_json_number_if(json, "stop_duration_ns", snapshot->stop_duration_ns);
 	snap_json_number_if(json, "stop_skew_ns", snapshot->stop_skew_ns);

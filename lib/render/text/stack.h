@@ -18,6 +18,7 @@ struct snap_text_stacks {
 	struct snap_chains chains;       /* of --summary */
 	struct snap_pointer_table shown; /* struct snap_frame -> struct snap_shown_frame */
 	size_t count_width;              /* of the widest count of the process */
+	int64_t monotonic_ns;            /* as of struct snap_snapshot */
 	uint64_t samples;                /* of a recording as a whole; 0: a snapshot */
 	size_t samples_width;            /* of the most samples of a stack */
 	size_t name_width;               /* columns for a name; 0: as wide as it is */

@@ -2,9 +2,11 @@
 /* See task.h. */
 #include "render/text/task.h"
 
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/text.h"
 #include "model/group_label.h"
+#include "render/view/when.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -65,7 +67,31 @@ static void add_oddities(struct snap_sheet *lines, const struct snap_stack *stac
 		snap_line_add(lines, SNAP_STYLE_YELLOW, ", labels not whole");
 }
 
-void snap_text_task_state(struct snap_sheet *lines, const struct snap_stack *stack)
+static void add_task_time(struct snap_sheet *lines, const struct snap_stack *stack,
+			  int64_t monotonic_ns)
+{
+	const int64_t minute_ns = 60 * SNAP_NS_PER_S;
+	int64_t least_ns = INT64_MAX, most_ns = 0;
+	char length[SNAP_WHEN_SIZE];
+
+	for (size_t i = 0; i < stack->task_count; i++) {
+		int64_t since_ns = stack->tasks[i].since_ns;
+		int64_t ns = since_ns > 0 && since_ns < monotonic_ns ? monotonic_ns - since_ns : 0;
+
+		least_ns = ns < least_ns ? ns : least_ns;
+		most_ns = ns > most_ns ? ns : most_ns;
+	}
+	if (most_ns < minute_ns)
+		return;
+	snap_when_uptime(most_ns, length);
+	if (most_ns < 60 * minute_ns)
+		snprintf(length, sizeof(length), "%d min", (int)(most_ns / minute_ns));
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %s%s",
+			 least_ns / minute_ns < most_ns / minute_ns ? "up to " : "", length);
+}
+
+void snap_text_task_state(struct snap_sheet *lines, const struct snap_stack *stack,
+			  int64_t monotonic_ns)
 {
 	const char *word = snap_stack_label(stack, "state"),
 		   *wait = snap_stack_label(stack, "wait");
@@ -80,6 +106,7 @@ void snap_text_task_state(struct snap_sheet *lines, const struct snap_stack *sta
 		snap_line_add(lines, SNAP_STYLE_PLAIN, ": ");
 		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, wait);
 	}
+	add_task_time(lines, stack, monotonic_ns);
 	add_oddities(lines, stack);
 }
 

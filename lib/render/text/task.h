@@ -13,8 +13,12 @@
 const char *snap_text_task_noun(const char *runtime, const struct snap_node *node);
 /* "main.worker": the name of all tasks, the first few names, or where they stand. */
 void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *stack);
-/* "waiting: chan receive" */
-void snap_text_task_state(struct snap_sheet *lines, const struct snap_stack *stack);
+/*
+ * "waiting: chan receive, up to 14 min"; monotonic_ns as of struct snap_snapshot. Runtimes store
+ * roughly when a wait began, so times below a minute say nothing and are left out, as in Go.
+ */
+void snap_text_task_state(struct snap_sheet *lines, const struct snap_stack *stack,
+			  int64_t monotonic_ns);
 /* "tasks 7-126, 130, +4", escaped; `max` runs of numbers at most. */
 void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack, size_t max,
 			char *out, size_t size);

@@ -663,6 +663,7 @@ static void text_init(struct text *text, const struct snap_snapshot *snapshot,
 	snap_sheet_init(&text->lines, options, out);
 	text->stacks.lines = &text->lines;
 	text->stacks.options = options;
+	text->stacks.monotonic_ns = snapshot->monotonic_ns;
 }
 
 /* The groups of all processes as what is shown, if the options ask for that. */

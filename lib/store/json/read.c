@@ -304,6 +304,7 @@ static void read_head(struct snap_json_reader *reader, const struct snap_json *r
 	read_tool(reader, root);
 	read_host(reader, root);
 	snapshot->time_ns = snap_json_pick_time(pick, root, "time");
+	snapshot->monotonic_ns = snap_json_pick_number(pick, root, "monotonic_ns", 0, INT64_MAX, 0);
 	snapshot->duration_ns = snap_json_pick_number(pick, root, "duration_ns", 0, INT64_MAX, 0);
 	snapshot->stop_duration_ns =
 		snap_json_pick_number(pick, root, "stop_duration_ns", 0, INT64_MAX, 0);

@@ -63,6 +63,7 @@ static void code_head(struct snap_pointer_codec *to, struct snap_snapshot *snaps
 
 	code_host(to, &snapshot->host);
 	snap_code_moment(to, &snapshot->time_ns);
+	snap_code_length(to, &snapshot->monotonic_ns);
 	snap_code_length(to, &snapshot->duration_ns);
 	snap_code_length(to, &snapshot->stop_duration_ns);
 	snap_code_length(to, &snapshot->stop_skew_ns);

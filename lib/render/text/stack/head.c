@@ -190,7 +190,7 @@ static void add_stuck(struct snap_sheet *lines, const struct snap_stack *stack)
 void snap_text_stack_state(struct snap_text_stacks *stacks, const struct snap_stack *stack)
 {
 	if (stack->runtime)
-		snap_text_task_state(stacks->lines, stack);
+		snap_text_task_state(stacks->lines, stack, stacks->monotonic_ns);
 	else
 		snap_text_state(stacks->lines, stack);
 }
