@@ -14,7 +14,9 @@
 #include <string.h>
 
 enum {
-	MOST_PARTS = 8,  /* one stack gets an eighth of the memory that is left at most */
+	MOST_PARTS = 8,  /* one stack gets an eighth of the memory that is left at most … */
+	KEPT = 64 << 10, /* … once so much is kept for each thread that comes behind it, … */
+	WAIT_PARTS = 16, /* … and such a part of all memory for what explains waits */
 	MOST_STALE = 64, /* how often mappings are read again for the sake of a thread's code */
 };
 
@@ -284,14 +286,18 @@ static struct stacksnap_error *on_nostop_died(void *context, struct snap_sampled
 }
 
 /*
- * How much of a stack may be kept: where memory gets scarce each gets its part, and one large stack
- * an eighth of it, as most are small.
+ * How much of a stack may be kept. Where memory gets scarce each thread gets its part: processes
+ * with many large stacks would else take that of the others.
  */
 static size_t part_of_memory(const struct snap_nostop *nostop)
 {
-	size_t parts = nostop->left + 1 < MOST_PARTS ? nostop->left + 1 : MOST_PARTS;
+	size_t room = snap_region_room(&nostop->shared->stacks), others = nostop->left * KEPT,
+	       waits = nostop->options->max_snapshot / WAIT_PARTS, fair, spare;
 
-	return snap_region_room(&nostop->shared->stacks) / parts & ~(size_t)15;
+	room -= waits < room ? waits : room;
+	fair = room / (nostop->left + 1);
+	spare = others < room ? (room - others) / MOST_PARTS : 0;
+	return (fair > spare ? fair : spare) & ~(size_t)15;
 }
 
 static const uint8_t *keep_stack(struct snap_nostop *nostop, const uint8_t *bytes, size_t *size)

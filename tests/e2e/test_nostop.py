@@ -79,6 +79,18 @@ class NoStop(Case):
                 doc = self.json("-p", victim.pid, "--no-stop", "-q")
                 self.assertEqual([len(deadlock["threads"]) for deadlock in doc["deadlocks"]], [size])
 
+    def test_large_stacks_leave_room_for_those_of_others(self):
+        """Stacks that fill the memory of a snapshot: others are whole, and a deadlock behind them is found."""
+        hoard = self.victim("hostile", "hoard", 300)
+        dead = self.program([os.path.join(BUILD, "tests", "waits", "waits_dead"), "two"])
+        settle(dead.pid)
+        got = self.run_tool("--json", "-p", f"{hoard.pid},{dead.pid}", "--no-stop", "-q", status=(0, 1))
+        self.assertIn("stacks_limited", [w["code"] for w in got.doc["warnings"]])
+        self.assertEqual([len(deadlock["threads"]) for deadlock in got.doc["deadlocks"]], [2])
+        for stack in processes(got.doc)[dead.pid]["stacks"]:
+            self.assertEqual(stack["unwind"], "complete", stack)
+        self.assertEqual(self.run_tool("--deadlocks", "-p", hoard.pid, "--no-stop", "-q").text, "")
+
     def test_blocked_threads_as_a_stop_sees_them(self):
         victim = self.victim("threads", *[f"{kind}:5:{kind}:{7 * i}" for i, kind in enumerate(KINDS)])
         alone = self.take(victim.pid, "--per-thread", "-n", "0", "--no-inlines")

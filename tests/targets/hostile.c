@@ -4,7 +4,7 @@
  *
  * code FILE THREADS: in code of FILE, which lies at 0x1000 of it. creep FILE BYTES: the same, on a
  * stack so large that holds nothing but that code's address. deep THREADS DEPTH: each on a stack of
- * its own shape. maps COUNT: among so many mappings, some of which come and go. wild: with a stack
+ * its own shape. hoard THREADS: each with more than 1 MiB of stack, all in one mapping. maps COUNT: among so many mappings, some of which come and go. wild: with a stack
  * pointer that points nowhere, and with a program counter that did.
  */
 #include "instructions.h"
@@ -134,6 +134,33 @@ static void *no_code_main(void *unused)
 	jump_with_stack((void *)0x10, (void *)0x7ffffffff000);
 }
 
+static void hold_for_ever(void)
+{
+	for (;;)
+		pause();
+}
+
+static void *hoard_main(void *stack)
+{
+	prctl(PR_SET_NAME, "hoarder", 0, 0, 0);
+	in_position++;
+	jump_with_stack(stack, (void *)hold_for_ever);
+}
+
+static int start_hoard(int count)
+{
+	enum { APART = 4096, ABOVE = 2 << 20 };
+	size_t size = (size_t)count * APART + ABOVE;
+	char *stacks = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stacks == MAP_FAILED)
+		victim_cannot("mmap");
+	memset(stacks, 1, size);
+	for (int i = 1; i <= count; i++)
+		victim_thread(hoard_main, stacks + (size_t)i * APART - 8, 64 << 10);
+	return count;
+}
+
 static int start(char **argv, int argc)
 {
 	const char *mode = argv[1];
@@ -161,6 +188,8 @@ static int start(char **argv, int argc)
 			victim_thread(shape_main, (void *)(uintptr_t)i, 64 << 10);
 		return atoi(argv[2]);
 	}
+	if (!strcmp(mode, "hoard"))
+		return start_hoard(atoi(argv[2]));
 	if (!strcmp(mode, "maps")) {
 		for (int i = 0; i < atoi(argv[2]); i++)
 			if (mmap(NULL, 4096, i & 1 ? PROT_READ : PROT_NONE,

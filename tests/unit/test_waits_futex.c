@@ -1145,11 +1145,29 @@ static void test_random(void **state _unused_)
 	}
 }
 
+/* Of a cut stack it is not known what called futex(2), and so not whether a deadlock is missed. */
+static void test_cut_stack(void **state _unused_)
+{
+	for (int is_cut = 0; is_cut < 2; is_cut++) {
+		struct wait_bed bed;
+		size_t t;
+
+		bed_init(&bed);
+		t = waiter_below(&bed, "libc.so.6:__lll_lock_wait_private", M, WAIT, 2);
+		bed.of[0].threads[t].stack_limited = is_cut;
+		bed_find(&bed);
+		found(&bed, 0, t, SNAP_WAIT_FUTEX, M, GUESS);
+		assert_int_equal(bed.analysis.snapshot->waits.lacks, is_cut ? SNAP_LACK_CUT : 0);
+		bed_deinit(&bed);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mutex),
 		cmocka_unit_test(test_younger),
+		cmocka_unit_test(test_cut_stack),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_static),
 		cmocka_unit_test(test_words_that_lie),

@@ -174,6 +174,10 @@ static unsigned owner_lacks(const struct snap_wait_analysis *waits)
 		     wait->owner_lack == SNAP_OWNER_NOT_SEEN ||
 		     wait->owner_lack == SNAP_OWNER_YOUNGER))
 			lacks |= SNAP_LACK_OWNERS;
+		/* What it waits for is known by the functions that called the kernel. */
+		if (waits->waiters[i].thread->thread->stack_limited &&
+		    (!wait || wait->kind == SNAP_WAIT_FUTEX))
+			lacks |= SNAP_LACK_CUT;
 	}
 	return lacks;
 }
