@@ -24,16 +24,21 @@ enum fate {
 	FATE_ANOTHER, /* it runs another program */
 };
 
+bool snap_sampler_process_has_ended(const struct snap_sampler_process *process)
+{
+	struct pollfd wait = { .fd = process->live.pidfd, .events = POLLIN };
+
+	return wait.fd >= 0 && poll(&wait, 1, 0) != 0;
+}
+
 /*
  * When a second thread calls exec, procfs has a moment between two leaders in which there seems to
  * be none. A pidfd knows better; without one procfs is asked another time.
  */
 static enum fate seems_ended(struct snap_sampler_process *process)
 {
-	struct pollfd wait = { .fd = process->live.pidfd, .events = POLLIN };
-
-	if (wait.fd >= 0)
-		return poll(&wait, 1, 0) ? FATE_ENDED : FATE_LEAVING;
+	if (process->live.pidfd >= 0)
+		return snap_sampler_process_has_ended(process) ? FATE_ENDED : FATE_LEAVING;
 	return process->seemed_ended++ ? FATE_ENDED : FATE_LEAVING;
 }
 

@@ -405,6 +405,8 @@ struct snap_sampler_process *snap_sampler_process_find(const struct snap_sampler
 /* Its directory of procfs, the caller's to close; a negative errno, ESRCH: it has gone. */
 int snap_sampler_process_directory(const struct snap_sampler *sampler,
 				   struct snap_sampler_process *process);
+/* By its pidfd; false without one. */
+bool snap_sampler_process_has_ended(const struct snap_sampler_process *process);
 /* Closes, or takes over, descriptors that ride beside a process; they are counted. */
 void snap_sampler_process_drop_live(struct snap_sampler *sampler, struct snap_live *live);
 void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_live *from,

@@ -46,6 +46,12 @@ struct stacksnap_error *snap_sampler_show(struct snap_sampler *sampler,
 	bool changed;
 
 	*stale_ret = false;
+	/* The copy was made by a number, which another process may have by now. */
+	if (snap_sampler_process_has_ended(thread->process)) {
+		thread->process->list_due = true;
+		*verdict_ret = verdict;
+		return NULL;
+	}
 	snap_trace_copy(sampler->options->trace, copy, thread->stack_end,
 			sampler->options->max_stack);
 	err = sink->sample(sink->context, &thread->shown, copy, &verdict);

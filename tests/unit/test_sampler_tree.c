@@ -282,6 +282,48 @@ static void test_reused_pid_is_another_process(void **state)
 		skip_because("root: only root chooses pids");
 }
 
+static struct stacksnap_error *count_sample(void *context,
+					    struct snap_sampled_thread *thread _unused_,
+					    const struct snap_thread *copy _unused_,
+					    enum snap_verdict *verdict_ret _unused_)
+{
+	++*(int *)context;
+	return NULL;
+}
+
+/* What was copied by a number while its process ended is of the process that has the number then. */
+static void test_copy_of_an_ended_process_is_not_shown(void **state _unused_)
+{
+	int shown = 0, status;
+	const struct snap_sampler_sink sink = { .context = &shown, .sample = count_sample };
+	const struct snap_options options = { .max_stack = 1 << 20 };
+	static struct snap_sampler sampler;
+	pid_t child = fork();
+	struct snap_sampler_process process = { .live = { .pidfd = -1 } };
+	struct snap_sampler_thread thread = { .process = &process };
+	struct snap_thread copy = { .tid = child };
+	enum snap_verdict verdict;
+	bool stale;
+
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	process.live.pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	assert_true(process.live.pidfd >= 0);
+	sampler.sink = &sink;
+	sampler.options = &options;
+	assert_null(snap_sampler_show(&sampler, &thread, &copy, &verdict, &stale));
+	assert_int_equal(shown, 1);
+	assert_false(process.list_due);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_null(snap_sampler_show(&sampler, &thread, &copy, &verdict, &stale));
+	assert_int_equal(shown, 1);
+	assert_true(process.list_due);
+	close(process.live.pidfd);
+}
+
 static void *outlive(void *unused)
 {
 	prctl(PR_SET_NAME, "heir");
@@ -672,6 +714,7 @@ int main(void)
 		bed_test(test_children_are_followed),
 		bed_test(test_who_rests_has_no_children),
 		bed_test(test_reused_pid_is_another_process),
+		cmocka_unit_test(test_copy_of_an_ended_process_is_not_shown),
 		bed_test(test_threads_outlive_their_leader),
 		bed_test(test_vfork_then_exec),
 		bed_test(test_names_are_looked_for_later),
