@@ -246,12 +246,16 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 static bool find_needed_threads(const struct snap_analysis *analysis,
 				struct snap_filter_needed *needed)
 {
-	for (size_t i = 0; i < analysis->capture->process_count; i++)
-		for (size_t k = 0; k < analysis->processes[i].thread_count; k++)
-			if (!snap_filter_needed_add(needed, analysis->processes[i].threads[k].wait))
+	for (size_t i = 0; i < analysis->capture->process_count; i++) {
+		const struct snap_raw_process *raw = &analysis->processes[i];
+
+		for (size_t k = 0; k < raw->thread_count; k++)
+			if (!snap_filter_needed_add(needed, raw->process->pid,
+						    raw->threads[k].thread->tid,
+						    raw->threads[k].wait))
 				return false;
-	snap_filter_needed_sort(needed);
-	return true;
+	}
+	return snap_filter_needed_sort(needed);
 }
 
 static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysis)

@@ -117,6 +117,8 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 
 /* ---- threads that others wait for ---- */
 
+enum { MOST_GENERATIONS = 16 }; /* children of children that are waited for */
+
 /* A wait that a thread or process must end which has something; the end of a thread is no such thing. */
 static bool is_for_owner(const struct snap_wait *wait)
 {
@@ -132,8 +134,8 @@ static bool add_owner(struct snap_filter_needed *needed, const struct snap_wait_
 	if (!snap_reserve_array(needed->owners, needed->capacity, needed->count + 1))
 		return false;
 	needed->owners[needed->count++] =
-		(struct snap_filter_owner){ party->pid, party->tid ? party->tid : party->pid,
-					    need };
+		(struct snap_filter_owner){ party->pid, party->tid ? party->tid : party->pid, need,
+					    0 };
 	return true;
 }
 
@@ -149,10 +151,19 @@ static bool add_peers(struct snap_filter_needed *needed, const struct snap_wait 
 	return true;
 }
 
-bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap_wait *wait)
+bool snap_filter_needed_add(struct snap_filter_needed *needed, pid_t pid, pid_t tid,
+			    const struct snap_wait *wait)
 {
 	if (!wait || wait->confidence < SNAP_WAIT_IS_LIKELY)
 		return true;
+	if (wait->kind == SNAP_WAIT_CHILD && wait->child > 0) {
+		const struct snap_wait_party waiter = { .pid = pid, .tid = tid };
+
+		if (!add_owner(needed, &waiter, SNAP_FILTER_HAS_CHILD))
+			return false;
+		needed->owners[needed->count - 1].child = wait->child;
+		return true;
+	}
 	if (wait->kind == SNAP_WAIT_VFORK)
 		return wait->child <= 0 ||
 		       add_owner(needed, &(struct snap_wait_party){ .pid = wait->child },
@@ -169,30 +180,67 @@ bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap
 SNAP_ORDER(compare_owners, struct snap_filter_owner, a, b, snap_compare(a->pid, b->pid),
 	   snap_compare(a->tid, b->tid), snap_compare(a->need, b->need));
 
-void snap_filter_needed_sort(struct snap_filter_needed *needed)
-{
-	if (needed->count)
-		qsort(needed->owners, needed->count, sizeof(*needed->owners), compare_owners);
-}
-
 void snap_filter_needed_deinit(struct snap_filter_needed *needed)
 {
 	free(needed->owners);
 }
 
-static bool is_owner(const struct snap_filter_needed *needed, pid_t pid, pid_t tid,
+/* Among the first ones, which are sorted. */
+static bool is_owner(const struct snap_filter_needed *needed, size_t count, pid_t pid, pid_t tid,
 		     enum snap_filter_need need)
 {
-	const struct snap_filter_owner wanted = { pid, tid, need };
+	const struct snap_filter_owner wanted = { pid, tid, need, 0 };
 
-	return needed && needed->count &&
-	       bsearch(&wanted, needed->owners, needed->count, sizeof(wanted), compare_owners);
+	return count && bsearch(&wanted, needed->owners, count, sizeof(wanted), compare_owners);
 }
 
+/* A child for which the holder of a lock waits holds it as well. *more_ret: one more is needed. */
+static bool add_children(struct snap_filter_needed *needed, bool *more_ret)
+{
+	size_t count = needed->count;
+
+	*more_ret = false;
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_filter_owner owner = needed->owners[i];
+		const struct snap_wait_party child = { .pid = owner.child };
+
+		if (owner.need != SNAP_FILTER_HAS_CHILD ||
+		    !is_owner(needed, count, owner.pid, owner.tid, SNAP_FILTER_HAS_LOCK) ||
+		    is_owner(needed, count, child.pid, child.pid, SNAP_FILTER_HAS_LOCK))
+			continue;
+		if (!add_owner(needed, &child, SNAP_FILTER_HAS_LOCK))
+			return false;
+		*more_ret = true;
+	}
+	return true;
+}
+
+bool snap_filter_needed_sort(struct snap_filter_needed *needed)
+{
+	bool more = needed->count > 0;
+
+	for (int depth = 0; more && depth < MOST_GENERATIONS; depth++) {
+		qsort(needed->owners, needed->count, sizeof(*needed->owners), compare_owners);
+		if (!add_children(needed, &more))
+			return false;
+	}
+	if (more)
+		qsort(needed->owners, needed->count, sizeof(*needed->owners), compare_owners);
+	return true;
+}
+
+static bool is_needed_for(const struct snap_filter_needed *needed, pid_t pid,
+			  const struct snap_member *member, enum snap_filter_need need)
+{
+	return needed && is_owner(needed, needed->count, pid, member->tid, need);
+}
+
+/* Locks of Python keep no owner either, but its library takes them to wait for work. */
 static bool waits_for_holder(const struct snap_wait *wait)
 {
 	return is_for_owner(wait) &&
-	       (wait->has_owner || wait->holder_count || wait->owner_lack > SNAP_OWNER_NOT_KEPT);
+	       (wait->has_owner || wait->holder_count ||
+		(wait->owner_lack != SNAP_OWNER_KNOWN && !snap_same_text(wait->variant, "python")));
 }
 
 static enum snap_urgency urgency_of(const struct snap_filter_needed *needed, pid_t pid,
@@ -202,7 +250,7 @@ static enum snap_urgency urgency_of(const struct snap_filter_needed *needed, pid
 		return SNAP_URGENT_RUNNING;
 	if (member->state == SNAP_STATE_DISK)
 		return SNAP_URGENT_DISK;
-	if (is_owner(needed, pid, member->tid, SNAP_FILTER_HAS_LOCK))
+	if (is_needed_for(needed, pid, member, SNAP_FILTER_HAS_LOCK))
 		return SNAP_URGENT_HOLDER;
 	return waits_for_holder(member->wait) ? SNAP_URGENT_LOCK : SNAP_URGENT_REST;
 }
@@ -255,9 +303,9 @@ static bool is_needed(const struct snap_filter_needed *needed, pid_t pid,
 {
 	bool hands_on = member->wait && member->wait->kind == SNAP_WAIT_CHILD;
 
-	return is_owner(needed, pid, member->tid, SNAP_FILTER_HAS_LOCK) ||
-	       is_owner(needed, pid, member->tid, SNAP_FILTER_READS) ||
-	       (!hands_on && is_owner(needed, pid, member->tid, SNAP_FILTER_WRITES));
+	return is_needed_for(needed, pid, member, SNAP_FILTER_HAS_LOCK) ||
+	       is_needed_for(needed, pid, member, SNAP_FILTER_READS) ||
+	       (!hands_on && is_needed_for(needed, pid, member, SNAP_FILTER_WRITES));
 }
 
 bool snap_filter_is_idle(const struct snap_filter_needed *needed, pid_t pid,
@@ -443,12 +491,12 @@ static bool find_needed(struct filtering *filtering)
 
 		while ((stack = snap_node_next_stack(filtering->nodes[i], &cursor)))
 			for (size_t k = 0; k < stack->thread_count; k++)
-				if (!snap_filter_needed_add(&filtering->needed,
-							    stack->threads[k].wait))
+				if (!snap_filter_needed_add(
+					    &filtering->needed, filtering->nodes[i]->pid,
+					    stack->threads[k].tid, stack->threads[k].wait))
 					return false;
 	}
-	snap_filter_needed_sort(&filtering->needed);
-	return true;
+	return snap_filter_needed_sort(&filtering->needed);
 }
 
 /* Moves those that stay to the front. False without memory. */

@@ -26,14 +26,16 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 
 enum snap_filter_need {
 	SNAP_FILTER_HAS_LOCK,
-	SNAP_FILTER_READS,  /* what a thread writes */
-	SNAP_FILTER_WRITES, /* what a thread reads */
+	SNAP_FILTER_READS,     /* what a thread writes */
+	SNAP_FILTER_WRITES,    /* what a thread reads */
+	SNAP_FILTER_HAS_CHILD, /* that it waits for */
 };
 
 /* Threads that others wait for: they are not idle, wherever they stand. Of a process it is the first one. */
 struct snap_filter_owner {
 	pid_t pid, tid;
 	enum snap_filter_need need;
+	pid_t child; /* of one that waits for a child */
 };
 
 struct snap_filter_needed {
@@ -42,9 +44,10 @@ struct snap_filter_needed {
 };
 
 /* Adds those that a wait is for, owners of locks and other ends; NULL: none. False without memory. */
-bool snap_filter_needed_add(struct snap_filter_needed *needed, const struct snap_wait *wait);
-/* Behind the last one added. */
-void snap_filter_needed_sort(struct snap_filter_needed *needed);
+bool snap_filter_needed_add(struct snap_filter_needed *needed, pid_t pid, pid_t tid,
+			    const struct snap_wait *wait);
+/* Behind the last one added. False without memory. */
+bool snap_filter_needed_sort(struct snap_filter_needed *needed);
 void snap_filter_needed_deinit(struct snap_filter_needed *needed);
 
 /* How urgent the stacks of a process are. */

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 
-from harness import Case, walk
+from harness import Case, settle, walk
 from waits import WaitCase, truths_of
 
 
@@ -71,6 +71,17 @@ class Idle(WaitCase):
                            if thread.get("wait", {}).get("owner", {}).get("tid") in owners}
         self.assertLessEqual(wanted, set(threads_of(shown)))
         self.assertLess(len(threads_of(shown)), len(threads_of(every)))
+
+    def test_a_child_for_which_a_holder_waits_is_not_idle(self):
+        victim = self.victim("holder_awaits")
+        child, grandchild = int(victim.values["child"]), int(victim.values["grandchild"])
+        settle(child)
+        settle(grandchild)
+        for stop in [], ["--no-stop"]:
+            shown = threads_of(self.json("-p", victim.pid, "--no-idle", *stop))
+            self.assertLessEqual({child, grandchild}, set(shown))
+        # Where no lock hangs on it, as in a shell, it is idle.
+        self.assertNotIn(grandchild, threads_of(self.json("-p", child, "--no-idle")))
 
     def test_what_is_hidden_is_told(self):
         victim = self.victim("threads", "sem:1:lonely", "futex:7:worker")

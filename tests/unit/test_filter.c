@@ -9,6 +9,7 @@
 
 #include "analyze/analyze.h"
 #include "analyze/classify.h"
+#include "analyze/filter.h"
 #include "raw_process.h"
 
 static void make_mixed(struct raw_process *made)
@@ -403,6 +404,36 @@ static void test_long_chains(void **state _unused_)
 	snap_snapshot_destroy(snapshot);
 }
 
+/* A wait for a lock is none for work, whatever functions make it: those of Rust are all its library's. */
+static void test_locks_below_libraries_are_not_idle(void **state _unused_)
+{
+	static const struct {
+		enum snap_wait_kind kind;
+		enum snap_owner_lack lack;
+		const char *variant;
+		bool is_idle;
+	} rows[] = {
+		{ SNAP_WAIT_ONCE, SNAP_OWNER_NOT_KEPT, NULL, false },
+		{ SNAP_WAIT_MUTEX, SNAP_OWNER_NOT_KEPT, NULL, false },
+		{ SNAP_WAIT_MUTEX, SNAP_OWNER_NOT_KEPT, "python", true },
+		{ SNAP_WAIT_MUTEX, SNAP_OWNER_NOT_SEEN, NULL, false },
+		{ SNAP_WAIT_CONDITION, SNAP_OWNER_NOT_KEPT, NULL, true },
+		{ SNAP_WAIT_SEMAPHORE, SNAP_OWNER_NOT_KEPT, NULL, true },
+	};
+	const struct snap_filter_stack stack = { .idle = "syscall" };
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		struct snap_wait wait = snap_wait_init(rows[i].kind, SNAP_WAIT_IS_CERTAIN);
+		const struct snap_member member = { .tid = 7,
+						    .state = SNAP_STATE_SLEEPING,
+						    .wait = &wait };
+
+		wait.owner_lack = rows[i].lack;
+		wait.variant = rows[i].variant;
+		assert_int_equal(snap_filter_is_idle(NULL, 7, &member, &stack), rows[i].is_idle);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -410,6 +441,7 @@ int main(void)
 		cmocka_unit_test(test_no_idle_behind_a_library),
 		cmocka_unit_test(test_no_idle_behind_the_library_of_rust),
 		cmocka_unit_test(test_no_idle_behind_headers_of_cxx),
+		cmocka_unit_test(test_locks_below_libraries_are_not_idle),
 		cmocka_unit_test(test_states_names_kernel),
 		cmocka_unit_test(test_match_looks_at_both_names),
 		cmocka_unit_test(test_match_knows_suffixes_of_compilers),
