@@ -377,7 +377,16 @@ static void info_unread(struct snap_sheet *lines, const struct snap_node *node, 
 			 is_node && missing < SNAP_ARRAY_SIZE(options) ? options[missing] : "");
 }
 
-/* "go 1.21.13", "cpython 3.11.2, GIL held by 1240", "go 1.22.1, not whole: time" */
+/* What is missing of a runtime's stacks and tasks, and what would help. */
+static const char *const cut_texts[] = {
+	[SNAP_RUNTIME_CUT_TIME] = "not all is shown for lack of time (--runtime-budget)",
+	[SNAP_RUNTIME_CUT_MEMORY] = "not all is shown: memory was left out (--runtime-memory)",
+	[SNAP_RUNTIME_CUT_RECORDS] = "not all is shown: there are too many records",
+	[SNAP_RUNTIME_TORN] = "not all is shown: it was changing",
+};
+_Static_assert(SNAP_ARRAY_SIZE(cut_texts) == SNAP_RUNTIME_CUT_COUNT, "a text each");
+
+/* "go 1.21.13", "cpython 3.11.2, GIL held by 1240", "go 1.22.1, not all is shown: …" */
 static void info_runtimes(struct info *info, const struct snap_node *node, bool is_core)
 {
 	struct snap_sheet *lines = info->lines;
@@ -394,8 +403,7 @@ static void info_runtimes(struct info *info, const struct snap_node *node, bool 
 			info_unread(lines, node, runtime->name, is_core);
 		info_gil(lines, runtime);
 		if (runtime->cut)
-			snap_line_printf(lines, SNAP_STYLE_YELLOW, ", not whole: %s",
-					 snap_runtime_cut_word(runtime->cut));
+			snap_line_printf(lines, SNAP_STYLE_YELLOW, ", %s", cut_texts[runtime->cut]);
 	}
 }
 
