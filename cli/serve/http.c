@@ -13,14 +13,30 @@ static const char plain[] = "text/plain; charset=utf-8";
 
 /* ---- requests ---- */
 
-static enum MHD_Result count_host(void *context, enum MHD_ValueKind kind, const char *key,
-				  const char *value)
+/* Those that the guard judges by. */
+static const char *const judged[] = { MHD_HTTP_HEADER_HOST, "Origin", "Sec-Fetch-Site",
+				      MHD_HTTP_HEADER_AUTHORIZATION };
+enum { JUDGED = sizeof(judged) / sizeof(judged[0]) };
+
+struct header_check {
+	bool seen[JUDGED];
+	bool is_malformed;
+};
+
+/* One that stands there twice would be judged by its first value alone. */
+static enum MHD_Result check_header(void *context, enum MHD_ValueKind kind, const char *key,
+				    const char *value)
 {
-	unsigned *count = context;
+	struct header_check *check = context;
 
 	(void)kind;
 	(void)value;
-	*count += strcasecmp(key, MHD_HTTP_HEADER_HOST) == 0;
+	for (size_t i = 0; i < JUDGED; i++) {
+		if (strcasecmp(key, judged[i]) != 0)
+			continue;
+		check->is_malformed |= check->seen[i];
+		check->seen[i] = true;
+	}
 	return MHD_YES;
 }
 
@@ -49,7 +65,7 @@ unsigned snap_serve_http_look(struct MHD_Connection *connection, const char *met
 			      const char *version, struct snap_serve_headers *ret,
 			      const char **accept_ret, const char **why_ret)
 {
-	unsigned hosts = 0;
+	struct header_check check = { .is_malformed = false };
 	socklen_t size = sizeof(ret->own);
 
 	/* libmicrohttpd leaves out the body of an answer to HEAD. */
@@ -57,8 +73,8 @@ unsigned snap_serve_http_look(struct MHD_Connection *connection, const char *met
 		*why_ret = "only GET and HEAD are answered";
 		return MHD_HTTP_METHOD_NOT_ALLOWED;
 	}
-	MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
-	if (hosts > 1 || has_body(connection) ||
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, check_header, &check);
+	if (check.is_malformed || has_body(connection) ||
 	    (strcmp(version, "HTTP/1.1") != 0 && strcmp(version, "HTTP/1.0") != 0)) {
 		*why_ret = "malformed request";
 		return MHD_HTTP_BAD_REQUEST;

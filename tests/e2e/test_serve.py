@@ -395,6 +395,7 @@ def malformed(pick, number):
              f"{line}Cookie: {'a=1;' * pick.randrange(2000, 9000)}\r\n{host}",
              line + "\r\n",
              f"{line}Host: localhost\r\nHost: evil.example\r\n\r\n",
+             f"{line}Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n{host}",
              f"{line}Host: {path}\r\n\r\n",
              f"GET http://localhost{path} HTTP/1.1\r\n{host}",
              f"{line}Content-Length: {pick.choice((-1, 'x', pick.randrange(1, 10**20)))}\r\n{host}",
