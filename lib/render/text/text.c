@@ -591,6 +591,9 @@ static void put_hidden_idle(struct text *text)
 		snap_line_add(lines, SNAP_STYLE_DIM, " in ");
 		snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->function);
 	}
+	if (text->snapshot->waits.lacks & SNAP_LACK_JAVA_LOCKS)
+		snap_line_add(lines, SNAP_STYLE_YELLOW,
+			      "; of them some may wait for locks of java.util.concurrent");
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
