@@ -16,12 +16,19 @@
 
 #include <string.h>
 
+/*
+ * Of thousands of deep stacks that differ the report shows a few frames each. Unwinding them all
+ * would take the time of other processes' names.
+ */
+enum { MOST_FRAMES = 500000, FEW_FRAMES = 16 };
+
 struct stack_builder {
 	struct snap_analysis *analysis;
 	struct snap_raw_process *raw;
 	struct snap_hash_table records, stacks; /* of raw->records by bits, of raw->stacks */
 	const struct snap_frame **frames;       /* of the current thread */
 	size_t frame_capacity;
+	size_t frames_left; /* that may still be unwound */
 };
 
 static void stack_builder_deinit(struct stack_builder *builder)
@@ -188,7 +195,14 @@ static bool unwind_thread(struct stack_builder *builder, struct snap_raw_thread 
 	struct snap_unwinder *unwinder = builder->analysis->unwinder;
 
 	if (!raw->managed) {
-		snap_unwind_for_filters(unwinder, raw->thread, pcs);
+		uint64_t walked;
+
+		if (builder->frames_left)
+			snap_unwind_for_filters(unwinder, raw->thread, pcs);
+		else
+			snap_unwind_inner(unwinder, raw->thread, FEW_FRAMES, pcs);
+		walked = pcs->count + pcs->gap_count;
+		builder->frames_left -= SNAP_MIN(walked, builder->frames_left);
 		return !pcs->no_memory;
 	}
 	snap_unwind_whole(unwinder, raw->thread, pcs);
@@ -324,8 +338,11 @@ void snap_raw_stack_limit(const struct snap_options *options, struct snap_raw_st
 struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 					    struct snap_raw_process *raw)
 {
-	_cleanup_(stack_builder_deinit) struct stack_builder builder = { .analysis = analysis,
-									 .raw = raw };
+	_cleanup_(stack_builder_deinit) struct stack_builder builder = {
+		.analysis = analysis,
+		.raw = raw,
+		.frames_left = MOST_FRAMES,
+	};
 	const struct snap_process *process = raw->process;
 	struct stacksnap_error *err;
 

@@ -94,8 +94,9 @@ class Stacks(Bounded):
         self.all_threads(node, got, 5001)
         self.assertIn("report_limited", {w["code"] for w in got.doc["warnings"]})
         self.assertIn("-n COUNT", got.err)
-        cut = next(s for s in node["stacks"] if "gap" in s)
-        self.assertGreater(cut["gap"]["count"], 400, got)
+        self.assertGreater(max(s["gap"]["count"] for s in node["stacks"] if "gap" in s), 400, got)
+        # Not all of them are unwound to their end: that would take the time of other processes.
+        self.assertIn("limit", {s["unwind"] for s in node["stacks"]}, got)
 
     def test_a_report_of_usual_size_is_whole(self):
         victim = self.victim("hostile", "deep", 50, 400)

@@ -54,9 +54,11 @@ CHAIN = """
 import gdb
 gdb.execute("thread 1", to_string=True)
 frame = gdb.newest_frame()
-while not (frame.name() or "").startswith("Builtins_"):
+while frame and not (frame.name() or "").startswith("Builtins_"):
     frame = frame.older()
-at, above = int(frame.read_register("rbp")), 0
+if not frame:
+    print("NOT REACHED")
+at, above = int(frame.read_register("rbp")) if frame else 0, 0
 while at > above:
     above, (at, pc) = at, (int.from_bytes(gdb.selected_inferior().read_memory(at + i, 8).tobytes(), "little") for i in (0, 8))
     print("CHAIN", hex(pc))
@@ -192,13 +194,15 @@ class Node(Witness):
             self.assertIn(stack["unwind"], ("complete", "guessed", "scanned"), names)
             builtin = next((i for i, name in enumerate(names) if name and name.startswith("Builtins_")), None)
             if builtin and None not in names[:builtin] and compared < 3:
-                compared += 1
                 said = subprocess.run(["gdb", "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off",
                                        "-p", str(victim.pid), "-x", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                       stderr=subprocess.STDOUT, text=True, check=False).stdout
                 chain = [int(line.split()[1], 16) for line in said.splitlines() if line.startswith("CHAIN")]
-                self.assertGreater(len(chain), 5, said)
-                self.assertEqual(addresses(stack)[builtin + 1:][:8], chain[:8], names)
+                # From some places in C++ gdb itself does not find the way out.
+                if "NOT REACHED" not in said:
+                    compared += 1
+                    self.assertGreater(len(chain), 5, said)
+                    self.assertEqual(addresses(stack)[builtin + 1:][:8], chain[:8], names)
             os.kill(victim.pid, signal.SIGCONT)
         self.assertGreater(compared, 0)
 

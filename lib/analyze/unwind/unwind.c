@@ -428,10 +428,10 @@ static void confirm_last(struct snap_unwinder *unwinder, const struct snap_pcs *
 }
 
 static void unwind_thread(struct snap_unwinder *unwinder, const struct snap_thread *thread,
-			  size_t max_frames, struct snap_pcs *ret)
+			  size_t max_frames, bool wants_outer, struct snap_pcs *ret)
 {
 	const struct snap_options *options = unwinder->options;
-	bool is_whole = !thread->stack_limited && !thread->stack_unreadable;
+	bool is_whole = wants_outer && !thread->stack_limited && !thread->stack_unreadable;
 
 	unwinder->thread = thread;
 	/* The CFA grows by a word a frame at least, so a stack has no more frames than words. */
@@ -463,7 +463,7 @@ static void unwind_thread(struct snap_unwinder *unwinder, const struct snap_thre
 void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *thread,
 		 struct snap_pcs *ret)
 {
-	unwind_thread(unwinder, thread, unwinder->options->max_frames, ret);
+	unwind_thread(unwinder, thread, unwinder->options->max_frames, true, ret);
 }
 
 void snap_unwind_for_filters(struct snap_unwinder *unwinder, const struct snap_thread *thread,
@@ -471,7 +471,13 @@ void snap_unwind_for_filters(struct snap_unwinder *unwinder, const struct snap_t
 {
 	size_t most = unwinder->options->max_frames;
 
-	unwind_thread(unwinder, thread, most ? SNAP_MAX(most, SNAP_USUAL_FRAMES) : 0, ret);
+	unwind_thread(unwinder, thread, most ? SNAP_MAX(most, SNAP_USUAL_FRAMES) : 0, true, ret);
+}
+
+void snap_unwind_inner(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+		       size_t most, struct snap_pcs *ret)
+{
+	unwind_thread(unwinder, thread, most, false, ret);
 }
 
 void snap_unwind_whole(struct snap_unwinder *unwinder, const struct snap_thread *thread,
@@ -479,7 +485,7 @@ void snap_unwind_whole(struct snap_unwinder *unwinder, const struct snap_thread 
 {
 	unwinder->wants_sps = true;
 	unwinder->sp_count = 0;
-	unwind_thread(unwinder, thread, 0, ret);
+	unwind_thread(unwinder, thread, 0, true, ret);
 	unwinder->wants_sps = false;
 	if (unwinder->sp_count == ret->count)
 		ret->sps = unwinder->sps;

@@ -54,6 +54,9 @@ void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *threa
  */
 void snap_unwind_for_filters(struct snap_unwinder *unwinder, const struct snap_thread *thread,
 			     struct snap_pcs *ret);
+/* The innermost frames alone, at most `most`. */
+void snap_unwind_inner(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+		       size_t most, struct snap_pcs *ret);
 
 /*
  * The same for callers that need to know where in the stack each frame lies: all frames, whatever
