@@ -25,12 +25,16 @@ struct snap_core_segment {
 	uint64_t file_size; /* at most `size`; of a file that was cut, what there should be */
 };
 
+/* Of a core; a thread takes 2 KiB in all processes that read it together. */
+enum { SNAP_CORE_MOST_THREADS = 1 << 17 };
+
 struct snap_core {
 	struct snap_capture *capture; /* one process, without stacks */
 	/* Sorted, without overlaps; in the capture's arena. */
 	struct snap_core_segment *segments;
 	size_t segment_count;
-	bool truncated; /* the file ends before what its headers promise */
+	bool truncated;   /* the file ends before what its headers promise */
+	bool threads_cut; /* there are more than SNAP_CORE_MOST_THREADS */
 };
 
 /* All zero before. */

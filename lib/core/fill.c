@@ -528,5 +528,9 @@ struct stacksnap_error *snap_core_fill(const struct snap_core *core,
 		snap_capture_warn(core->capture, "core_truncated", filling.process->pid, 0,
 				  "the core is cut off: stacks, and what explains them, may be "
 				  "missing");
+	if (!err && core->threads_cut)
+		snap_capture_warn(core->capture, "core_truncated", filling.process->pid, 0,
+				  "the core has more than %d threads: the rest is left out",
+				  SNAP_CORE_MOST_THREADS);
 	return err;
 }

@@ -60,14 +60,17 @@ static bool take_thread(struct snap_core_notes *notes, const uint8_t *bytes, uin
 	struct snap_core_thread thread = { .tid = snap_u32_at(bytes + SNAP_PRSTATUS_TID) };
 	int16_t signal;
 
-	if (size - SNAP_PRSTATUS_REGISTERS < wanted || thread.tid <= 0 ||
-	    notes->thread_count == SNAP_MAX_THREADS)
+	if (size - SNAP_PRSTATUS_REGISTERS < wanted || thread.tid <= 0)
 		return true;
+	if (notes->thread_count == SNAP_CORE_MOST_THREADS) {
+		notes->threads_cut = true;
+		return true;
+	}
 	memcpy(&signal, bytes + SNAP_PRSTATUS_SIGNAL, sizeof(signal));
 	thread.signal = signal;
 	memcpy(thread.registers, bytes + SNAP_PRSTATUS_REGISTERS, wanted);
 	if (!snap_reserve_array_most(notes->threads, notes->thread_capacity,
-				     notes->thread_count + 1, SNAP_MAX_THREADS))
+				     notes->thread_count + 1, SNAP_CORE_MOST_THREADS))
 		return false;
 	notes->threads[notes->thread_count++] = thread;
 	return true;
@@ -340,6 +343,7 @@ struct stacksnap_error *snap_core_notes_settle(struct snap_core_notes *notes, in
 
 	if (!process)
 		return snap_error_no_memory();
+	core->threads_cut = notes->threads_cut;
 	capture->processes = process;
 	capture->process_count = 1;
 	capture->host.arch = notes->layout->name;

@@ -47,6 +47,7 @@ struct snap_core_notes {
 	size_t range_count, range_capacity;
 	struct snap_core_thread *threads; /* the first one got the signal */
 	size_t thread_count, thread_capacity;
+	bool threads_cut;
 	struct snap_core_file *files;
 	size_t file_count, file_capacity;
 	uint8_t *file_names; /* the note that `files` point into */

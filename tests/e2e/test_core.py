@@ -7,6 +7,7 @@ import random
 import re
 import resource
 import shutil
+import struct
 import subprocess
 
 from harness import Case, TARGETS, addresses, functions, need, processes, read_file, stacks_of, threads
@@ -250,6 +251,21 @@ class Hostile(Cores):
         self.assertIn("crash", self.run_tool("render", core + ".zst", timeout=300).text)
         got = self.run_tool("core", "--timeout", "10", core + ".zst", status=2)
         self.assertRegex(got.err, r"unpacking: out of time|gave up after 10 ms \(--timeout\)")
+
+    def test_more_threads_than_are_read(self):
+        """Notes of 140,000 threads, made by hand: some hundred megabytes for all of them would be too much."""
+        def note(kind, content):
+            return struct.pack("<III8s", 5, len(content), kind, b"CORE") + content
+        def status(tid):
+            return struct.pack("<32xi76x216x8x", tid)
+        notes = b"".join(note(1, status(tid)) for tid in range(1, 140001))
+        path = os.path.join(self.scratch(), "core")
+        with open(path, "wb") as file:
+            file.write(b"\x7fELF\2\1\1" + struct.pack("<9xHHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0))
+            file.write(struct.pack("<IIQQQQQQ", 4, 0, 120, 0, 0, len(notes), 0, 4) + notes)
+        got = self.run_tool("core", path, "--summary", status=1)
+        self.assertIn("the core has more than 131072 threads: the rest is left out", got.err)
+        self.assertIn("131072 threads", got.text)
 
     def test_cut_off(self):
         core = self.small_core()

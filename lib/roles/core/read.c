@@ -34,6 +34,7 @@ static void code_segment(struct snap_codec *codec, struct snap_core_segment *seg
 static void code_core(struct snap_codec *codec, struct snap_core *core)
 {
 	snap_code_bool(codec, &core->truncated);
+	snap_code_bool(codec, &core->threads_cut);
 	snap_code_array(codec, &core->segments, &core->segment_count, SNAP_MAX_MAPS,
 			sizeof(*core->segments), LEAST_SEGMENT);
 	for (size_t i = 0; i < core->segment_count && !codec->problem; i++)
