@@ -397,7 +397,7 @@ struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
 	size_t count = analysis->capture->process_count;
 	struct stacksnap_error *err;
 
-	if (analysis->options->frames_given || analysis->options->group_by & SNAP_GROUP_TID)
+	if (snap_options_any_size(analysis->options))
 		return NULL;
 	warn_of_ancestors(analysis, limit_ancestors(nodes, count));
 	err = limit_tasks(analysis, nodes, count);

@@ -341,7 +341,7 @@ struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 	_cleanup_(stack_builder_deinit) struct stack_builder builder = {
 		.analysis = analysis,
 		.raw = raw,
-		.frames_left = MOST_FRAMES,
+		.frames_left = snap_options_any_size(analysis->options) ? SIZE_MAX : MOST_FRAMES,
 	};
 	const struct snap_process *process = raw->process;
 	struct stacksnap_error *err;

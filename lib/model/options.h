@@ -284,6 +284,12 @@ static inline bool snap_options_look_for_targets(const struct snap_options *opti
 	return false;
 }
 
+/* Whether the report may be of any size: a number of frames was asked for, or each thread. */
+static inline bool snap_options_any_size(const struct snap_options *options)
+{
+	return options->frames_given || options->group_by & SNAP_GROUP_TID;
+}
+
 static inline bool snap_options_have_enough(const struct snap_options *options)
 {
 	return options->enough && *options->enough;
