@@ -101,7 +101,8 @@ static bool copy_head(struct snap_analysis *analysis)
 	if (!snap_analysis_host(analysis, &snapshot->host))
 		return false;
 	snapshot->time_ns = capture->time_ns;
-	snapshot->monotonic_ns = capture->monotonic_ns > 0 ? capture->monotonic_ns : 0;
+	if (capture->waits && capture->waits->monotonic_ns > 0)
+		snapshot->monotonic_ns = capture->waits->monotonic_ns;
 	snapshot->duration_ns = capture->duration_ns;
 	snapshot->stop_duration_ns = capture->stop_duration_ns;
 	snapshot->stop_skew_ns = capture->stop_skew_ns;

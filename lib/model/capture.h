@@ -303,7 +303,6 @@ struct snap_capture {
 	size_t outside_size;
 	struct snap_host host;
 	int64_t time_ns;          /* CLOCK_REALTIME when the first stop began */
-	int64_t monotonic_ns;     /* CLOCK_MONOTONIC then; 0: unknown */
 	int64_t duration_ns;      /* of the whole capture */
 	int64_t stop_duration_ns; /* the longest of the trees' stops */
 	int64_t stop_skew_ns;     /* from the first INTERRUPT until the last thread stood still */

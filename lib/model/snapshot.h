@@ -263,7 +263,7 @@ struct snap_snapshot {
 	struct snap_node **processes;                                /* roots */
 	size_t root_count;
 	const char *tool_version; /* of the stacksnap that wrote the document; NULL: this one */
-	int64_t monotonic_ns;     /* CLOCK_MONOTONIC of its host at `time_ns`; 0: unknown */
+	int64_t monotonic_ns;     /* CLOCK_MONOTONIC of its host then, with waits; 0: unknown */
 	int64_t again_ns;   /* --again: how long ago another one was taken; 0: there was none */
 	size_t stuck;       /* threads that have not run since, before filters … */
 	size_t stuck_idle;  /* … and those of them that wait for work */

@@ -211,7 +211,6 @@ static struct snap_capture *make_capture(void)
 	capture->duration_ns = 20000000;
 	capture->stop_duration_ns = 1000000;
 	capture->stop_skew_ns = 500000;
-	capture->monotonic_ns = 7000000;
 	snap_capture_warn(capture, "thread_not_stopped", 100, 101, "thread 101 did not stop");
 	return capture;
 }

@@ -301,12 +301,13 @@ static void test_time_of_waits(void **state _unused_)
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		struct snap_wait_facts facts = { .monotonic_ns = 1000000 * SNAP_NS_PER_S };
 		struct bed bed;
 		_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
 		_cleanup_free_ char *text = NULL;
 
 		bed_init(&bed);
-		bed.capture.monotonic_ns = 1000000 * SNAP_NS_PER_S;
+		bed.capture.waits = &facts;
 		ADD_THREAD(&bed, 100, FUTEX, MAIN);
 		for (size_t k = 0; k < 2; k++)
 			add_task(&bed, k ? "2" : "1", "", PARKED)->since_ns =

@@ -67,7 +67,6 @@ void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture)
 {
 	code_host(codec, &capture->host);
 	snap_code_i64(codec, &capture->time_ns);
-	snap_code_i64(codec, &capture->monotonic_ns);
 	snap_code_i64(codec, &capture->duration_ns);
 	snap_code_i64(codec, &capture->stop_duration_ns);
 	snap_code_i64(codec, &capture->stop_skew_ns);
