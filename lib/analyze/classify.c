@@ -195,6 +195,23 @@ static const char *const own_locks[] = {
 	NULL,
 };
 
+/* Functions of MariaDB and MySQL that read or write a row. Below them a thread may read a file, too. */
+static const char *const row_functions[] = {
+	"handler::ha_delete_row",
+	"handler::ha_index_first",
+	"handler::ha_index_last",
+	"handler::ha_index_next",
+	"handler::ha_index_next_same",
+	"handler::ha_index_prev",
+	"handler::ha_index_read_idx_map",
+	"handler::ha_index_read_map",
+	"handler::ha_rnd_next",
+	"handler::ha_rnd_pos",
+	"handler::ha_update_row",
+	"handler::ha_write_row",
+	NULL,
+};
+
 /*
  * Functions that carry out a command, or wait for the answer to one: what is waited for below them is no
  * work. In HotSpot's, a collection of garbage waits for threads that have not stopped; Python's library
@@ -474,6 +491,11 @@ static bool calls_listed(const char *const *list, const struct snap_frame **fram
 bool snap_classify_takes_own_lock(const struct snap_frame **frames, size_t count)
 {
 	return calls_listed(own_locks, frames, count);
+}
+
+bool snap_classify_handles_row(const struct snap_frame **frames, size_t count)
+{
+	return calls_listed(row_functions, frames, count);
 }
 
 bool snap_classify_hands_over(const char *syscall)

@@ -42,7 +42,9 @@ bool snap_classify_waits_for_work(const char *function);
 bool snap_classify_hands_over(const char *syscall);
 /* Whether a stack waits for a lock of a database's or of HotSpot's own, whose owner memory alone can tell. */
 bool snap_classify_takes_own_lock(const struct snap_frame **frames, size_t count);
-/* The same, or it carries out a command: what it waits for is an answer, and never work. */
+/* Whether a wait for a condition in this stack is one for the lock of a row, in a database. */
+bool snap_classify_handles_row(const struct snap_frame **frames, size_t count);
+/* A lock of its own, or it carries out a command: what it waits for is an answer, and never work. */
 bool snap_classify_is_busy(const struct snap_frame **frames, size_t count);
 
 enum snap_process_type snap_classify_process(const struct snap_process *process,

@@ -54,12 +54,6 @@ static int64_t offset_ns(clockid_t clock)
 	return offset;
 }
 
-static void note_time(struct snap_capture *capture, int64_t monotonic_ns)
-{
-	capture->monotonic_ns = monotonic_ns;
-	capture->time_ns = monotonic_ns + offset_ns(CLOCK_REALTIME);
-}
-
 /* For waits; when all stand still, which is now if no thread is stopped. The first time counts. */
 static struct stacksnap_error *note_moment(const struct snap_options *options,
 					   struct snap_capture *capture, int64_t monotonic_ns)
@@ -123,7 +117,7 @@ struct stacksnap_error *snap_capture_list(const struct snap_options *options,
 
 	if (err)
 		return err;
-	note_time(*ret, snap_clock_ns(CLOCK_MONOTONIC));
+	(*ret)->time_ns = snap_clock_ns(CLOCK_REALTIME);
 	(*ret)->duration_ns = snap_clock_ns(CLOCK_MONOTONIC) - start;
 	return NULL;
 }
@@ -443,7 +437,7 @@ static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 		return err;
 	retry->stalled |= stop->stalled;
 	if (stop->begin_ns && !capture->time_ns)
-		note_time(capture, stop->begin_ns);
+		capture->time_ns = stop->begin_ns + offset_ns(CLOCK_REALTIME);
 	if (stop->still_ns)
 		err = note_moment(tree->options, capture, stop->still_ns);
 	if (!err)
@@ -575,7 +569,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	retry->lost = is_any_lost(capture);
 	mark_left_out(capture, &roots);
 	if (!capture->time_ns)
-		note_time(capture, snap_clock_ns(CLOCK_MONOTONIC));
+		capture->time_ns = snap_clock_ns(CLOCK_REALTIME);
 	*ret = snap_take_ptr(capture);
 	return NULL;
 }

@@ -291,7 +291,6 @@ struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 	if (err)
 		return err;
 	nostop.capture->time_ns = snap_clock_ns(CLOCK_REALTIME);
-	nostop.capture->monotonic_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	err = snap_sampler_tick(sampler, &tick);
 	if (!err && options->explain != SNAP_EXPLAIN_NO)
 		err = snap_nostop_confirm(&nostop, sampler);

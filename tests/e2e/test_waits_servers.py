@@ -198,6 +198,9 @@ class Servers:
                                           capture_output=True).stdout, "the holder of MariaDB's lock")
         self.server([*client, f"set innodb_lock_wait_timeout = 3600; {change}"], signal.SIGKILL)
         self.assert_waiter_is_shown(server.pid, "mysql_update")
+        # InnoDB's own locks are not followed, which is said.
+        got = self.run_tool("--deadlocks", "-p", server.pid, status=3, free=False)
+        self.assertIn("owners of locks that keep none", got.text)
 
     def test_redis(self):
         need("redis-server", "redis-benchmark")

@@ -1145,6 +1145,30 @@ static void test_random(void **state _unused_)
 	}
 }
 
+/* Without debug files the functions of InnoDB that wait have no names. */
+static void test_locks_of_rows(void **state _unused_)
+{
+	static const struct {
+		const char *called;
+		unsigned lacks;
+	} rows[] = { { "mariadbd:handler::ha_index_read_map", SNAP_LACK_OWNERS },
+		     { "mariadbd:handle_connections_sockets", 0 } };
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		struct wait_bed bed;
+		size_t t;
+
+		bed_init(&bed);
+		bed_process(&bed, 100, SIZE_MAX);
+		t = BED_THREAD(&bed, 0, 102, "libc.so.6:pthread_cond_timedwait", rows[i].called);
+		bed_futex(&bed, 0, t, M, WAIT_BITSET, 2);
+		bed_find(&bed);
+		assert_int_equal(bed_wait(&bed, 0, t)->kind, SNAP_WAIT_CONDITION);
+		assert_int_equal(bed.analysis.snapshot->waits.lacks, rows[i].lacks);
+		bed_deinit(&bed);
+	}
+}
+
 /* Of a cut stack it is not known what called futex(2), and so not whether a deadlock is missed. */
 static void test_cut_stack(void **state _unused_)
 {
@@ -1168,6 +1192,7 @@ int main(void)
 		cmocka_unit_test(test_mutex),
 		cmocka_unit_test(test_younger),
 		cmocka_unit_test(test_cut_stack),
+		cmocka_unit_test(test_locks_of_rows),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_static),
 		cmocka_unit_test(test_words_that_lie),

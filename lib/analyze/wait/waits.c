@@ -165,7 +165,9 @@ static unsigned owner_lacks(const struct snap_wait_analysis *waits)
 		if (wait && snap_same_text(wait->variant, "python"))
 			lacks |= SNAP_LACK_PYTHON_LOCKS;
 		if (stack && !(wait && wait->has_owner) &&
-		    snap_classify_takes_own_lock(stack->frames, stack->frame_count))
+		    (snap_classify_takes_own_lock(stack->frames, stack->frame_count) ||
+		     (wait && wait->kind == SNAP_WAIT_CONDITION &&
+		      snap_classify_handles_row(stack->frames, stack->frame_count))))
 			lacks |= SNAP_LACK_OWNERS;
 		if (wait && snap_wait_kind_is(wait->kind, SNAP_KIND_LOCK) && !wait->has_owner &&
 		    !wait->holder_count &&
