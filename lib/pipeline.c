@@ -276,6 +276,12 @@ static int64_t time_of_file(int fd)
 	return (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
 }
 
+/* 0: as long as it takes, as the caller has set no limit. */
+static int64_t deadline_if_given(const struct snap_options *options)
+{
+	return options->timeout_given ? deadline_of_run(options) : 0;
+}
+
 struct stacksnap_error *snap_pipeline_load_core(int fd, const struct snap_options *options,
 						struct snap_collector **ret)
 {
@@ -287,10 +293,8 @@ struct stacksnap_error *snap_pipeline_load_core(int fd, const struct snap_option
 	struct snap_collector_start start = { .make = load_core, .context = &file };
 	struct stacksnap_error *err;
 
-	/* As long as it takes: there is a limit only if the caller sets one. */
-	err = snap_core_unpack_in_sandbox(fd, options,
-					  options->timeout_given ? deadline_of_run(options) : 0,
-					  &unpacked, &file.cut);
+	err = snap_core_unpack_in_sandbox(fd, options, deadline_if_given(options), &unpacked,
+					  &file.cut);
 	if (err)
 		return err;
 	file.fd = unpacked >= 0 ? unpacked : fd;
@@ -462,8 +466,7 @@ struct stacksnap_error *snap_pipeline_merge(struct snap_merge_input *input, int 
 	_cleanup_fd_ int unpacked = -1;
 	const char *cut; /* then the last document is not whole, and is reported as such */
 	struct stacksnap_error *err = snap_core_unpack_in_sandbox(
-		fd, options, options->timeout_given ? deadline_of_run(options) : 0, &unpacked,
-		&cut);
+		fd, options, deadline_if_given(options), &unpacked, &cut);
 
 	/* What cannot be unpacked is no document. */
 	if (err && snap_error_code(err) != SNAP_ERROR_FORMAT)
