@@ -219,6 +219,7 @@ bool snap_filter_needed_sort(struct snap_filter_needed *needed)
 {
 	bool more = needed->count > 0;
 
+	/* The last ones that were added are not yet in their places. */
 	for (int depth = 0; more && depth < MOST_GENERATIONS; depth++) {
 		qsort(needed->owners, needed->count, sizeof(*needed->owners), compare_owners);
 		if (!add_children(needed, &more))

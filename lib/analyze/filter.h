@@ -46,7 +46,10 @@ struct snap_filter_needed {
 /* Adds those that a wait is for, owners of locks and other ends; NULL: none. False without memory. */
 bool snap_filter_needed_add(struct snap_filter_needed *needed, pid_t pid, pid_t tid,
 			    const struct snap_wait *wait);
-/* Behind the last one added. False without memory. */
+/*
+ * Behind the last one added. Children for which the holders of locks wait are added. False without
+ * memory.
+ */
 bool snap_filter_needed_sort(struct snap_filter_needed *needed);
 void snap_filter_needed_deinit(struct snap_filter_needed *needed);
 

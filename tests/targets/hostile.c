@@ -4,8 +4,9 @@
  *
  * code FILE THREADS: in code of FILE, which lies at 0x1000 of it. creep FILE BYTES: the same, on a
  * stack so large that holds nothing but that code's address. deep THREADS DEPTH: each on a stack of
- * its own shape. hoard THREADS: each with more than 1 MiB of stack, all in one mapping. maps COUNT: among so many mappings, some of which come and go. wild: with a stack
- * pointer that points nowhere, and with a program counter that did.
+ * its own shape. hoard THREADS: each with more than 1 MiB of stack, all in one mapping. maps COUNT:
+ * among so many mappings, some of which come and go. wild: with a stack pointer that points nowhere,
+ * and with a program counter that did.
  */
 #include "instructions.h"
 #include "victim.h"
