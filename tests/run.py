@@ -248,11 +248,13 @@ class Check:
 
 def printed_rows(text):
     """What a run of this program has printed: label, verdict, seconds, reason. What passed alone has passed."""
-    _, _, end = text.rpartition("\nfailed:\n")
-    failed = set(re.findall(r"^  (\S.*)$", end, re.M)) if end else set()
-    for verdict, label, seconds, reason in re.findall(r"^(ok|FAILED|skipped) +(\S.*?)  ([\d.]+) s(?:  (.*))?$", text, re.M):
+    _, found, end = text.rpartition("\nfailed:\n")
+    failed = set(re.findall(r"^  (\S.*)$", end, re.M)) if found else set()
+    for verdict, label, seconds, reason, lines in re.findall(
+            r"^(ok|FAILED|skipped) +(\S.*?)  ([\d.]+) s(?:  (.*))?((?:\n    .*)*)$", text, re.M):
+        reason = reason or lines.replace("\n    ", "\n").strip()
         if verdict == "FAILED" and label not in failed:
-            verdict = "ok"
+            verdict, reason = "ok", ""
         yield label, verdict, float(seconds), reason
 
 

@@ -71,15 +71,21 @@ class Pool(Case):
 
 
 class Rows(Case):
-    def test_rows_of_a_run_are_read_back(self):
+    def printed_by(self, *fails_for_good):
         report, test = run.Report(False), object()
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             report.add("test_a.B.test_c", "ok", 0.25, "", "asan")
             report.add("test_a.B.test_d", "skipped", 0.25, "kernel: no", "asan")
-            report.add("test_a.B.test_e", "FAILED", 0.25, "why", "asan")
+            for name in fails_for_good:
+                report.add(name, "FAILED", 0.25, "why\nof it", "asan")
             report.add("test_a.B.test_f", "FAILED", 0.25, "why", "release", test)
             report.passed_alone(test)
             report.close()
-        self.assertEqual(list(run.printed_rows(printed.getvalue())),
-                         [("a.B.test_c [asan]", "ok", 0.25, ""), ("a.B.test_d [asan]", "skipped", 0.25, "kernel: no"),
-                          ("a.B.test_e [asan]", "FAILED", 0.25, ""), ("a.B.test_f", "ok", 0.25, "")])
+        return list(run.printed_rows(printed.getvalue()))
+
+    def test_rows_of_a_run_are_read_back(self):
+        passed = [("a.B.test_c [asan]", "ok", 0.25, ""), ("a.B.test_d [asan]", "skipped", 0.25, "kernel: no")]
+        alone = ("a.B.test_f", "ok", 0.25, "")
+        self.assertEqual(self.printed_by("test_a.B.test_e"),
+                         [*passed, ("a.B.test_e [asan]", "FAILED", 0.25, "why\nof it"), alone])
+        self.assertEqual(self.printed_by(), [*passed, alone])
