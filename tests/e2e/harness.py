@@ -389,6 +389,12 @@ def check_counts(doc):
         assert below == sorted(below), f"children of {node['pid']} are out of order"
 
 
+def looks(count):
+    """How often a test looks that waits for a race to show. With sanitizers a look takes ten times as long, and what a
+    race leads to is seen without them, too."""
+    return max(3, count // 5) if ASAN else count
+
+
 class Case(unittest.TestCase):
     """A test with victims. Class attributes: `asan` runs it with the sanitizer build, in `./dev test --all` alone if it
     is "all"; `alone` beside no other test. `level` says where it runs: "quick" everywhere, "test" not in `./dev test --quick`, "all" only in

@@ -11,8 +11,8 @@ import time
 import unittest
 
 from bounds import TRIES
-from harness import (BUILD, Case, PATIENCE, TOOL, addresses, bpf_works, need, proc_state, processes, settle, threads,
-                     tids_of, wait_until)
+from harness import (BUILD, Case, PATIENCE, TOOL, addresses, bpf_works, looks, need, proc_state, processes, settle,
+                     threads, tids_of, wait_until)
 
 def as_stopped(addresses_read, addresses_stopped):
     """A stop of aarch64 takes a thread back to the instruction that makes its call; one read as it is stands behind it."""
@@ -42,7 +42,7 @@ class NoStop(Case):
 
     def test_no_call_ends_early(self):
         victim = self.victim("eintr", "all")
-        for _ in range(20):
+        for _ in range(looks(20)):
             doc = self.take(victim.pid, "-q")
             settle(victim.pid)
             self.assertEqual(set(taken(processes(doc)[victim.pid]).values()), {"unstopped"})
@@ -57,7 +57,7 @@ class NoStop(Case):
     def test_a_lock_that_goes_from_hand_to_hand_is_no_deadlock(self):
         """What threads wait for, and whose it is, are of one moment, or nothing follows from them."""
         victim = self.victim("convoy", 50, 100, settled=False)
-        for _ in range(30):
+        for _ in range(looks(30)):
             doc = self.take(victim.pid, "--explain", "-q")
             self.assertEqual(doc.get("deadlocks", []), [])
             for thread, _ in threads(processes(doc)[victim.pid]).values():
@@ -66,7 +66,7 @@ class NoStop(Case):
     def test_an_owner_that_has_just_begun_has_not_exited(self):
         """The word names a thread that was born after the threads were listed."""
         victim = self.victim("convoy", 4, 3000, "young", settled=False)
-        for _ in range(20):
+        for _ in range(looks(20)):
             doc = self.take(victim.pid, "-q", status=(0, 1))
             for thread, _ in threads(processes(doc)[victim.pid]).values():
                 self.assertNotEqual(thread.get("wait", {}).get("owner_unknown"), "exited")

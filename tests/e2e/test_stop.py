@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from harness import (Case, TOOL, blocked, clean_environment, functions, need, need_root,
+from harness import (Case, TOOL, blocked, clean_environment, functions, looks, need, need_root,
                      note_options, proc_state, processes, read_file, settle, status_field, threads,
                      tids_of, wait_until)
 
@@ -34,7 +34,7 @@ class Special(Case):
         os.kill(victim.pid, signal.SIGSTOP)
         wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
         os.waitpid(victim.process.pid, os.WUNTRACED)
-        for _ in range(20):
+        for _ in range(looks(20)):
             # A thread that was just let go is for a moment on its way back into its stop.
             wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
             node = self.node(victim.pid, stopped=True)
@@ -319,7 +319,7 @@ class Signals(Case):
 
     def test_restarted_calls_do_not_come_back(self):
         victim = self.victim("eintr")
-        for _ in range(20):
+        for _ in range(looks(20)):
             self.run_tool("-p", victim.pid)
             settle(victim.pid)
         victim.tell()
