@@ -144,6 +144,20 @@ static bool should_have_symbols(const char *path)
 	       !snap_begins_with(path, "/dev/") && !snap_begins_with(path, "/SYSV");
 }
 
+static void warn_of_units(struct snap_analysis *analysis, const struct snap_module_file *file)
+{
+	const char *first;
+	size_t count = snap_symbolizer_missing_units(file, &first);
+
+	if (count == 0)
+		return;
+	analysis->snapshot->missing.modules++;
+	snap_snapshot_warn(analysis->snapshot, "module_symbols", 0, 0,
+			   "%s: inlined functions of %zu unit%s are missing: %s%s (--debug-dir)",
+			   file->path ? file->path : "a module", count, snap_plural(count), first,
+			   count == 1 ? "" : " and others");
+}
+
 static void warn_of_file(struct snap_analysis *analysis, const struct snap_module_file *file)
 {
 	const char *reason = snap_symbolizer_trouble(analysis->symbolizer, file);
@@ -151,8 +165,10 @@ static void warn_of_file(struct snap_analysis *analysis, const struct snap_modul
 	if (!reason && file->tried && !file->image && !file->is_data &&
 	    should_have_symbols(file->path))
 		reason = file->trouble;
-	if (!reason)
+	if (!reason) {
+		warn_of_units(analysis, file);
 		return;
+	}
 	analysis->snapshot->missing.modules++;
 	snap_snapshot_warn(analysis->snapshot, "module_symbols", 0, 0,
 			   "cannot read the symbols of %s: %s",

@@ -4,10 +4,11 @@ DWARF versions, split DWARF, dwz, MiniDebugInfo, stripped programs."""
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 
-from harness import (TOOL, Case, build_once, functions, missing, need, need_namespaces, need_root, run_tool,
+from harness import (TOOL, Case, at_level, build_once, functions, missing, need, need_namespaces, need_root, run_tool,
                      source_target)
 
 CHAIN = ("chain_hold", "f3", "f2", "f1", "f0", "main")
@@ -282,6 +283,86 @@ class Debug(Case):
             os.unlink(os.path.join(folder, name))
         os.mkfifo(os.path.join(folder, "f2.dwo"))
         self.assert_calls(self.stack(path), *CHAIN)
+
+    def split_units(self, compiler, *flags):
+        """A program of two units; what is inlined stands in outer.dwo and inner.dwo alone."""
+        need(compiler)
+        folder = self.scratch()
+        for name, more in ("outer", ("-DOUTER",)), ("inner", ()):
+            run(compiler, "-O2", "-g", "-gsplit-dwarf", *flags, *more, "-c", source_target("split_units.cc"), "-o",
+                name + ".o", cwd=folder, env=dict(os.environ, CCACHE_DISABLE="1"))  # a cached object names its first folder
+        run(compiler, "-o", "prog", "outer.o", "inner.o", cwd=folder)
+        return os.path.join(folder, "prog")
+
+    def calls_of(self, path, *arguments, lost=""):
+        """From pause() to main, without arguments; `lost`: the file whose loss is told."""
+        got = self.run_tool("-p", self.program([path]).pid, "--json", *arguments, status=1 if lost else 0)
+        told = [w["message"] for w in got.doc["warnings"] if w["code"] == "module_symbols"]
+        self.assertEqual(told, [f"{path}: inlined functions of {lost} (--debug-dir)"] if lost else [], got)
+        names = [name and name.split("(")[0] for name in functions(got.doc["processes"][0]["stacks"][0])]
+        return names[names.index("unload") - (not lost):names.index("main")]
+
+    WITHOUT_INLINED = ["unload", "deliver"]
+    WHOLE = ["sit", "unload", "lift", "carry", "deliver"]
+
+    def check_package(self, path, *command):
+        run(*command, "-e", "prog", "-o", "prog.dwp", cwd=os.path.dirname(path), timeout=60)
+        for name in "outer.dwo", "inner.dwo":
+            os.unlink(os.path.join(os.path.dirname(path), name))
+        self.assertEqual(self.calls_of(path), self.WHOLE)
+        folder = self.scratch()
+        shutil.move(path + ".dwp", folder)
+        self.assertEqual(self.calls_of(path, "--debug-dir", folder), self.WHOLE)
+        self.assertEqual(self.calls_of(path, lost="2 units are missing: outer.dwo and others"), self.WITHOUT_INLINED)
+        self.check_damaged_index(path, os.path.join(folder, "prog.dwp"))
+
+    def check_damaged_index(self, path, package):
+        """It costs the inlined functions of its own program."""
+        table = package + ".index"
+        run("objcopy", "--dump-section", ".debug_cu_index=" + table, package)
+        with open(table, "rb") as file:
+            whole = file.read()
+        columns, units, slots = struct.unpack_from("<III", whole, 4)
+        rows = 16 + 8 * slots
+        changes = {16 + 12 * slots: 77}
+        changes |= {rows + 4 * slot: 0xfffffff0 for slot in range(slots)}
+        changes |= {rows + 4 * slots + 4 * i: 0xfffffff0 for i in range(columns, columns * (1 + units))}
+        for part in ({4: 17}, {8: 0xffffffff}, {12: 0xffffffff}, {12: slots - 1}, {0: 9}, changes):
+            damaged = bytearray(whole)
+            for at, word in part.items():
+                struct.pack_into("<I", damaged, at, word)
+            with open(table, "wb") as file:
+                file.write(damaged)
+            run("objcopy", "--update-section", ".debug_cu_index=" + table, package)
+            with self.subTest(part=part):
+                self.assertEqual(self.calls_of(path, "--debug-dir", os.path.dirname(package),
+                                               lost="2 units are missing: outer.dwo and others"), self.WITHOUT_INLINED)
+
+    def test_packages_of_split_dwarf(self):
+        need("dwp")
+        for flags in (), ("-fdebug-types-section",):
+            with self.subTest(flags=flags):
+                self.check_package(self.split_units("g++", "-gdwarf-4", *flags), "dwp")
+
+    @at_level("all")
+    def test_packages_of_dwarf_5(self):
+        need("llvm-dwp")  # dwp of binutils 2.40 crashes; LLVM 14's does not end with what gcc 12 writes
+        self.check_package(self.split_units("clang++", "-gdwarf-5", "-fno-split-dwarf-inlining"), "llvm-dwp")
+
+    def test_split_dwarf_with_type_units(self):
+        for flags in ("-gdwarf-5",), ("-gdwarf-4",):
+            with self.subTest(flags=flags):
+                path = self.split_units("g++", "-fdebug-types-section", *flags)
+                self.assertEqual(self.calls_of(path), self.WHOLE)
+                os.unlink(os.path.join(os.path.dirname(path), "inner.dwo"))
+                names = self.calls_of(path, lost="1 unit are missing: inner.dwo")
+                self.assertEqual(names, self.WHOLE[1:])
+
+    def test_clang_says_what_is_inlined_in_the_skeleton(self):
+        path = self.split_units("clang++", "-fsplit-dwarf-inlining")
+        for name in "outer.dwo", "inner.dwo":
+            os.unlink(os.path.join(os.path.dirname(path), name))
+        self.assertEqual(self.calls_of(path), self.WHOLE)
 
     def test_clang(self):
         need("clang")

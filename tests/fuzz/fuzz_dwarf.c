@@ -38,6 +38,7 @@ static const struct {
 	{ ".gnu_debugaltlink", SHT_PROGBITS, 0 },
 	{ ".strtab", SHT_STRTAB, 0 },
 	{ ".symtab", SHT_SYMTAB, sizeof(Elf64_Sym) },
+	{ ".debug_cu_index", SHT_PROGBITS, 0 },
 };
 
 struct built {

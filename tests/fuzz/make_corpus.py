@@ -63,7 +63,7 @@ FORMS = {
 SECTIONS = [".debug_info", ".debug_abbrev", ".debug_str", ".debug_line", ".debug_line_str", ".debug_ranges",
             ".debug_rnglists", ".debug_addr", ".debug_str_offsets", ".debug_aranges", ".debug_info.dwo",
             ".debug_abbrev.dwo", ".debug_str.dwo", ".debug_str_offsets.dwo", ".debug_line.dwo",
-            ".debug_rnglists.dwo", ".gnu_debuglink", ".gnu_debugaltlink", ".strtab", ".symtab"]
+            ".debug_rnglists.dwo", ".gnu_debuglink", ".gnu_debugaltlink", ".strtab", ".symtab", ".debug_cu_index"]
 
 
 def say(text):
@@ -199,7 +199,8 @@ def sections_of(elf):
 
 def pack(elf, extra=None):
     found = sections_of(elf)
-    found.update({k: v for k, v in (sections_of(extra) if extra else {}).items() if k.endswith(".dwo")})
+    found.update({k: v for k, v in (sections_of(extra) if extra else {}).items()
+                  if k.endswith(".dwo") or k == ".debug_cu_index"})
     out = b""
     for number, name in enumerate(SECTIONS):
         data = found.get(name, b"")
@@ -233,6 +234,8 @@ def of_compilers(corpus, scratch):
                     corpus.put("dwarf", f"{name}-{flags_byte}", bytes([flags_byte]) + pack(elf, dwo))
                 if dwo:
                     corpus.put("symbols", name + ".dwo", dwo)
+                if form == "split4" and shutil.which("dwp") and run("dwp", "-e", out, "-o", out + ".dwp", cwd=scratch):
+                    corpus.put("dwarf", name + "-package", bytes([4]) + pack(elf, read(out + ".dwp")))
             for number, section in ((1, ".eh_frame"), (2, ".debug_frame")):
                 data = sections_of(elf).get(section)
                 if data:

@@ -156,6 +156,7 @@ static bool read_attributes(struct snap_unit *unit, struct snap_abbrevs *abbrevs
 
 	if (!abbrev || !snap_dwarf_spend(unit->dwarf, abbrev->count))
 		return false;
+	unit->has_children = abbrev->children;
 	for (uint32_t i = 0; i < abbrev->count && !cursor.failed; i++) {
 		const struct snap_attr_spec *spec = &abbrevs->specs[abbrev->first + i];
 		struct snap_attr_value value;
@@ -169,10 +170,12 @@ static bool read_attributes(struct snap_unit *unit, struct snap_abbrevs *abbrevs
 /* Where the tables of a split unit begin: behind the header, and no attribute says so. */
 static void set_default_bases(struct snap_unit *unit)
 {
+	unit->str_offsets_base = unit->part.str_offsets;
+	unit->rnglists_base = unit->part.rnglists;
 	if (unit->version < 5 || !unit->dwarf->is_dwo)
 		return;
-	unit->str_offsets_base = unit->offset_size == 8 ? 16 : 8;
-	unit->rnglists_base = unit->offset_size == 8 ? 20 : 12;
+	unit->str_offsets_base += unit->offset_size == 8 ? 16 : 8;
+	unit->rnglists_base += unit->offset_size == 8 ? 20 : 12;
 }
 
 bool snap_unit_read_root(struct snap_unit *unit, bool look)

@@ -104,9 +104,11 @@ static void section_name(const struct snap_dwarf *dwarf, enum snap_section secti
 		[SNAP_SECTION_RANGES] = ".debug_ranges",
 		[SNAP_SECTION_ARANGES] = ".debug_aranges",
 		[SNAP_SECTION_LINE] = ".debug_line",
+		[SNAP_SECTION_CU_INDEX] = ".debug_cu_index",
 	};
 
-	snprintf(name, 32, "%s%s", names[section], dwarf->is_dwo ? ".dwo" : "");
+	snprintf(name, 32, "%s%s", names[section],
+		 dwarf->is_dwo && section != SNAP_SECTION_CU_INDEX ? ".dwo" : "");
 }
 
 struct snap_bytes snap_dwarf_section(struct snap_dwarf *dwarf, enum snap_section section)

@@ -25,6 +25,7 @@ enum snap_section {
 	SNAP_SECTION_RANGES,
 	SNAP_SECTION_ARANGES,
 	SNAP_SECTION_LINE,
+	SNAP_SECTION_CU_INDEX, /* of a package alone */
 	SNAP_SECTION_COUNT,
 };
 
@@ -60,6 +61,11 @@ struct snap_abbrevs {
 
 struct snap_dwarf;
 
+/* Where the sections of the .dwo file begin that a unit of a package came from. */
+struct snap_part {
+	uint64_t info, abbrev, str_offsets, rnglists;
+};
+
 struct snap_unit {
 	struct snap_dwarf *dwarf;
 	uint64_t offset, end; /* in .debug_info */
@@ -68,6 +74,8 @@ struct snap_unit {
 	uint16_t version;
 	uint8_t type, address_size, offset_size;
 	bool root_read, root_fine;
+	bool has_children;     /* its root DIE */
+	struct snap_part part; /* zeros, but in a package */
 	struct snap_abbrevs *abbrevs;
 	/* of the root DIE */
 	uint64_t low_pc, high_pc;
@@ -92,6 +100,8 @@ struct snap_dwarf {
 	struct snap_image *image;
 	struct snap_dwarf *alt;                 /* by snap_dwarf_alt() */
 	struct snap_dwarf *splits, *next_split; /* of .dwo files, by snap_split_unit() */
+	struct snap_dwarf *package;             /* the one of `splits` that is PROGRAM.dwp */
+	bool package_tried;
 	bool is_dwo, is_alt, owns_image;
 	uint64_t first_code; /* the lowest executable address of the image, at least 1 */
 	struct snap_bytes sections[SNAP_SECTION_COUNT];
@@ -169,8 +179,11 @@ bool snap_unit_read_root(struct snap_unit *unit, bool look);
  */
 void *snap_dwarf_alloc(struct snap_dwarf *dwarf, size_t count, size_t size);
 
-/* split.c: the unit in a .dwo file for a skeleton; NULL: none. */
+/* split.c: the unit in a .dwo file, or in a package of them, for a skeleton; NULL: none. */
 struct snap_unit *snap_split_unit(struct snap_unit *skeleton);
+
+/* package.c: the unit of a package (.dwp) with an id; NULL: none. */
+struct snap_unit *snap_package_unit(struct snap_dwarf *package, uint64_t id);
 
 /* abbrev.c */
 struct snap_abbrevs *snap_abbrevs_get(struct snap_dwarf *dwarf, const struct snap_unit *unit);

@@ -251,9 +251,11 @@ struct snap_unit *snap_value_reference(struct snap_unit *unit, const struct snap
 		*offset_ret = unit->offset + value->number;
 		return *offset_ret >= unit->first ? unit : NULL;
 	case DW_FORM_ref_addr:
-		if (value->number >= unit->first && value->number < unit->end)
+		if (__builtin_add_overflow(value->number, unit->part.info, offset_ret))
+			return NULL;
+		if (*offset_ret >= unit->first && *offset_ret < unit->end)
 			return unit;
-		return snap_unit_around(unit->dwarf, value->number);
+		return snap_unit_around(unit->dwarf, *offset_ret);
 	case DW_FORM_GNU_ref_alt:
 	case DW_FORM_ref_sup4:
 	case DW_FORM_ref_sup8:

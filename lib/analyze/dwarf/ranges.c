@@ -103,7 +103,7 @@ static void read_rnglist(struct reader *reader, const struct snap_attr_value *ra
 {
 	const struct snap_unit *unit = reader->unit;
 	struct snap_bytes section = snap_dwarf_section(unit->dwarf, SNAP_SECTION_RNGLISTS);
-	uint64_t offset = ranges->number;
+	uint64_t offset = unit->part.rnglists + ranges->number;
 	struct snap_cursor cursor;
 
 	if (ranges->form == DW_FORM_rnglistx) {

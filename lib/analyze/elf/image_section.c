@@ -240,17 +240,18 @@ struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)
 	return cached->bytes;
 }
 
-/* The section called `name`, or ".z…" for ".debug…"; section_count: none. */
-static size_t find_section(const struct snap_image *image, const char *name)
+/* The n-th section called `name`, or ".z…" for ".debug…"; section_count: none. */
+static size_t find_section(const struct snap_image *image, const char *name, size_t n)
 {
 	bool is_debug = snap_begins_with(name, ".debug");
 
 	for (size_t i = 1; i < image->section_count; i++) {
 		const char *candidate = section_name(image, i);
 
-		if (strcmp(candidate, name) == 0 ||
-		    (is_debug && candidate[0] == '.' && candidate[1] == 'z' &&
-		     strcmp(candidate + 2, name + 1) == 0))
+		if ((strcmp(candidate, name) == 0 ||
+		     (is_debug && candidate[0] == '.' && candidate[1] == 'z' &&
+		      strcmp(candidate + 2, name + 1) == 0)) &&
+		    n-- == 0)
 			return i;
 	}
 	return image->section_count;
@@ -258,12 +259,17 @@ static size_t find_section(const struct snap_image *image, const char *name)
 
 struct snap_bytes snap_image_section(struct snap_image *image, const char *name)
 {
-	return snap_image_section_at(image, find_section(image, name));
+	return snap_image_nth_section(image, name, 0);
+}
+
+struct snap_bytes snap_image_nth_section(struct snap_image *image, const char *name, size_t n)
+{
+	return snap_image_section_at(image, find_section(image, name, n));
 }
 
 struct snap_bytes snap_image_packed_section(const struct snap_image *image, const char *name)
 {
-	size_t index = find_section(image, name);
+	size_t index = find_section(image, name, 0);
 
 	if (index == image->section_count || !(image->sections[index].sh_flags & SHF_COMPRESSED))
 		return (struct snap_bytes){ 0 };
@@ -286,7 +292,7 @@ size_t snap_image_section_at_offset(const struct snap_image *image, uint64_t off
 
 bool snap_image_section_address(struct snap_image *image, const char *name, uint64_t *ret)
 {
-	size_t index = find_section(image, name);
+	size_t index = find_section(image, name, 0);
 
 	if (index == image->section_count)
 		return false;

@@ -69,6 +69,14 @@ const char *snap_symbolizer_trouble(const struct snap_symbolizer *symbolizer _un
 	return symbols ? symbols->trouble : NULL;
 }
 
+size_t snap_symbolizer_missing_units(const struct snap_module_file *file, const char **first_ret)
+{
+	const struct snap_file_symbols *symbols = file->symbols;
+
+	*first_ret = symbols ? symbols->missing_file : NULL;
+	return *first_ret ? symbols->missing_units : 0;
+}
+
 bool snap_symbolizer_is_late(struct snap_symbolizer *symbolizer)
 {
 	symbolizer->is_late |=
@@ -401,6 +409,7 @@ struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 	if (!symbols)
 		return snap_error_no_memory();
 	begin_file(symbolizer, most_ns);
+	symbols->missing_units = 0;
 	err = find_all(symbolizer, symbols, queries, count);
 	*is_late_ret = symbolizer->is_late;
 	begin_file(symbolizer, INT64_MAX);

@@ -57,6 +57,8 @@ struct stacksnap_error *snap_symbolize_data(struct snap_symbolizer *symbolizer,
 /* What went wrong with a file's debug information, one sentence; NULL: nothing. */
 const char *snap_symbolizer_trouble(const struct snap_symbolizer *symbolizer,
 				    const struct snap_module_file *file);
+/* How many units of a file have inlined functions in .dwo files that were not found; *first_ret: one. */
+size_t snap_symbolizer_missing_units(const struct snap_module_file *file, const char **first_ret);
 
 /*
  * Names of JIT code from the process's perf map: `addresses` sorted and distinct (looked-up

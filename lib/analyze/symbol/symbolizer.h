@@ -25,7 +25,9 @@ struct snap_file_symbols {
 	bool debug_tried, alt_tried, mini_tried;
 	struct snap_go_code *go; /* malloc'ed; NULL: none */
 	bool go_tried;
-	const char *trouble; /* the first one, in the arena */
+	const char *trouble;      /* the first one, in the arena */
+	size_t missing_units;     /* of split DWARF that was not found */
+	const char *missing_file; /* the first of them, in the arena */
 };
 
 struct snap_symbolizer {
