@@ -388,3 +388,33 @@ class Debug(Case):
                 self.assertEqual(f"{entry['file']}:{entry['line']}", said, entry)
                 compared += 1
             self.assertGreaterEqual(compared, 6)
+
+
+class Languages(Case):
+    """Names as gdb shows them to users of these languages, and without debug information as far as symbols say."""
+    level = "all"
+
+    def check_calls(self, path, *calls, name=None):
+        victim = self.program([path])
+        stack = self.stack_of(self.node(victim.pid, status=(0, 1)), name=name) if name else \
+            self.node(victim.pid, status=(0, 1))["stacks"][0]
+        self.assert_calls(stack, *calls)
+        return stack
+
+    def test_fortran(self):
+        need("gfortran", "strip")
+        path = os.path.join(self.scratch(), "journeys")
+        run("gfortran", "-g", "-O0", source_target("journeys.f90"), "-o", path, cwd=os.path.dirname(path))
+        stack = self.check_calls(path, "journeys::rest", "travel::inner", "journeys::travel", "main_trip", "main")
+        self.assertIn("__journeys_MOD_rest", [entry.get("symbol") for entry in stack["entries"]])
+        run("strip", "-g", "-o", path + "-stripped", path)
+        self.check_calls(path + "-stripped", "journeys::rest", "inner.0", "journeys::travel", "MAIN__", "main")
+
+    def test_ada(self):
+        need("gnatmake")
+        path = os.path.join(self.scratch(), "travel")
+        run("gnatmake", "-q", "-g", source_target("travel.adb"), "-o", path, cwd=os.path.dirname(path))
+        self.check_calls(path, "travel.journeys.rest", "travel", "main", name="travel")
+        stack = self.check_calls(path, "travel.journeys.rest", "travel.journeys.rest", "travel.journeys.worker", name="w")
+        self.assertIn("system.task_primitives.operations.monotonic.timed_delay", functions(stack))
+        self.assertIn("travel__journeys__rest__2.2", [entry.get("symbol") for entry in stack["entries"]])

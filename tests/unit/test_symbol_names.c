@@ -60,6 +60,14 @@ static void test_languages(void **state)
 		{ "_ZN3foo3bar17h05af221e174051e9E@plt", "foo::bar@plt" },
 		{ "_Z1fv@plt@plt", "_Z1fv@plt@plt" },
 		{ "@plt", "@plt" },
+		{ "__journeys_MOD_rest", "journeys::rest" },
+		{ "__MOD_rest", "__MOD_rest" },
+		{ "__journeys_MOD_", "__journeys_MOD_" },
+		{ "_ada_travel", "travel" },
+		{ "system__tasking__stages__task_wrapper", "system.tasking.stages.task_wrapper" },
+		{ "ada__text_io__put_line__2", "ada.text_io.put_line" },
+		{ "system__Nothing", "system__Nothing" },
+		{ "not_ada__rest", "not_ada__rest" },
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++)
@@ -98,7 +106,7 @@ static void test_expansion_is_cut(void **state)
 
 static void test_long_names(void **state)
 {
-	char name[8192] = "_Z1fI";
+	char name[16384] = "_Z1fI";
 	const char *result;
 
 	for (int i = 0; i < 40; i++)
@@ -106,9 +114,22 @@ static void test_long_names(void **state)
 	strcat(name, "Evv");
 	assert_true(strlen(name) > 2000);
 	assert_int_equal(strncmp(shown(state, name), "void f<", 7), 0);
-	/* Beyond 4 KiB a name is shown as it is, cut. */
+	/* Of a longer one the beginning and the end, where the function is. */
+	strcpy(name, "_ZN5outerI");
+	while (strlen(name) < 9000)
+		strcat(name, "50aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeX");
+	strcat(name, "E5visitEv");
+	result = shown(state, name);
+	assert_in_range(strlen(result), 4000, SNAP_MAX_NAME - 1);
+	assert_int_equal(strncmp(result, "outer<aaaa", 10), 0);
+	assert_string_equal(result + strlen(result) - 14, "eeeX>::visit()");
+	assert_non_null(strstr(result, "..."));
+	strcat(name, "@plt");
+	result = shown(state, name);
+	assert_string_equal(result + strlen(result) - 11, "visit()@plt");
+	/* Beyond 10 KiB a name is shown as it is, cut. */
 	strcpy(name, "_Z1fI");
-	while (strlen(name) < 6000)
+	while (strlen(name) < 11000)
 		strcat(name, "50aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeX");
 	result = shown(state, name);
 	assert_int_equal(strlen(result), SNAP_MAX_NAME - 1);

@@ -15,6 +15,9 @@ enum {
 	LANG_CXX_17 = 0x2a,
 	LANG_CXX_20 = 0x2b,
 	LANG_C_17 = 0x2c,
+	LANG_FORTRAN_18 = 0x2d,
+	LANG_ADA_2005 = 0x2e,
+	LANG_ADA_2012 = 0x2f,
 };
 
 /* ---- attributes ---- */
@@ -221,6 +224,31 @@ bool snap_language_is_cxx(unsigned language)
 	       language == LANG_CXX_17 || language == LANG_CXX_20;
 }
 
+bool snap_language_is_ada(unsigned language)
+{
+	return language == DW_LANG_Ada83 || language == DW_LANG_Ada95 ||
+	       language == LANG_ADA_2005 || language == LANG_ADA_2012;
+}
+
+bool snap_language_is_by_source(unsigned language)
+{
+	switch (language) {
+	case DW_LANG_Fortran77:
+	case DW_LANG_Fortran90:
+	case DW_LANG_Fortran95:
+	case DW_LANG_Fortran03:
+	case DW_LANG_Fortran08:
+	case LANG_FORTRAN_18:
+	case DW_LANG_Pascal83:
+	case DW_LANG_Modula2:
+	case DW_LANG_Modula3:
+	case DW_LANG_Haskell:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static bool is_scope(unsigned tag)
 {
 	switch (tag) {
@@ -249,7 +277,12 @@ static void open_scope(struct way *way, struct snap_unit *unit, const struct sna
 {
 	const char *name = NULL;
 
-	if (is_scope(die->tag)) {
+	if (die->tag == DW_TAG_subprogram && snap_language_is_by_source(unit->language)) {
+		/* As gdb does it, the function around a function is its only scope. */
+		for (size_t i = 0; i < way->depth && i < MAX_SCOPES; i++)
+			way->scopes[i].name = NULL;
+		name = snap_value_string(unit, &die->name);
+	} else if (is_scope(die->tag)) {
 		name = snap_value_string(unit, &die->name);
 		if (!name && die->tag == DW_TAG_namespace)
 			name = "(anonymous namespace)";
@@ -288,7 +321,7 @@ static const char *keep_name(struct snap_unit *unit, const char *name)
 {
 	return snap_intern(
 		&unit->dwarf->symbolizer->names, name,
-		snap_text_cut(name, strnlen(name, SNAP_MAX_NAME + 3), SNAP_MAX_NAME - 1));
+		snap_text_cut(name, strnlen(name, SNAP_MAX_MANGLED + 4), SNAP_MAX_MANGLED));
 }
 
 static const char *qualify_name(struct snap_unit *unit, uint64_t offset, const char *name)
@@ -333,7 +366,7 @@ static const char *find_name(struct snap_unit *unit, uint64_t offset, bool *is_l
 		struct snap_unit *next;
 		uint64_t next_offset;
 
-		if (linkage && *linkage) {
+		if (linkage && *linkage && !snap_language_is_by_source(unit->language)) {
 			*is_linkage_ret = true;
 			return keep_name(unit, linkage);
 		}
@@ -349,8 +382,10 @@ static const char *find_name(struct snap_unit *unit, uint64_t offset, bool *is_l
 	if (!name || !*name)
 		return NULL;
 	/* The last DIE on the way is the declaration, which stands where the name belongs. */
-	return unit && snap_language_is_cxx(unit->language) ? qualify_name(unit, offset, name)
-							    : keep_name(unit, name);
+	return unit && (snap_language_is_cxx(unit->language) ||
+			snap_language_is_by_source(unit->language))
+		       ? qualify_name(unit, offset, name)
+		       : keep_name(unit, name);
 }
 
 /* The same functions are inlined at many addresses; a slot keeps the one that was asked for last.

@@ -222,6 +222,9 @@ void snap_inlines_find(struct snap_unit *unit, struct snap_hit **hits, size_t co
 /* Languages of DW_AT_language; the first includes the second. */
 bool snap_language_is_c(unsigned language);
 bool snap_language_is_cxx(unsigned language);
+bool snap_language_is_ada(unsigned language);
+/* Whether users know functions by their names in the source, as Fortran's "m::f", and gdb shows these. */
+bool snap_language_is_by_source(unsigned language);
 /* die.c: what the function at a DIE is called; interned; NULL unknown. */
 const char *snap_die_name(struct snap_unit *unit, uint64_t offset, bool *is_linkage_ret);
 

@@ -259,7 +259,10 @@ static void settle_hits(struct walk *walk, const struct place *place)
 	struct snap_inlined *inlined;
 	size_t i = 0;
 
-	if (place->function && (hit->symbol_rank == 0 || snap_hit_is_folded(hit)))
+	hit->is_ada = snap_language_is_ada(walk->unit->language);
+	hit->is_by_source = snap_language_is_by_source(walk->unit->language);
+	if (place->function &&
+	    (hit->symbol_rank == 0 || hit->is_by_source || snap_hit_is_folded(hit)))
 		hit->function =
 			snap_die_name(walk->unit, place->function, &hit->function_is_linkage);
 	if (place->layer_count == 0)

@@ -21,10 +21,10 @@ static bool fill_data_query(struct snap_symbolizer *symbolizer, const struct sna
 
 	if (hit->symbol_rank == 0)
 		return true;
-	name = snap_intern(&symbolizer->names, hit->symbol,
-			   snap_text_cut(hit->symbol, hit->symbol_length, SNAP_MAX_NAME - 1));
-	if (name && !symbolizer->options->raw_names)
-		name = snap_symbolizer_demangle(symbolizer, name);
+	name = snap_intern(&symbolizer->names, hit->symbol, hit->symbol_length);
+	if (name)
+		name = symbolizer->options->raw_names ? snap_symbolizer_cut(symbolizer, name)
+						      : snap_symbolizer_demangle(symbolizer, name);
 	query->symbol = name;
 	query->offset = query->vaddr - hit->symbol_start;
 	return name != NULL;

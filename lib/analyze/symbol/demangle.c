@@ -1,66 +1,104 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Demangles symbols of C++, Rust and D. The only file that uses libiberty.
+ * Demangles symbols of C++, Rust, D, Ada and Fortran. The only file that uses libiberty.
  *
  * A library must not end its host, so it uses only those functions of libiberty that take a
- * callback: they allocate nothing. The function for D allocates, and exits if it cannot, so it is
- * called only for names whose result is known to be small. A mangled name can expand without end:
- * the callback leaves by longjmp when the limit is reached.
+ * callback: they allocate nothing. The functions for D and Ada allocate, and exit if they cannot, so
+ * they are called only for names whose result is known to be small. A mangled name can expand without end:
+ * the callback leaves by longjmp when the limit is reached. Of a long name the beginning and the end are
+ * kept: the end has the function.
  */
 #include "analyze/symbol/symbolizer.h"
+
+#include "base/text.h"
 
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 #include <string.h>
 
 enum {
-	MAX_OUTPUT = SNAP_MAX_NAME - 8, /* behind it: "..." and the mark of a stub */
-	/*
-	 * libiberty refuses longer C++ names unless a flag allows deep recursion. With
-	 * names of at most 4 KiB it needs less than 1 MiB of stack, whatever they say.
-	 */
+	HEAD = 2048,
+	TAIL = SNAP_MAX_NAME - HEAD - 16, /* behind it: the mark of a stub */
+	MAX_EXPANDED = 64 << 10,
+	/* libiberty refuses longer C++ names unless a flag allows deep recursion. */
 	MAX_SHORT_NAME = 1024,
-	MAX_LONG_NAME = 4096,
 	MAX_D_NAME = 2048,
 	MAX_D_COST = 1 << 20, /* characters, references counted as what they expand to */
 };
 
-static const char stub_mark[] = "@plt";
+static const char stub_mark[] = "@plt", gap_mark[] = "...";
 
 struct output {
-	char text[SNAP_MAX_NAME];
+	char text[SNAP_MAX_NAME]; /* first the beginning, and all of it by settle_output() */
 	size_t length;
+	char tail[TAIL]; /* a ring: the byte n of what follows the beginning is at n % TAIL */
+	size_t written;
 	jmp_buf full;
 };
 
 static void append_text(const char *text, size_t length, void *context)
 {
 	struct output *output = context;
-	size_t room = MAX_OUTPUT - output->length;
 
 	/* libiberty passes on nothing as NULL. */
-	if (length == 0)
-		return;
-	memcpy(output->text + output->length, text, length < room ? length : room);
-	output->length += length < room ? length : room;
-	if (length > room)
+	if (length > MAX_EXPANDED - output->written)
 		longjmp(output->full, 1);
+	for (size_t i = 0; i < length; i++, output->written++)
+		if (output->written < HEAD)
+			output->text[output->written] = text[i];
+		else
+			output->tail[(output->written - HEAD) % TAIL] = text[i];
+}
+
+/* The end without the beginning of a character that is cut. */
+static size_t begin_of_tail(const struct output *output)
+{
+	size_t from = output->written - HEAD - TAIL;
+
+	while (from < output->written - HEAD && (output->tail[from % TAIL] & 0xc0) == 0x80)
+		from++;
+	return from;
+}
+
+/* Puts the beginning and the end together. `has_end`: false for a name whose end is not known. */
+static void settle_output(struct output *output, bool has_end)
+{
+	size_t from = 0, end = has_end ? output->written : 0;
+
+	output->length = output->written < HEAD ? output->written : HEAD;
+	if (!has_end || output->written > HEAD + TAIL) {
+		output->length = snap_text_cut(output->text, output->length, HEAD - 4);
+		memcpy(output->text + output->length, gap_mark, strlen(gap_mark));
+		output->length += strlen(gap_mark);
+		from = has_end ? begin_of_tail(output) : 0;
+	}
+	for (; HEAD + from < end; from++)
+		output->text[output->length++] = output->tail[from % TAIL];
 }
 
 typedef int callback_demangler(const char *mangled, int options, demangle_callbackref callback,
 			       void *context);
 
-/* False: not a name of this language. A name that is too long is cut and marked. */
+/* False: not a name of this language. */
 static bool run_demangler(callback_demangler *demangler, const char *symbol, int options,
 			  struct output *output)
 {
-	output->length = 0;
+	output->written = 0;
 	if (setjmp(output->full)) {
-		memcpy(output->text + output->length, "...", 3);
-		output->length += 3;
+		settle_output(output, false);
 		return true;
 	}
-	return demangler(symbol, options, append_text, output) != 0 && output->length > 0;
+	if (demangler(symbol, options, append_text, output) == 0 || output->written == 0)
+		return false;
+	settle_output(output, true);
+	return true;
+}
+
+static void take_text(struct output *output, const char *text, size_t length)
+{
+	output->written = 0;
+	append_text(text, length, output);
+	settle_output(output, true);
 }
 
 /*
@@ -103,8 +141,62 @@ static bool run_d(const char *symbol, size_t length, struct output *output)
 	text = dlang_demangle(symbol, DMGL_PARAMS);
 	if (!text)
 		return false;
-	output->length = strnlen(text, MAX_OUTPUT);
-	memcpy(output->text, text, output->length);
+	take_text(output, text, strnlen(text, MAX_EXPANDED));
+	return true;
+}
+
+/*
+ * What libiberty does not know of GNAT's names: "TB" at the end of the body of a single task, before a
+ * number that tells local symbols apart.
+ */
+static size_t without_task_body(const char *symbol, size_t length)
+{
+	size_t end = length;
+
+	while (end > 1 && symbol[end - 1] >= '0' && symbol[end - 1] <= '9')
+		end--;
+	if (end < length && symbol[end - 1] == '.')
+		length = end - 1;
+	return length > 2 && memcmp(symbol + length - 2, "TB", 2) == 0 ? length - 2 : length;
+}
+
+/* Its result is at most seven times as long as the symbol. False: GNAT did not make it. */
+static bool run_ada(const char *symbol, size_t length, struct output *output)
+{
+	_cleanup_free_ char *text = NULL, *encoded = NULL;
+
+	if (length > SNAP_MAX_NAME)
+		return false;
+	encoded = strndup(symbol, without_task_body(symbol, length));
+	text = encoded ? ada_demangle(encoded, 0) : NULL;
+	if (!text || text[0] == '<')
+		return false;
+	take_text(output, text, strnlen(text, MAX_EXPANDED));
+	return true;
+}
+
+/* Main programs and GNAT's own packages: "a__b" of others may be a function of C. */
+static bool is_of_gnat(const char *symbol)
+{
+	return snap_begins_with(symbol, "_ada_") || snap_begins_with(symbol, "ada__") ||
+	       snap_begins_with(symbol, "system__") || snap_begins_with(symbol, "gnat__") ||
+	       snap_begins_with(symbol, "interfaces__");
+}
+
+/* "__module_MOD_procedure" of gfortran, which gdb calls "module::procedure". */
+static bool run_fortran(const char *symbol, size_t length, struct output *output)
+{
+	static const char mark[] = "_MOD_";
+	const char *found = snap_begins_with(symbol, "__") ? strstr(symbol + 2, mark) : NULL;
+	char text[SNAP_MAX_NAME];
+
+	if (!found || found == symbol + 2 || length > HEAD || symbol[2] == '_' ||
+	    !found[strlen(mark)])
+		return false;
+	take_text(output, text,
+		  (size_t)snprintf(text, sizeof(text), "%.*s::%.*s", (int)(found - symbol - 2),
+				   symbol + 2, (int)(symbol + length - found - strlen(mark)),
+				   found + strlen(mark)));
 	return true;
 }
 
@@ -112,7 +204,7 @@ static bool demangle_name(const char *symbol, size_t length, struct output *outp
 {
 	int options = DMGL_PARAMS | DMGL_ANSI;
 
-	if (length > MAX_LONG_NAME)
+	if (length > SNAP_MAX_MANGLED)
 		return false;
 	if (symbol[0] == '_' && symbol[1] == 'D')
 		return run_d(symbol, length, output);
@@ -120,8 +212,10 @@ static bool demangle_name(const char *symbol, size_t length, struct output *outp
 	if ((symbol[0] == '_' && (symbol[1] == 'R' || symbol[1] == 'Z')) &&
 	    run_demangler(rust_demangle_callback, symbol, options, output))
 		return true;
+	if (is_of_gnat(symbol))
+		return run_ada(symbol, length, output);
 	if (symbol[0] != '_' || symbol[1] != 'Z')
-		return false;
+		return run_fortran(symbol, length, output);
 	if (length > MAX_SHORT_NAME)
 		options |= DMGL_NO_RECURSE_LIMIT;
 	return run_demangler(cplus_demangle_v3_callback, symbol, options, output);
@@ -132,7 +226,7 @@ static bool is_stub(const char *symbol, size_t *length)
 {
 	size_t mark = strlen(stub_mark);
 
-	if (*length <= mark || *length > MAX_LONG_NAME ||
+	if (*length <= mark || *length > SNAP_MAX_MANGLED ||
 	    strcmp(symbol + *length - mark, stub_mark) != 0)
 		return false;
 	*length -= mark;
@@ -143,7 +237,7 @@ const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const c
 {
 	const char *mangled = symbol;
 	struct output output;
-	size_t length = strlen(symbol), whole = length;
+	size_t length = strlen(symbol);
 	bool stub = is_stub(symbol, &length);
 
 	if (stub)
@@ -151,11 +245,28 @@ const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const c
 	if (!mangled)
 		return NULL;
 	if (!demangle_name(mangled, length, &output))
-		return snap_intern(&symbolizer->names, symbol,
-				   snap_text_cut(symbol, whole, SNAP_MAX_NAME - 1));
+		return snap_symbolizer_cut(symbolizer, symbol);
 	if (stub) {
 		memcpy(output.text + output.length, stub_mark, strlen(stub_mark));
 		output.length += strlen(stub_mark);
 	}
 	return snap_intern(&symbolizer->names, output.text, output.length);
+}
+
+const char *snap_symbolizer_decode_ada(struct snap_symbolizer *symbolizer, const char *symbol)
+{
+	struct output output;
+
+	if (!run_ada(symbol, strlen(symbol), &output))
+		return snap_symbolizer_cut(symbolizer, symbol);
+	return snap_intern(&symbolizer->names, output.text, output.length);
+}
+
+const char *snap_symbolizer_cut(struct snap_symbolizer *symbolizer, const char *name)
+{
+	size_t length = name ? strnlen(name, SNAP_MAX_NAME + 4) : 0;
+
+	return length < SNAP_MAX_NAME ? name
+				      : snap_intern(&symbolizer->names, name,
+						    snap_text_cut(name, length, SNAP_MAX_NAME - 1));
 }

@@ -263,11 +263,13 @@ static struct stacksnap_error *find_places(struct snap_symbolizer *symbolizer,
 }
 
 /* What the entries of one address are called. Linkage names are demangled, source names are not. */
-static const char *display_name(struct snap_symbolizer *symbolizer, const char *name,
-				bool is_linkage)
+static const char *display_name(struct snap_symbolizer *symbolizer, const struct snap_hit *hit,
+				const char *name, bool is_linkage)
 {
+	if (name && hit->is_ada && !symbolizer->options->raw_names)
+		return snap_symbolizer_decode_ada(symbolizer, name);
 	if (!name || !is_linkage || symbolizer->options->raw_names)
-		return name;
+		return snap_symbolizer_cut(symbolizer, name);
 	return snap_symbolizer_demangle(symbolizer, name);
 }
 
@@ -304,9 +306,7 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	bool is_linkage = true;
 
 	if (hit->symbol_rank && !(hit->function && hit->function_is_linkage)) {
-		name = snap_intern(
-			&symbolizer->names, hit->symbol,
-			snap_text_cut(hit->symbol, hit->symbol_length, SNAP_MAX_NAME - 1));
+		name = snap_intern(&symbolizer->names, hit->symbol, hit->symbol_length);
 		if (!name)
 			return false;
 	} else if (hit->function) {
@@ -319,8 +319,8 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	if (!entries)
 		return false;
 	for (size_t i = 0; i < hit->inline_count; i++) {
-		entries[i].symbol = hit->inlines[i].symbol;
-		entries[i].function = display_name(symbolizer, hit->inlines[i].symbol,
+		entries[i].symbol = snap_symbolizer_cut(symbolizer, hit->inlines[i].symbol);
+		entries[i].function = display_name(symbolizer, hit, hit->inlines[i].symbol,
 						   hit->inlines[i].is_linkage);
 		entries[i].inlined = true;
 		entries[i + 1].file = hit->inlines[i].call_file;
@@ -330,8 +330,11 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	entries[0].file = hit->file;
 	entries[0].line = hit->line;
 	entries[0].column = hit->column;
-	entries[count - 1].symbol = name;
-	entries[count - 1].function = display_name(symbolizer, name, is_linkage);
+	entries[count - 1].symbol = snap_symbolizer_cut(symbolizer, name);
+	entries[count - 1].function =
+		hit->function && hit->is_by_source && !symbolizer->options->raw_names
+			? snap_symbolizer_cut(symbolizer, hit->function)
+			: display_name(symbolizer, hit, name, is_linkage);
 	query->entries = entries;
 	query->entry_count = count;
 	if (hit->is_go)
@@ -377,7 +380,7 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 		err = snap_gotable_rename(symbolizer, symbols, hits, count);
 	if (err)
 		return err;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count && !snap_symbolizer_is_late(symbolizer); i++)
 		if (!fill_entries(symbolizer, &hits[i], &queries[i]))
 			return snap_error_no_memory();
 	return NULL;

@@ -72,3 +72,7 @@ struct stacksnap_error *snap_symbolize_perf_map(struct snap_symbolizer *symboliz
 
 /* The name for people: demangled (C++, Rust, D), or the symbol itself. In the arena, interned. */
 const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const char *symbol);
+/* The same of a symbol that GNAT made. */
+const char *snap_symbolizer_decode_ada(struct snap_symbolizer *symbolizer, const char *symbol);
+/* The name itself, or the first SNAP_MAX_NAME - 1 bytes of it, interned; NULL without memory. */
+const char *snap_symbolizer_cut(struct snap_symbolizer *symbolizer, const char *name);

@@ -11,7 +11,11 @@
 
 #include <elf.h>
 
-enum { SNAP_MAX_INLINES = 64 }; /* of one address; real code stays below 40 */
+enum {
+	SNAP_MAX_INLINES = 64, /* of one address; real code stays below 40 */
+	/* Of a symbol. With such a name libiberty needs 2.2 MiB of stack, whatever the name says. */
+	SNAP_MAX_MANGLED = 10 << 10,
+};
 
 /* What the symbolizer keeps of a file from its first query to its end. */
 struct snap_file_symbols {
@@ -71,7 +75,9 @@ struct snap_hit {
 	/* The real function by DWARF: linkage or qualified name; interned. NULL: a symbol suffices. */
 	const char *function;
 	bool function_is_linkage;
-	bool is_go; /* Go code, to be named as Go does it */
+	bool is_go;        /* Go code, to be named as Go does it */
+	bool is_ada;       /* by DWARF: symbols are decoded as GNAT makes them */
+	bool is_by_source; /* see snap_language_is_by_source(): `function` is what users call it */
 };
 
 /* What is known of a file, made when it is first asked for; NULL without memory. */

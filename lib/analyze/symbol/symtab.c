@@ -82,10 +82,10 @@ const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *s
 		return NULL;
 	name = table->strings + symbol->st_name;
 	left = table->strings_size - symbol->st_name;
-	length = strnlen(name, left < SNAP_MAX_NAME + 4 ? left : SNAP_MAX_NAME + 4);
+	length = strnlen(name, left < SNAP_MAX_MANGLED + 4 ? left : SNAP_MAX_MANGLED + 4);
 	if (length == left)
 		return NULL;
-	length = snap_text_cut(name, length, SNAP_MAX_NAME - 1);
+	length = snap_text_cut(name, length, SNAP_MAX_MANGLED);
 	version = length > 1 ? memchr(name + 1, '@', length - 1) : NULL;
 	if (version)
 		length = (size_t)(version - name);
