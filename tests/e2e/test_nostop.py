@@ -78,6 +78,8 @@ class NoStop(Case):
                 settle(victim.pid)
                 doc = self.json("-p", victim.pid, "--no-stop", "-q")
                 self.assertEqual([len(deadlock["threads"]) for deadlock in doc["deadlocks"]], [size])
+                self.assertEqual([deadlock["certain"] for deadlock in doc["deadlocks"]], [True])
+                self.assertRegex(self.run_tool("-p", victim.pid, "--no-stop", "--deadlocks", status=1).text, "^DEADLOCK ")
 
     def test_large_stacks_leave_room_for_those_of_others(self):
         """Stacks that fill the memory of a snapshot: others are whole, and a deadlock behind them is found."""

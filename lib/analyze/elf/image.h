@@ -36,7 +36,7 @@ struct snap_bytes {
 
 /* A section's bytes by name, inflated if compressed (SHF_COMPRESSED and .zdebug_); cached. */
 struct snap_bytes snap_image_section(struct snap_image *image, const char *name);
-/* The n-th of that name, from 0 on. */
+/* The n-th section with a name, from 0 on. */
 struct snap_bytes snap_image_nth_section(struct snap_image *image, const char *name, size_t n);
 /* As it lies in the file, if it is compressed (SHF_COMPRESSED); else size 0. */
 struct snap_bytes snap_image_packed_section(const struct snap_image *image, const char *name);

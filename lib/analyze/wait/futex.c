@@ -35,9 +35,8 @@ static uint64_t object_of_futex(const struct snap_futex *futex, uint64_t address
 
 static bool stood_still(const struct snap_waiter *waiter)
 {
-	const struct snap_thread *thread = waiter->thread->thread;
-
-	return thread->result == SNAP_THREAD_COPIED && thread->taken == SNAP_TAKEN_TOGETHER;
+	return waiter->thread->thread->result == SNAP_THREAD_COPIED &&
+	       snap_waiter_is_confirmed(waiter);
 }
 
 struct snap_wait *snap_futex_wait(struct snap_futex *futex, enum snap_wait_kind kind,

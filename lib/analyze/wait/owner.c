@@ -151,13 +151,20 @@ static size_t root_of(const struct snap_wait_analysis *waits, size_t process)
 	return process;
 }
 
-/* Both stood still at one moment: each tree is a stop of its own. */
+/*
+ * Both stood still at one moment, and the word that names the owner is of this moment: that of a stop,
+ * of which each tree has its own, or the one at which all without a stop were confirmed.
+ */
 static bool stood_together(const struct snap_wait_analysis *waits, const struct snap_waiter *a,
 			   const struct snap_waiter *b)
 {
-	return a->thread->thread->taken == SNAP_TAKEN_TOGETHER &&
-	       b->thread->thread->taken == SNAP_TAKEN_TOGETHER &&
-	       b->thread->thread->result == SNAP_THREAD_COPIED &&
+	const struct snap_thread *first = a->thread->thread, *second = b->thread->thread;
+
+	if (second->result != SNAP_THREAD_COPIED)
+		return false;
+	if (first->taken != SNAP_TAKEN_TOGETHER && second->taken != SNAP_TAKEN_TOGETHER)
+		return first->confirmed && second->confirmed;
+	return first->taken == SNAP_TAKEN_TOGETHER && second->taken == SNAP_TAKEN_TOGETHER &&
 	       (a->process == b->process ||
 		root_of(waits, a->process) == root_of(waits, b->process));
 }
