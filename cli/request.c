@@ -385,9 +385,12 @@ static bool has_option(const struct given *given, size_t count, const char *name
 const char *snap_cli_request_format(const struct snap_cli_request *request)
 {
 	const char *format = request->command == SNAP_CLI_WATCH ? NULL : request->format;
+	const char *by_ending = request->output ? stacksnap_format_of_path(request->output) : NULL;
 
-	if (!format && request->output)
-		format = stacksnap_format_of_path(request->output);
+	/* What is called .json.gz is packed, also where --json says no more than that. */
+	if (!format ||
+	    (by_ending && strcmp(format, "json") == 0 && strcmp(by_ending, "json-gz") == 0))
+		format = by_ending;
 	return format ? format : "text";
 }
 

@@ -53,9 +53,10 @@ class Lines(Case):
         for view in ((), ("--json",)):
             self.assertEqual(self.run_tool("render", packed, *view).text, self.run_tool("render", plain, *view).text)
         self.assertIn("nothing changed", self.run_tool("diff", plain, packed).text)
-        self.run_tool("render", plain, "-o", plain + ".2.json.gz")
-        with gzip.open(plain + ".2.json.gz", "rb") as f:
-            self.assertEqual(f.read().decode(), self.run_tool("render", plain, "--json").text)
+        for more in (), ("-j",):
+            self.run_tool("render", plain, *more, "-o", plain + ".2.json.gz")
+            with gzip.open(plain + ".2.json.gz", "rb") as f:
+                self.assertEqual(f.read().decode(), self.run_tool("render", plain, "--json").text)
         self.run_tool(4000000, "-o", packed, status=2)
         with gzip.open(packed, "rb") as f:
             self.assertEqual(processes(json.load(f))[4000000]["error"]["code"], "no_such_process")
