@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import struct
 import subprocess
 
 from harness import (Case, addresses, bpf_works, build_once, functions, need, proc_state, processes, source_target,
@@ -55,6 +56,34 @@ class Hard(Case):
                 self.assertEqual([e.get("function") for e in frames[at - 2:at + 4]],
                                  ["on_first", "<signal handler called>", None, "interrupted", "caller_of_interrupted", "main"])
                 self.assertEqual(stack["unwind"], "complete")
+
+    def test_headers_of_eh_frame_in_any_form(self):
+        """Where its table is of no use, .eh_frame is read in turn."""
+        need("gcc", "objcopy")
+        path = os.path.join(self.scratch(), "whole")
+        subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", path,
+                        *[source_target(f) for f in ("chain.c", "f0.c", "f1.c", "f2.c", "f3.c")]], check=True)
+        with open(path, "rb") as file:
+            whole = file.read()
+        start, = struct.unpack_from("<Q", whole, 32)
+        count, = struct.unpack_from("<H", whole, 56)
+        at = next(start + 56 * i for i in range(count)
+                  if struct.unpack_from("<I", whole, start + 56 * i) == (0x6474e550,))  # PT_GNU_EH_FRAME
+        offset, = struct.unpack_from("<Q", whole, at + 8)
+        forms = {"empty segment": (at + 32, bytes(16)), "no table": (offset + 2, b"\xff\xff"),
+                 "pointer of 8 bytes": (offset + 1, b"\x1c"), "table of 8 bytes": (offset + 3, b"\x3c"),
+                 "unknown version": (offset, b"\x02")}
+        for name, (place, data) in forms.items():
+            with open(f"{path} {name}", "wb") as file:
+                file.write(whole[:place] + data + whole[place + len(data):])
+            os.chmod(f"{path} {name}", 0o755)
+        subprocess.run(["objcopy", "-R", ".eh_frame_hdr", path, path + " no section"], check=True)
+        for name in ("no section", *forms):
+            with self.subTest(name):
+                stack = self.node(self.program([f"{path} {name}"]).pid, "--raw")["stacks"][0]
+                self.assert_calls(stack, "chain_hold", "f3", "f2", "f1", "f0", "main")
+                self.assertEqual(stack["unwind"], "complete")
+                self.assertNotIn("guessed", [entry.get("trust") for entry in stack["entries"]])
 
     def test_stacks_of_several_mappings(self):
         """A part that mlock() or madvise() was asked about is a mapping of its own."""

@@ -38,6 +38,8 @@ struct snap_bytes {
 struct snap_bytes snap_image_section(struct snap_image *image, const char *name);
 /* The n-th section with a name, from 0 on. */
 struct snap_bytes snap_image_nth_section(struct snap_image *image, const char *name, size_t n);
+/* Takes the name from a section of a mapped file, for us and for libelf and libdw. */
+void snap_image_hide_section(struct snap_image *image, const char *name);
 /* As it lies in the file, if it is compressed (SHF_COMPRESSED); else size 0. */
 struct snap_bytes snap_image_packed_section(const struct snap_image *image, const char *name);
 /* The index of the one section that begins at a place of the file; SIZE_MAX: none, or several. */

@@ -267,6 +267,17 @@ struct snap_bytes snap_image_nth_section(struct snap_image *image, const char *n
 	return snap_image_section_at(image, find_section(image, name, n));
 }
 
+void snap_image_hide_section(struct snap_image *image, const char *name)
+{
+	size_t index = find_section(image, name, 0);
+
+	if (index == image->section_count || !image->is_mapped || !let_write_section_table(image))
+		return;
+	image->sections[index].sh_name = 0;
+	memcpy((uint8_t *)image->data + image->header.e_shoff + index * sizeof(Elf64_Shdr),
+	       &image->sections[index], sizeof(Elf64_Shdr));
+}
+
 struct snap_bytes snap_image_packed_section(const struct snap_image *image, const char *name)
 {
 	size_t index = find_section(image, name, 0);

@@ -66,6 +66,16 @@ bool snap_frame_header_find(const struct snap_image *image, struct snap_frame_he
 	       snap_frame_header_read(snap_image_at(image, vaddr), vaddr, ret);
 }
 
+void snap_frame_header_hide(struct snap_image *image)
+{
+	struct snap_frame_header header;
+	uint64_t vaddr;
+
+	if (snap_image_section_address(image, ".eh_frame", &vaddr) &&
+	    !snap_frame_header_find(image, &header))
+		snap_image_hide_section(image, ".eh_frame_hdr");
+}
+
 /* The address that an entry of the table is about (0) or lies at (1). */
 static uint64_t table_address(const struct snap_frame_header *header, size_t index, size_t which)
 {
@@ -135,6 +145,17 @@ static bool is_table_fine(const struct section *section, struct snap_bytes bytes
 	return true;
 }
 
+/* libdw does so where there are sections; a header that is odd was kept from it. */
+static bool goes_by_sections(struct snap_image *image)
+{
+	struct snap_frame_header header;
+	uint64_t vaddr;
+
+	return !snap_frame_header_find(image, &header) &&
+	       snap_image_section_address(image, ".eh_frame", &vaddr) &&
+	       !snap_image_section_address(image, ".eh_frame_hdr", &vaddr);
+}
+
 /* By section and by segment: whichever libdw takes. */
 static bool are_tables_fine(struct snap_image *image, const struct section *section)
 {
@@ -143,7 +164,8 @@ static bool are_tables_fine(struct snap_image *image, const struct section *sect
 	if (snap_image_section_address(image, ".eh_frame_hdr", &vaddr) &&
 	    !is_table_fine(section, snap_image_section(image, ".eh_frame_hdr"), vaddr))
 		return false;
-	return !snap_image_segment(image, PT_GNU_EH_FRAME, &vaddr, &offset) ||
+	return goes_by_sections(image) ||
+	       !snap_image_segment(image, PT_GNU_EH_FRAME, &vaddr, &offset) ||
 	       is_table_fine(section, snap_image_at(image, vaddr), vaddr);
 }
 
@@ -424,7 +446,7 @@ static void prepare_programs(struct snap_cfi_programs *check)
 	uint64_t vaddr, offset;
 
 	check->tried = true;
-	if (!check->is_eh_frame ||
+	if (!check->is_eh_frame || goes_by_sections(check->image) ||
 	    !snap_image_segment(check->image, PT_GNU_EH_FRAME, &vaddr, &offset)) {
 		/* A table that only the sections tell of: no linker makes such a file. */
 		if (check->is_eh_frame &&

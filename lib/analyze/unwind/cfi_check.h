@@ -26,6 +26,11 @@ struct snap_frame_header {
 bool snap_frame_header_read(struct snap_bytes bytes, uint64_t vaddr, struct snap_frame_header *ret);
 /* That of an image, by PT_GNU_EH_FRAME; false: there is none. */
 bool snap_frame_header_find(const struct snap_image *image, struct snap_frame_header *ret);
+/*
+ * Keeps a header of another form, or one that no segment names, from libdw, which then reads all of
+ * .eh_frame. To be called before libdw sees the image.
+ */
+void snap_frame_header_hide(struct snap_image *image);
 
 /*
  * Whether libdw will find only entries of sane length in the section (".eh_frame", with the table

@@ -87,6 +87,7 @@ struct stacksnap_error *snap_rows_create(struct snap_module_set *set, struct sna
 	rows->file = file;
 	rows->image = file->image;
 	rows->arch = arch;
+	snap_frame_header_hide(rows->image);
 	rows->eh_programs = (struct snap_cfi_programs){ .image = rows->image, .is_eh_frame = true };
 	if (snap_image_machine(rows->image) == arch->machine &&
 	    snap_cfi_is_bounded(rows->image, ".eh_frame")) {
