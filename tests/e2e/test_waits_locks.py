@@ -120,7 +120,7 @@ class Pie(Rows, WaitCase):
         self.assertRegex(got.text, r"^blocked +\d+ threads? waits? .*for thread \d+ of process \d+, which has exited")
         self.assertIn('"owner_unknown": "exited", "certain": true',
                       self.run_tool("-p", victim.pid, "--deadlocks", "--json", status=1, free=False).text)
-        self.run_tool("-p", victim.pid, "--deadlocks", "--no-stop", status=1, free=False)
+        self.run_tool("-p", victim.pid, "--deadlocks", "--no-stop", status=3, free=False)
 
     def deadlock_lines(self, text):
         found = re.search(r"^DEADLOCK .*\n(?:  .*\n)+", text, re.M)

@@ -35,8 +35,9 @@ static uint64_t object_of_futex(const struct snap_futex *futex, uint64_t address
 
 static bool stood_still(const struct snap_waiter *waiter)
 {
-	return waiter->thread->thread->result == SNAP_THREAD_COPIED &&
-	       snap_waiter_is_confirmed(waiter);
+	const struct snap_thread *thread = waiter->thread->thread;
+
+	return thread->result == SNAP_THREAD_COPIED && thread->taken == SNAP_TAKEN_TOGETHER;
 }
 
 struct snap_wait *snap_futex_wait(struct snap_futex *futex, enum snap_wait_kind kind,
@@ -45,8 +46,10 @@ struct snap_wait *snap_futex_wait(struct snap_futex *futex, enum snap_wait_kind 
 	struct snap_wait *wait;
 
 	if (confidence == SNAP_WAIT_IS_CERTAIN &&
-	    (!stood_still(futex->waiter) || futex->names.is_scanned))
+	    (!stood_still(futex->waiter) || futex->names.is_scanned)) {
+		futex->lacks_stop = !futex->names.is_scanned;
 		confidence = SNAP_WAIT_IS_LIKELY;
+	}
 	wait = snap_wait_new(futex->waits, futex->waiter, kind, confidence);
 	if (!wait)
 		return NULL;

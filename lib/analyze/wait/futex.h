@@ -70,6 +70,7 @@ struct snap_futex {
 	const struct snap_map *map; /* that has it; NULL unknown */
 	bool is_shared;             /* it can be another process's, too */
 	bool can_be_overtaken;      /* a later thread may get it first: by priority, writers */
+	bool lacks_stop;            /* else it would be certain: names and memory agree */
 	struct snap_futex_names names;
 };
 

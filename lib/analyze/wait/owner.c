@@ -151,22 +151,28 @@ static size_t root_of(const struct snap_wait_analysis *waits, size_t process)
 	return process;
 }
 
-/*
- * Both stood still at one moment, and the word that names the owner is of this moment: that of a stop,
- * of which each tree has its own, or the one at which all without a stop were confirmed.
- */
+/* Both stood still at one moment: each tree is a stop of its own. */
 static bool stood_together(const struct snap_wait_analysis *waits, const struct snap_waiter *a,
 			   const struct snap_waiter *b)
 {
-	const struct snap_thread *first = a->thread->thread, *second = b->thread->thread;
-
-	if (second->result != SNAP_THREAD_COPIED)
-		return false;
-	if (first->taken != SNAP_TAKEN_TOGETHER && second->taken != SNAP_TAKEN_TOGETHER)
-		return first->confirmed && second->confirmed;
-	return first->taken == SNAP_TAKEN_TOGETHER && second->taken == SNAP_TAKEN_TOGETHER &&
+	return a->thread->thread->taken == SNAP_TAKEN_TOGETHER &&
+	       b->thread->thread->taken == SNAP_TAKEN_TOGETHER &&
+	       b->thread->thread->result == SNAP_THREAD_COPIED &&
 	       (a->process == b->process ||
 		root_of(waits, a->process) == root_of(waits, b->process));
+}
+
+/*
+ * Without a stop, both stood still at the one moment at which all were confirmed, and the word that names
+ * the owner is of this moment. Only these two change it.
+ */
+static bool were_confirmed(const struct snap_waiter *a, const struct snap_waiter *b)
+{
+	const struct snap_thread *first = a->thread->thread, *second = b->thread->thread;
+
+	return first->taken != SNAP_TAKEN_TOGETHER && second->taken != SNAP_TAKEN_TOGETHER &&
+	       first->result == SNAP_THREAD_COPIED && second->result == SNAP_THREAD_COPIED &&
+	       first->confirmed && second->confirmed;
 }
 
 void snap_futex_own_if_seen(struct snap_futex *futex, struct snap_wait *wait,
@@ -192,6 +198,8 @@ void snap_futex_own(struct snap_futex *futex, struct snap_wait *wait, struct sna
 	if (wait->confidence == SNAP_WAIT_IS_CERTAIN &&
 	    !stood_together(futex->waits, futex->waiter, owner))
 		wait->confidence = SNAP_WAIT_IS_LIKELY;
+	if (futex->lacks_stop && were_confirmed(futex->waiter, owner))
+		wait->confidence = SNAP_WAIT_IS_CERTAIN;
 }
 
 /*
