@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+enum { LOOK_AT_TIME = 1 << 10 }; /* names between two looks at whether the file is late */
+
 struct stacksnap_error *snap_symbolizer_create(const struct snap_file_finder *finder,
 					       const struct snap_options *options,
 					       struct snap_arena *arena,
@@ -380,9 +382,13 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 		err = snap_gotable_rename(symbolizer, symbols, hits, count);
 	if (err)
 		return err;
-	for (size_t i = 0; i < count && !snap_symbolizer_is_late(symbolizer); i++)
+	for (size_t i = 0; i < count; i++) {
 		if (!fill_entries(symbolizer, &hits[i], &queries[i]))
 			return snap_error_no_memory();
+		/* Names may be long. */
+		if (i % LOOK_AT_TIME == LOOK_AT_TIME - 1 && snap_symbolizer_is_late(symbolizer))
+			break;
+	}
 	return NULL;
 }
 
