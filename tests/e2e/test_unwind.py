@@ -57,33 +57,63 @@ class Hard(Case):
                                  ["on_first", "<signal handler called>", None, "interrupted", "caller_of_interrupted", "main"])
                 self.assertEqual(stack["unwind"], "complete")
 
-    def test_headers_of_eh_frame_in_any_form(self):
-        """Where its table is of no use, .eh_frame is read in turn."""
-        need("gcc", "objcopy")
+    def chain_without_frame_pointers(self):
+        """A program's path, its bytes, and the places of its header of .eh_frame: that of the segment, of the
+        section, and of the header itself."""
         path = os.path.join(self.scratch(), "whole")
         subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", path,
                         *[source_target(f) for f in ("chain.c", "f0.c", "f1.c", "f2.c", "f3.c")]], check=True)
         with open(path, "rb") as file:
             whole = file.read()
-        start, = struct.unpack_from("<Q", whole, 32)
-        count, = struct.unpack_from("<H", whole, 56)
-        at = next(start + 56 * i for i in range(count)
-                  if struct.unpack_from("<I", whole, start + 56 * i) == (0x6474e550,))  # PT_GNU_EH_FRAME
-        offset, = struct.unpack_from("<Q", whole, at + 8)
-        forms = {"empty segment": (at + 32, bytes(16)), "no table": (offset + 2, b"\xff\xff"),
-                 "pointer of 8 bytes": (offset + 1, b"\x1c"), "table of 8 bytes": (offset + 3, b"\x3c"),
-                 "unknown version": (offset, b"\x02")}
+        segments, sections = struct.unpack_from("<QQ", whole, 32)
+        count, _, section_count = struct.unpack_from("<3H", whole, 56)
+        segment = next(at for at in range(segments, segments + 56 * count, 56)
+                       if struct.unpack_from("<I", whole, at) == (0x6474e550,))  # PT_GNU_EH_FRAME
+        header, = struct.unpack_from("<Q", whole, segment + 8)
+        section = next(at for at in range(sections, sections + 64 * section_count, 64)
+                       if struct.unpack_from("<Q", whole, at + 24) == (header,))
+        return path, whole, segment, section, header
+
+    def stack_of_changed(self, path, whole, place, data):
+        with open(path, "wb") as file:
+            file.write(whole[:place] + data + whole[place + len(data):])
+        os.chmod(path, 0o755)
+        return self.node(self.program([path]).pid, "--raw", status=(0, 1))["stacks"][0]
+
+    def assert_sure(self, stack):
+        self.assert_calls(stack, "chain_hold", "f3", "f2", "f1", "f0", "main")
+        self.assertEqual(stack["unwind"], "complete")
+        self.assertEqual([entry["trust"] for entry in stack["entries"] if "trust" in entry], [])
+
+    def test_headers_of_eh_frame_in_any_form(self):
+        """Where its table is of no use, .eh_frame is read in turn."""
+        need("gcc", "objcopy")
+        path, whole, segment, _, header = self.chain_without_frame_pointers()
+        relative = b"\x3b" + whole[header + 2:header + 4] + \
+            struct.pack("<i", struct.unpack_from("<i", whole, header + 4)[0] + 4)
+        forms = {"empty segment": (segment + 32, bytes(16)), "no table": (header + 2, b"\xff\xff"),
+                 "pointer of 8 bytes": (header + 1, b"\x1c"), "table of 8 bytes": (header + 3, b"\x3c"),
+                 "unknown version": (header, b"\x02"), "relative to the header": (header + 1, relative)}
         for name, (place, data) in forms.items():
-            with open(f"{path} {name}", "wb") as file:
-                file.write(whole[:place] + data + whole[place + len(data):])
-            os.chmod(f"{path} {name}", 0o755)
-        subprocess.run(["objcopy", "-R", ".eh_frame_hdr", path, path + " no section"], check=True)
-        for name in ("no section", *forms):
             with self.subTest(name):
-                stack = self.node(self.program([f"{path} {name}"]).pid, "--raw")["stacks"][0]
-                self.assert_calls(stack, "chain_hold", "f3", "f2", "f1", "f0", "main")
-                self.assertEqual(stack["unwind"], "complete")
-                self.assertNotIn("guessed", [entry.get("trust") for entry in stack["entries"]])
+                self.assert_sure(self.stack_of_changed(f"{path} {name}", whole, place, data))
+        subprocess.run(["objcopy", "-R", ".eh_frame_hdr", path, path + " no section"], check=True)
+        self.assert_sure(self.node(self.program([path + " no section"]).pid, "--raw")["stacks"][0])
+
+    def test_headers_where_libdw_goes_by_segments(self):
+        """It does where it finds no names of sections: what it would take is not what was checked."""
+        need("gcc")
+        path, whole, _, _, header = self.chain_without_frame_pointers()
+        relative = b"\x3b" + whole[header + 2:header + 4] + \
+            struct.pack("<i", struct.unpack_from("<i", whole, header + 4)[0] + 4)
+        odd = whole[:header + 1] + relative + whole[header + 1 + len(relative):]
+        sections, = struct.unpack_from("<Q", whole, 40)
+        names, = struct.unpack_from("<H", whole, 62)
+        for name, place, data in (("names of another kind", sections + 64 * names + 4, struct.pack("<I", 1)),
+                                  ("no names", 62, bytes(2))):
+            with self.subTest(name):
+                stack = self.stack_of_changed(f"{path} {name}", odd, place, data)
+                self.assertTrue(stack["unwind"] != "complete" or any("trust" in e for e in stack["entries"]), stack)
 
     def test_stacks_of_several_mappings(self):
         """A part that mlock() or madvise() was asked about is a mapping of its own."""

@@ -3,6 +3,7 @@
  * Unwind information that somebody damaged: whatever is in .eh_frame and .eh_frame_hdr, every
  * thread gets an answer, from both engines. A build with sanitizers is the verdict.
  */
+#include "analyze/unwind/cfi_check.h"
 #include "unwind_bed.h"
 
 #include <sys/mman.h>
@@ -114,6 +115,57 @@ static void test_search_table(void **unused)
  * Programs for which libdw would take half a gigabyte and more, an address each, and libunwind on
  * aarch64 66 MB, as a state takes a kilobyte there.
  */
+/* The header of the section that lies at a place of the file. */
+static Elf64_Shdr *header_of_section(uint8_t *file, struct snap_image *image, const char *name)
+{
+	Elf64_Shdr *headers = (Elf64_Shdr *)(file + ((Elf64_Ehdr *)file)->e_shoff);
+
+	return &headers[snap_image_section_at_offset(
+		image,
+		(uint64_t)(snap_image_section(image, name).data - snap_image_bytes(image).data))];
+}
+
+static bool is_bounded(const uint8_t *file, size_t size)
+{
+	struct snap_image *image;
+	bool ret;
+
+	assert_null(snap_image_open_memory(file, size, &image));
+	ret = snap_cfi_is_bounded(image, ".eh_frame");
+	snap_image_close(image);
+	return ret;
+}
+
+/* libdw takes the last header before .eh_frame, and does not unpack: that is not what is checked. */
+static void test_sections_that_libdw_reads_in_another_way(void **unused)
+{
+	struct bed bed;
+	struct snap_bytes whole;
+	Elf64_Shdr *header, *frames, before;
+	uint8_t *file;
+
+	(void)unused;
+	bed_open(&bed);
+	whole = snap_image_bytes(bed.image);
+	file = malloc(whole.size);
+	assert_non_null(file);
+	memcpy(file, whole.data, whole.size);
+	header = header_of_section(file, bed.image, ".eh_frame_hdr");
+	frames = header_of_section(file, bed.image, ".eh_frame");
+	assert_true(header + 1 == frames && is_bounded(file, whole.size));
+	frames->sh_flags |= SHF_COMPRESSED;
+	assert_false(is_bounded(file, whole.size));
+	frames->sh_flags &= ~(uint64_t)SHF_COMPRESSED;
+	before = header[-1];
+	header[-1] = *header;
+	header->sh_addr = before.sh_addr;
+	header->sh_offset = before.sh_offset;
+	header->sh_size = before.sh_size;
+	assert_false(is_bounded(file, whole.size));
+	free(file);
+	bed_close(&bed);
+}
+
 static void test_memory_of_programs(void **unused)
 {
 	static const char *const functions[] = { "many_registers", "many_states" };
@@ -145,6 +197,7 @@ static void test_memory_of_programs(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sections_that_libdw_reads_in_another_way),
 		cmocka_unit_test(test_memory_of_programs),
 		cmocka_unit_test(test_eh_frame),
 		cmocka_unit_test(test_search_table),

@@ -36,11 +36,12 @@ static struct snap_unit *find_unit(struct snap_dwarf *dwarf, const struct snap_u
 static struct snap_unit *find_in_file(struct snap_dwarf *dwarf, const struct snap_unit *skeleton)
 {
 	struct snap_unit *unit = find_unit(dwarf, skeleton);
+	struct snap_bytes next;
+	size_t index = 0;
 
-	for (size_t n = 1; !unit && snap_dwarf_spend(dwarf, SNAP_UNIT_WORK); n++) {
-		struct snap_bytes next = snap_image_nth_section(dwarf->image, ".debug_info.dwo", n);
-
-		if (next.size == 0)
+	(void)snap_image_next_section(dwarf->image, ".debug_info.dwo", &index, &next);
+	while (!unit && snap_dwarf_spend(dwarf, SNAP_UNIT_WORK)) {
+		if (!snap_image_next_section(dwarf->image, ".debug_info.dwo", &index, &next))
 			return NULL;
 		dwarf->sections[SNAP_SECTION_INFO] = next;
 		dwarf->unit_count = 0;

@@ -372,12 +372,13 @@ struct snap_bytes snap_image_build_id(const struct snap_image *image)
 	return (struct snap_bytes){ image->build_id, image->build_id_size };
 }
 
-/* Where libelf wrote into the section table, nothing may go back to what it was. */
-static bool holds_section_table(const struct snap_image *image, uint64_t from, uint64_t to)
+/* Where libelf or we wrote into a table, nothing may go back to what it was. */
+static bool holds_table(const struct snap_image *image, uint64_t from, uint64_t to)
 {
-	uint64_t table = image->header.e_shoff, size = image->section_count * sizeof(Elf64_Shdr);
+	uint64_t sections = image->header.e_shoff, segments = image->header.e_phoff;
 
-	return image->elf && table < to && from < table + size;
+	return (sections < to && from < sections + image->section_count * sizeof(Elf64_Shdr)) ||
+	       (segments < to && from < segments + image->segment_count * sizeof(Elf64_Phdr));
 }
 
 void snap_image_let_go(const struct snap_image *image, struct snap_bytes bytes)
@@ -387,7 +388,7 @@ void snap_image_let_go(const struct snap_image *image, struct snap_bytes bytes)
 	uintptr_t to = ((uintptr_t)bytes.data + bytes.size) & ~(page - 1);
 
 	if (!image->is_mapped || bytes.size == 0 || from >= to || from < base ||
-	    to - base > image->size || holds_section_table(image, from - base, to - base))
+	    to - base > image->size || holds_table(image, from - base, to - base))
 		return;
 	madvise((void *)from, to - from, MADV_DONTNEED);
 }

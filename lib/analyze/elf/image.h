@@ -36,10 +36,14 @@ struct snap_bytes {
 
 /* A section's bytes by name, inflated if compressed (SHF_COMPRESSED and .zdebug_); cached. */
 struct snap_bytes snap_image_section(struct snap_image *image, const char *name);
-/* The n-th section with a name, from 0 on. */
-struct snap_bytes snap_image_nth_section(struct snap_image *image, const char *name, size_t n);
-/* Takes the name from a section of a mapped file, for us and for libelf and libdw. */
-void snap_image_hide_section(struct snap_image *image, const char *name);
+/* One section of several with a name: that behind *index, at first 0, which is set. False: none. */
+bool snap_image_next_section(struct snap_image *image, const char *name, size_t *index,
+			     struct snap_bytes *ret);
+/*
+ * Takes the name from sections, and the type (PT_…) from segments, of a mapped file, for us and for
+ * libelf and libdw. Does nothing once they know the file.
+ */
+void snap_image_hide(struct snap_image *image, const char *section, uint32_t segment);
 /* As it lies in the file, if it is compressed (SHF_COMPRESSED); else size 0. */
 struct snap_bytes snap_image_packed_section(const struct snap_image *image, const char *name);
 /* The index of the one section that begins at a place of the file; SIZE_MAX: none, or several. */

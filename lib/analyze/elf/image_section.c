@@ -56,21 +56,26 @@ struct stacksnap_error *snap_image_load_sections(struct snap_image *image)
 	return NULL;
 }
 
+/* Pages of the mapped file become private and writable. */
+static bool let_write(const struct snap_image *image, uint64_t from, uint64_t to)
+{
+	from &= ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+	return mprotect((char *)image->data + from, to - from, PROT_READ | PROT_WRITE) == 0;
+}
+
 /*
  * libelf takes the section table where it lies and writes sizes and flags into it when it inflates
- * a section. So those pages, and no others, become private and writable; what we read ourselves is
- * our copy.
+ * a section: those pages, and no others. What we read ourselves is our copy.
  */
 static bool let_write_section_table(const struct snap_image *image)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t from = image->header.e_shoff & ~(page - 1), to = image->size;
+	uint64_t from = image->header.e_shoff, to = image->size;
 
-	if (!image->is_mapped || image->header.e_shoff == 0 || from >= image->size)
+	if (!image->is_mapped || from == 0 || from >= image->size)
 		return true;
 	if (image->sections)
-		to = image->header.e_shoff + image->section_count * sizeof(Elf64_Shdr);
-	return mprotect((char *)image->data + from, to - from, PROT_READ | PROT_WRITE) == 0;
+		to = from + image->section_count * sizeof(Elf64_Shdr);
+	return let_write(image, from, to);
 }
 
 /*
@@ -240,18 +245,17 @@ struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)
 	return cached->bytes;
 }
 
-/* The n-th section called `name`, or ".z…" for ".debug…"; section_count: none. */
-static size_t find_section(const struct snap_image *image, const char *name, size_t n)
+/* The next section behind `index` called `name`, or ".z…" for ".debug…"; section_count: none. */
+static size_t find_section(const struct snap_image *image, const char *name, size_t index)
 {
 	bool is_debug = snap_begins_with(name, ".debug");
 
-	for (size_t i = 1; i < image->section_count; i++) {
+	for (size_t i = index + 1; i < image->section_count; i++) {
 		const char *candidate = section_name(image, i);
 
-		if ((strcmp(candidate, name) == 0 ||
-		     (is_debug && candidate[0] == '.' && candidate[1] == 'z' &&
-		      strcmp(candidate + 2, name + 1) == 0)) &&
-		    n-- == 0)
+		if (strcmp(candidate, name) == 0 ||
+		    (is_debug && candidate[0] == '.' && candidate[1] == 'z' &&
+		     strcmp(candidate + 2, name + 1) == 0))
 			return i;
 	}
 	return image->section_count;
@@ -259,23 +263,39 @@ static size_t find_section(const struct snap_image *image, const char *name, siz
 
 struct snap_bytes snap_image_section(struct snap_image *image, const char *name)
 {
-	return snap_image_nth_section(image, name, 0);
+	return snap_image_section_at(image, find_section(image, name, 0));
 }
 
-struct snap_bytes snap_image_nth_section(struct snap_image *image, const char *name, size_t n)
+bool snap_image_next_section(struct snap_image *image, const char *name, size_t *index,
+			     struct snap_bytes *ret)
 {
-	return snap_image_section_at(image, find_section(image, name, n));
+	*index = find_section(image, name, *index);
+	*ret = snap_image_section_at(image, *index);
+	return *index < image->section_count;
 }
 
-void snap_image_hide_section(struct snap_image *image, const char *name)
+void snap_image_hide(struct snap_image *image, const char *section, uint32_t segment)
 {
-	size_t index = find_section(image, name, 0);
+	uint8_t *data = (uint8_t *)image->data;
+	uint64_t table = image->header.e_phoff;
 
-	if (index == image->section_count || !image->is_mapped || !let_write_section_table(image))
+	if (!image->is_mapped || image->elf || !let_write_section_table(image) ||
+	    (image->segment_count > 0 &&
+	     !let_write(image, table, table + image->segment_count * sizeof(Elf64_Phdr))))
 		return;
-	image->sections[index].sh_name = 0;
-	memcpy((uint8_t *)image->data + image->header.e_shoff + index * sizeof(Elf64_Shdr),
-	       &image->sections[index], sizeof(Elf64_Shdr));
+	for (size_t i = 0; i < image->segment_count; i++) {
+		if (image->segments[i].p_type != segment)
+			continue;
+		image->segments[i].p_type = PT_NULL;
+		memcpy(data + table + i * sizeof(Elf64_Phdr), &image->segments[i],
+		       sizeof(Elf64_Phdr));
+	}
+	for (size_t i = find_section(image, section, 0); i < image->section_count;
+	     i = find_section(image, section, i)) {
+		image->sections[i].sh_name = 0;
+		memcpy(data + image->header.e_shoff + i * sizeof(Elf64_Shdr), &image->sections[i],
+		       sizeof(Elf64_Shdr));
+	}
 }
 
 struct snap_bytes snap_image_packed_section(const struct snap_image *image, const char *name)

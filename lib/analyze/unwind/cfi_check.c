@@ -69,11 +69,9 @@ bool snap_frame_header_find(const struct snap_image *image, struct snap_frame_he
 void snap_frame_header_hide(struct snap_image *image)
 {
 	struct snap_frame_header header;
-	uint64_t vaddr;
 
-	if (snap_image_section_address(image, ".eh_frame", &vaddr) &&
-	    !snap_frame_header_find(image, &header))
-		snap_image_hide_section(image, ".eh_frame_hdr");
+	if (!snap_frame_header_find(image, &header))
+		snap_image_hide(image, ".eh_frame_hdr", PT_GNU_EH_FRAME);
 }
 
 /* The address that an entry of the table is about (0) or lies at (1). */
@@ -145,17 +143,6 @@ static bool is_table_fine(const struct section *section, struct snap_bytes bytes
 	return true;
 }
 
-/* libdw does so where there are sections; a header that is odd was kept from it. */
-static bool goes_by_sections(struct snap_image *image)
-{
-	struct snap_frame_header header;
-	uint64_t vaddr;
-
-	return !snap_frame_header_find(image, &header) &&
-	       snap_image_section_address(image, ".eh_frame", &vaddr) &&
-	       !snap_image_section_address(image, ".eh_frame_hdr", &vaddr);
-}
-
 /* By section and by segment: whichever libdw takes. */
 static bool are_tables_fine(struct snap_image *image, const struct section *section)
 {
@@ -164,8 +151,7 @@ static bool are_tables_fine(struct snap_image *image, const struct section *sect
 	if (snap_image_section_address(image, ".eh_frame_hdr", &vaddr) &&
 	    !is_table_fine(section, snap_image_section(image, ".eh_frame_hdr"), vaddr))
 		return false;
-	return goes_by_sections(image) ||
-	       !snap_image_segment(image, PT_GNU_EH_FRAME, &vaddr, &offset) ||
+	return !snap_image_segment(image, PT_GNU_EH_FRAME, &vaddr, &offset) ||
 	       is_table_fine(section, snap_image_at(image, vaddr), vaddr);
 }
 
@@ -186,11 +172,25 @@ static bool find_section(struct snap_image *image, const char *name, struct sect
 	return true;
 }
 
+/* libdw takes the last header before .eh_frame, and .eh_frame as it lies in the file. */
+static bool is_read_in_another_way(struct snap_image *image)
+{
+	struct snap_bytes bytes;
+	size_t index = 0;
+
+	return snap_image_packed_section(image, ".eh_frame").size > 0 ||
+	       snap_image_packed_section(image, ".eh_frame_hdr").size > 0 ||
+	       (snap_image_next_section(image, ".eh_frame_hdr", &index, &bytes) &&
+		snap_image_next_section(image, ".eh_frame_hdr", &index, &bytes));
+}
+
 bool snap_cfi_is_bounded(struct snap_image *image, const char *name)
 {
 	struct section section = { 0 };
 	bool is_bounded;
 
+	if (strcmp(name, ".eh_frame") == 0 && is_read_in_another_way(image))
+		return false;
 	if (!find_section(image, name, &section) || section.bytes.size <= LONGEST_ENTRY)
 		return true;
 	section.starts = calloc(section.bytes.size / 32 + 1, 1);
@@ -446,7 +446,7 @@ static void prepare_programs(struct snap_cfi_programs *check)
 	uint64_t vaddr, offset;
 
 	check->tried = true;
-	if (!check->is_eh_frame || goes_by_sections(check->image) ||
+	if (!check->is_eh_frame ||
 	    !snap_image_segment(check->image, PT_GNU_EH_FRAME, &vaddr, &offset)) {
 		/* A table that only the sections tell of: no linker makes such a file. */
 		if (check->is_eh_frame &&
