@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Names: demangled for people, hostile ones bounded; perf maps, honest and otherwise. */
+#include "analyze/symbol/symbolizer.h"
 #include "symbol_file.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -142,6 +144,44 @@ static void test_long_names(void **state)
 	assert_non_null(shown(state, name));
 }
 
+static char name_is_lost[] = "a name is lost";
+
+static void *show_nested_names(void *state)
+{
+	static const char *const nests[] = { "_Z1fP",    "_Z1fF",    "_ZZ",
+					     "_Z1fDpT_", "_Z1fIXng", "_Z1fM" };
+	char name[SNAP_MAX_MANGLED + 1];
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(nests); i++) {
+		size_t length = strlen(nests[i]), repeated = nests[i][2] == 'Z' ? 1 : length - 4;
+
+		memcpy(name, nests[i], length);
+		while (length < SNAP_MAX_MANGLED) {
+			name[length] = name[length - repeated];
+			length++;
+		}
+		name[length] = '\0';
+		if (!shown(state, name))
+			return name_is_lost;
+	}
+	return NULL;
+}
+
+/* The deepest nest of the longest name: 2.2 MiB of stack, where a program has 8. */
+static void test_stack_of_nested_names(void **state)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	void *lost;
+
+	assert_int_equal(pthread_attr_init(&attributes), 0);
+	assert_int_equal(pthread_attr_setstacksize(&attributes, 3 << 20), 0);
+	assert_int_equal(pthread_create(&thread, &attributes, show_nested_names, state), 0);
+	assert_int_equal(pthread_join(thread, &lost), 0);
+	assert_null(lost);
+	pthread_attr_destroy(&attributes);
+}
+
 /* D names that refer back and forth would make its demangler allocate without end. */
 static void test_d_references_are_bounded(void **state)
 {
@@ -239,6 +279,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_empty_pieces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_expansion_is_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stack_of_nested_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_d_references_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_perf_map, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_perf_map_of_long_lines, setup, teardown),

@@ -18,7 +18,7 @@
 
 enum {
 	HEAD = 2048,
-	TAIL = SNAP_MAX_NAME - HEAD - 16, /* behind it: the mark of a stub */
+	TAIL = SNAP_MAX_NAME - HEAD - 16, /* behind it: gap_mark and plt_mark */
 	MAX_EXPANDED = 64 << 10,
 	/* libiberty refuses longer C++ names unless a flag allows deep recursion. */
 	MAX_SHORT_NAME = 1024,
@@ -26,7 +26,7 @@ enum {
 	MAX_D_COST = 1 << 20, /* characters, references counted as what they expand to */
 };
 
-static const char stub_mark[] = "@plt", gap_mark[] = "...";
+static const char plt_mark[] = "@plt", gap_mark[] = "...";
 
 struct output {
 	char text[SNAP_MAX_NAME]; /* first the beginning, and all of it by settle_output() */
@@ -160,7 +160,7 @@ static size_t without_task_body(const char *symbol, size_t length)
 	return length > 2 && memcmp(symbol + length - 2, "TB", 2) == 0 ? length - 2 : length;
 }
 
-/* Its result is at most seven times as long as the symbol. False: GNAT did not make it. */
+/* Its result is at most seven characters longer than the symbol. False: GNAT did not make it. */
 static bool run_ada(const char *symbol, size_t length, struct output *output)
 {
 	_cleanup_free_ char *text = NULL, *encoded = NULL;
@@ -221,13 +221,13 @@ static bool demangle_name(const char *symbol, size_t length, struct output *outp
 	return run_demangler(cplus_demangle_v3_callback, symbol, options, output);
 }
 
-/* The stub of a function ("…@plt") is called like the function: `length` without that mark. */
-static bool is_stub(const char *symbol, size_t *length)
+/* A PLT entry ("…@plt") has the name of its function: `length` without that mark. */
+static bool is_of_plt(const char *symbol, size_t *length)
 {
-	size_t mark = strlen(stub_mark);
+	size_t mark = strlen(plt_mark);
 
 	if (*length <= mark || *length > SNAP_MAX_MANGLED ||
-	    strcmp(symbol + *length - mark, stub_mark) != 0)
+	    strcmp(symbol + *length - mark, plt_mark) != 0)
 		return false;
 	*length -= mark;
 	return true;
@@ -238,17 +238,17 @@ const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const c
 	const char *mangled = symbol;
 	struct output output;
 	size_t length = strlen(symbol);
-	bool stub = is_stub(symbol, &length);
+	bool is_plt = is_of_plt(symbol, &length);
 
-	if (stub)
+	if (is_plt)
 		mangled = snap_intern(&symbolizer->names, symbol, length);
 	if (!mangled)
 		return NULL;
 	if (!demangle_name(mangled, length, &output))
 		return snap_symbolizer_cut(symbolizer, symbol);
-	if (stub) {
-		memcpy(output.text + output.length, stub_mark, strlen(stub_mark));
-		output.length += strlen(stub_mark);
+	if (is_plt) {
+		memcpy(output.text + output.length, plt_mark, strlen(plt_mark));
+		output.length += strlen(plt_mark);
 	}
 	return snap_intern(&symbolizer->names, output.text, output.length);
 }

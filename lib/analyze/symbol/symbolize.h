@@ -70,7 +70,7 @@ struct stacksnap_error *snap_symbolize_perf_map(struct snap_symbolizer *symboliz
 						struct snap_query *queries, size_t count,
 						const char **trouble_ret) _must_check_;
 
-/* The name for people: demangled (C++, Rust, D), or the symbol itself. In the arena, interned. */
+/* A name for people: demangled (C++, Rust, D, Ada, Fortran) or the symbol itself. In the arena, interned. */
 const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const char *symbol);
 /* The same of a symbol that GNAT made. */
 const char *snap_symbolizer_decode_ada(struct snap_symbolizer *symbolizer, const char *symbol);
