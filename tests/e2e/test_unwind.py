@@ -130,6 +130,29 @@ class Hard(Case):
                 self.assertEqual(functions(stack).count("descends"), 20)
                 self.assertEqual(stack["unwind"], "complete")
 
+    def assert_moved(self, node, how):
+        stack, = node["stacks"]
+        self.assert_calls(stack, "victim_hold", "works", "plans", "main")
+        works = next(e for e in stack["entries"] if e.get("function") == "works")
+        self.assertEqual((stack["unwind"], [e for e in stack["entries"] if "trust" in e]), ("complete", []), how)
+        self.assertIn("moved_code", os.path.basename(works["module"]), how)
+        return works
+
+    def test_code_that_was_moved_to_memory(self):
+        """Programs move their code to huge pages at the same addresses."""
+        for how in ("anonymous", "memfd", "part"):
+            victim = self.victim("moved_code", how)
+            works = {self.assert_moved(self.node(victim.pid, *options), how)["line"] for options in ((), ("--no-stop",))}
+            self.assertEqual(len(works), 1)
+
+    def test_moved_code_of_segments_that_are_far_apart(self):
+        need("gcc")
+        path = os.path.join(self.scratch(), "moved_code")
+        subprocess.run(["gcc", "-O1", "-g", "-no-pie", "-Wl,-z,max-page-size=0x200000", "-D_GNU_SOURCE",
+                        "-pthread", "-o", path, source_target("moved_code.c")], check=True)
+        for how in ("anonymous", "memfd"):
+            self.assert_moved(self.node(self.program([path, how]).pid), how)
+
     def test_line_of_a_faulting_frame_is_not_moved(self):
         """Below a signal frame the pc itself is looked up, not the byte before it."""
         victim = self.victim("signals", "fault")

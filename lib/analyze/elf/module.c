@@ -9,6 +9,7 @@
 #include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/table.h"
+#include "base/text.h"
 
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -407,6 +408,12 @@ struct snap_image *snap_module_file_debug(struct snap_module_set *set,
 
 enum { NO_MODULE = UINT32_MAX };
 
+/* Between code that was moved and what is left of its file. */
+enum {
+	MOST_PARTS = 64,      /* mappings of memory */
+	WIDEST_GAP = 4 << 20, /* of segments that are aligned to huge pages of 2 MiB */
+};
+
 struct snap_modules {
 	struct snap_module_set *set;
 	const struct snap_process *process;
@@ -418,6 +425,14 @@ struct snap_modules {
 static bool is_file(const struct snap_map *map)
 {
 	return map->inode != 0 && map->path && map->path[0] == '/';
+}
+
+/* A file that has no name: of memfd_create(2), of huge pages, of shared anonymous memory. */
+static bool is_memory_file(const struct snap_map *map)
+{
+	return is_file(map) && (snap_begins_with(map->path, "/memfd:") ||
+				snap_begins_with(map->path, "/anon_hugepage") ||
+				snap_begins_with(map->path, "/dev/zero"));
 }
 
 static bool is_vdso(const struct snap_map *map)
@@ -469,7 +484,8 @@ static void add_module(struct snap_modules *modules, size_t map)
 static void cut_maps(struct snap_modules *modules)
 {
 	const struct snap_process *process = modules->process;
-	struct snap_module *open = NULL; /* the newest module of a file */
+	struct snap_module *open = NULL;   /* the newest module of a file */
+	struct snap_module *around = NULL; /* the one before, if that may go on behind memory */
 
 	for (size_t i = 0; i < process->map_count; i++) {
 		const struct snap_map *map = &process->maps[i];
@@ -480,12 +496,15 @@ static void cut_maps(struct snap_modules *modules)
 				add_module(modules, i);
 			continue;
 		}
+		if (around && continues_module(process, around, i))
+			open = around;
 		if (open && continues_module(process, open, i)) {
 			open->end = map->end;
 			open->map_count = i - open->first_map + 1;
 			modules->of_map[i] = (uint32_t)(open - modules->list);
 			continue;
 		}
+		around = is_memory_file(map) ? open : NULL;
 		open = &modules->list[modules->count];
 		add_module(modules, i);
 	}
@@ -526,17 +545,6 @@ struct snap_module *snap_modules_list(const struct snap_modules *modules, size_t
 	return modules->list;
 }
 
-struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64_t address)
-{
-	const struct snap_map *map = snap_process_map(modules->process, address);
-	uint32_t index;
-
-	if (!map)
-		return NULL;
-	index = modules->of_map[map - modules->process->maps];
-	return index == NO_MODULE ? NULL : &modules->list[index];
-}
-
 /*
  * The executable mapping tells the bias best: where two segments share a page of the file, the
  * image takes the executable one.
@@ -547,7 +555,8 @@ static const struct snap_map *telling_map(const struct snap_module *module)
 
 	if (module->kind == SNAP_MODULE_FILE)
 		for (size_t i = 0; i < module->map_count; i++)
-			if (first[i].execute && is_file(&first[i]))
+			if (first[i].execute && is_file(&first[i]) &&
+			    same_module_file(&first[i], first))
 				return &first[i];
 	return first;
 }
@@ -586,6 +595,62 @@ bool snap_module_open(struct snap_module_set *set, struct snap_module *module)
 	module->usable = open_file(set, module->file) && bias_of_image(module);
 	module->has_bias = module->usable || bias_of_head(module);
 	return module->usable;
+}
+
+/* The nearest mapping of a named file before (-1) or behind (1) a mapping; NULL: none is near. */
+static const struct snap_map *file_beside(const struct snap_process *process,
+					  const struct snap_map *map, int side)
+{
+	const struct snap_map *end =
+		side < 0 ? process->maps : process->maps + process->map_count - 1;
+
+	for (size_t parts = 0; map != end && parts < MOST_PARTS; parts++) {
+		const struct snap_map *next = map + side;
+		uint64_t gap = side < 0 ? map->start - next->end : next->start - map->end;
+
+		if (gap >= WIDEST_GAP)
+			return NULL;
+		if (is_file(next) && !is_memory_file(next))
+			return next;
+		map = next;
+	}
+	return NULL;
+}
+
+/*
+ * Programs move their code to memory of huge pages, at the same addresses. What is left of the file is
+ * beside that memory, and the file has a segment of code there. NULL: it is something else.
+ */
+static struct snap_module *file_of_moved_code(const struct snap_modules *modules,
+					      const struct snap_map *map, uint64_t address)
+{
+	for (int side = -1; side <= 1; side += 2) {
+		const struct snap_map *beside = file_beside(modules->process, map, side);
+		struct snap_module *module;
+		uint64_t start;
+
+		if (!beside)
+			continue;
+		module = &modules->list[modules->of_map[beside - modules->process->maps]];
+		if (snap_module_open(modules->set, module) &&
+		    snap_image_code_segment(module->file->image, address - module->bias, &start))
+			return module;
+	}
+	return NULL;
+}
+
+struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64_t address)
+{
+	const struct snap_map *map = snap_process_map(modules->process, address);
+	struct snap_module *module = NULL;
+	uint32_t index;
+
+	if (!map)
+		return NULL;
+	if (map->execute && (!is_file(map) || is_memory_file(map)) && !is_vdso(map))
+		module = file_of_moved_code(modules, map, address);
+	index = modules->of_map[map - modules->process->maps];
+	return module || index == NO_MODULE ? module : &modules->list[index];
 }
 
 static bool read_piece(const struct snap_process *process, uint64_t address, void *out, size_t size)

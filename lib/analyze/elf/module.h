@@ -70,7 +70,10 @@ struct stacksnap_error *snap_modules_create(struct snap_module_set *set,
 					    const struct snap_process *process,
 					    struct snap_modules **ret) _must_check_;
 
-/* The module whose executable or file mapping holds the address; by maps alone. NULL: none. */
+/*
+ * The module whose executable or file mapping holds the address: by maps alone, but for code that a
+ * program has moved to anonymous memory beside its file. NULL: none.
+ */
 struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64_t address);
 
 /*
