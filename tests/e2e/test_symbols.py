@@ -401,6 +401,17 @@ class Languages(Case):
         self.assert_calls(stack, *calls)
         return stack
 
+    def test_manglings_of_newer_compilers(self):
+        """Names that the demangler does not know are those of DWARF, where that is there."""
+        need("g++", "strip")
+        path = os.path.join(self.scratch(), "newer")
+        run("g++", "-O1", "-g", source_target("newer.cpp"), "-o", path)
+        self.check_calls(path, "box::A::method", "box::through", "box::inl", "main")
+        run("strip", "-g", "-o", path + "-stripped", path)
+        self.check_calls(path + "-stripped", "_ZNH3box1A6methodETk1CS0_i", "_ZN3box7throughITk1CiEvT_", "main")
+        text = self.run_tool("-v", "-p", str(self.program([path + "-stripped"]).pid), status=(0, 1)).text
+        self.assertIn("the demangler does not know names such as _ZN", text)
+
     def test_fortran(self):
         need("gfortran", "strip")
         path = os.path.join(self.scratch(), "journeys")

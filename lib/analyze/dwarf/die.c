@@ -366,7 +366,9 @@ static const char *find_name(struct snap_unit *unit, uint64_t offset, bool *is_l
 		struct snap_unit *next;
 		uint64_t next_offset;
 
-		if (linkage && *linkage && !snap_language_is_by_source(unit->language)) {
+		if (linkage && *linkage && !snap_language_is_by_source(unit->language) &&
+		    !snap_symbolizer_is_unknown(unit->dwarf->symbolizer, linkage,
+						strlen(linkage))) {
 			*is_linkage_ret = true;
 			return keep_name(unit, linkage);
 		}

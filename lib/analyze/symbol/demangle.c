@@ -253,6 +253,17 @@ const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const c
 	return snap_intern(&symbolizer->names, output.text, output.length);
 }
 
+bool snap_symbolizer_is_unknown(struct snap_symbolizer *symbolizer, const char *name, size_t length)
+{
+	const char *mangled;
+
+	if (symbolizer->options->raw_names || length < 2 || length > SNAP_MAX_MANGLED ||
+	    memcmp(name, "_Z", 2) != 0)
+		return false;
+	mangled = snap_intern(&symbolizer->names, name, length);
+	return mangled && snap_symbolizer_demangle(symbolizer, mangled) == mangled;
+}
+
 const char *snap_symbolizer_decode_ada(struct snap_symbolizer *symbolizer, const char *symbol)
 {
 	struct output output;

@@ -72,6 +72,9 @@ struct stacksnap_error *snap_symbolize_perf_map(struct snap_symbolizer *symboliz
 
 /* A name for people: demangled (C++, Rust, D, Ada, Fortran) or the symbol itself. In the arena, interned. */
 const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const char *symbol);
+/* Whether a C++ name is of a form that the demangler does not know, such as newer compilers make. */
+bool snap_symbolizer_is_unknown(struct snap_symbolizer *symbolizer, const char *name,
+				size_t length);
 /* The same of a symbol that GNAT made. */
 const char *snap_symbolizer_decode_ada(struct snap_symbolizer *symbolizer, const char *symbol);
 /* The name itself, or the first SNAP_MAX_NAME - 1 bytes of it, interned; NULL without memory. */

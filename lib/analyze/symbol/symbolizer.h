@@ -75,9 +75,10 @@ struct snap_hit {
 	/* The real function by DWARF: linkage or qualified name; interned. NULL: a symbol suffices. */
 	const char *function;
 	bool function_is_linkage;
-	bool is_go;        /* Go code, to be named as Go does it */
-	bool is_ada;       /* by DWARF: symbols are decoded as GNAT makes them */
-	bool is_by_source; /* see snap_language_is_by_source(): `function` is what users call it */
+	bool is_go;  /* Go code, to be named as Go does it */
+	bool is_ada; /* by DWARF: symbols are decoded as GNAT makes them */
+	/* `function` is what users call it: see snap_language_is_by_source(), and unknown manglings. */
+	bool is_by_source;
 };
 
 /* What is known of a file, made when it is first asked for; NULL without memory. */

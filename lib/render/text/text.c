@@ -42,6 +42,7 @@ struct text {
 	struct snap_idle hidden;
 	size_t groups_left, processes_left;   /* out, as a terminal has only so many lines */
 	struct unnamed unnamed[MOST_UNNAMED]; /* in the order of first sight */
+	const char *mangled;                  /* a name of C++ that is still mangled; NULL: none */
 	struct snap_lock_numbers locks;
 	struct snap_sheet lines;
 	struct snap_text_stacks stacks;
@@ -506,11 +507,24 @@ static void count_unnamed_frame(struct text *text, const struct snap_frame *fram
 	at->frames++;
 }
 
+static void note_mangled_name(struct text *text, const struct snap_frame *frame)
+{
+	for (size_t i = 0; i < frame->entry_count; i++) {
+		const char *name = frame->entries[i].function;
+
+		if (name && snap_begins_with(name, "_Z") && name[2])
+			text->mangled = name;
+	}
+}
+
 static void survey_stack(struct text *text, const struct snap_stack *stack)
 {
 	snap_text_stacks_survey(&text->stacks, stack);
 	for (size_t i = 0; i < stack->frame_count; i++)
 		count_unnamed_frame(text, stack->frames[i]);
+	for (size_t i = 0;
+	     text->options->verbose && !text->options->raw_names && i < stack->frame_count; i++)
+		note_mangled_name(text, stack->frames[i]);
 }
 
 /* What stacks that will be shown have in common; in a summary counts of all line up. */
@@ -649,6 +663,18 @@ static void put_unnamed(struct text *text)
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
+/* With -v: newer compilers make names that libiberty does not know. */
+static void put_mangled(struct text *text)
+{
+	if (!text->mangled)
+		return;
+	snap_line_blank(&text->lines);
+	snap_line_begin(&text->lines);
+	snap_line_add(&text->lines, SNAP_STYLE_DIM, "the demangler does not know names such as ");
+	snap_line_add_escaped(&text->lines, SNAP_STYLE_DIM, text->mangled);
+	snap_line_end(&text->lines, SNAP_STYLE_PLAIN, NULL);
+}
+
 /* The tree is gone through twice or more: see line.h. */
 static struct stacksnap_error *put_measured(struct text *text, FILE *out)
 {
@@ -656,6 +682,7 @@ static struct stacksnap_error *put_measured(struct text *text, FILE *out)
 	snap_text_stacks_put_measured(&text->stacks, put_body, text);
 	put_hidden_idle(text);
 	put_unnamed(text);
+	put_mangled(text);
 	return put_result(text, out);
 }
 
