@@ -24,8 +24,6 @@ enum {
 	BUFFER = 1 << 16,
 	CRASHED_STACK = 16 << 20, /* stack bytes of the thread that got the signal: see most_of() */
 	USUAL_STACK = 1 << 20,
-	OVERFLOW_BYTES =
-		1 << 20, /* of a frame that did not fit any more, with what guards a stack */
 	SIGNAL_FRAME_BYTES = 4 << 20, /* that are searched for signal frames, of all stacks */
 	WORD_BYTES = 1 << 16,         /* of all threads together … */
 	WORD_BYTES_A_THREAD = 656,    /* … and as much for each */
@@ -111,41 +109,18 @@ struct need {
 	uint64_t address, size; /* size 0: there is no such mapping */
 };
 
-/*
- * The stack pointer of an overflowed stack lies below it, in the guard pages or in no mapping: the
- * stack is the next mapping then.
- */
-static const struct snap_map *next_stack(const struct filling *filling, uint64_t sp)
-{
-	const struct snap_process *process = filling->process;
-	size_t i = snap_space_find(process->maps, process->map_count, sp);
-
-	for (; i < process->map_count; i++) {
-		const struct snap_map *map = &process->maps[i];
-
-		if (map->start > sp && map->start - sp > OVERFLOW_BYTES)
-			return NULL;
-		if (map->start > sp && map->read && map->write)
-			return map;
-	}
-	return NULL;
-}
-
 static struct need find_core_stack(const struct filling *filling, uint64_t sp,
 				   uint64_t thread_pointer)
 {
-	const struct snap_map *map = snap_process_map(filling->process, sp);
+	const struct snap_process *process = filling->process;
+	const struct snap_map *map = snap_maps_stack(process->maps, process->map_count, sp);
 	uint64_t start;
 
-	if (!map || !map->read) {
-		map = next_stack(filling, sp);
-		return map ? (struct need){ map->start, map->end - map->start }
-			   : (struct need){ 0 };
-	}
-	start = sp - map->start < SNAP_STACK_MARGIN ? map->start : sp - SNAP_STACK_MARGIN;
+	if (!map)
+		return (struct need){ 0 };
+	start = sp < map->start + SNAP_STACK_MARGIN ? map->start : sp - SNAP_STACK_MARGIN;
 	start &= ~15ull;
-	return (struct need){ start, snap_process_stack_end(filling->process, map, thread_pointer) -
-					     start };
+	return (struct need){ start, snap_process_stack_end(process, map, thread_pointer) - start };
 }
 
 static struct need need_of(const struct filling *filling, const struct snap_thread *thread)
@@ -232,7 +207,8 @@ struct interrupted {
 static bool is_elsewhere(void *context, uint64_t sp)
 {
 	struct interrupted *interrupted = context;
-	const struct snap_map *map = snap_process_map(interrupted->filling->process, sp);
+	const struct snap_process *process = interrupted->filling->process;
+	const struct snap_map *map = snap_maps_stack(process->maps, process->map_count, sp);
 
 	if (!map || map == interrupted->own || !map->write)
 		return false;
@@ -255,6 +231,7 @@ static void fill_interrupted(const struct filling *filling, struct snap_thread *
 				thread->tid == filling->process->pid) ||
 	    !snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
 		return;
+	most = most_of(filling, thread, most);
 	size = interrupted.need.size < most ? interrupted.need.size : most;
 	thread->stack2_address = interrupted.need.address;
 	thread->stack2 =

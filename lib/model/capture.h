@@ -35,7 +35,9 @@ enum {
 	SNAP_MAX_ANCESTORS = 1 << 12,
 	SNAP_MAX_GROUPS = 32,     /* supplementary groups of a process */
 	SNAP_MAX_REGISTERS = 512, /* bytes: see model/arch/registers.h */
-	SNAP_STACK_MARGIN = 128,  /* bytes copied below sp: the red zone of the x86-64 ABI */
+	/* Of a frame that no longer fitted on its stack, with what guards the stack. */
+	SNAP_OVERFLOW_BYTES = 1 << 20,
+	SNAP_STACK_MARGIN = 128, /* bytes copied below sp: the red zone of the x86-64 ABI */
 };
 
 enum snap_arch {
@@ -351,6 +353,11 @@ uint64_t snap_capture_memory_bytes(const struct snap_capture *capture);
 
 /* The mapping that holds an address, NULL if none. */
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);
+/*
+ * The mapping of the stack that sp is of, NULL if none. The sp of an overflowed stack lies below it,
+ * in the guard pages or in no mapping: the stack is the next mapping then.
+ */
+const struct snap_map *snap_maps_stack(const struct snap_map *maps, size_t count, uint64_t sp);
 /*
  * Where a stack ends whose stack pointer is in the first of `count` mappings. mlock(2) and
  * madvise(2) of a part of it make that part a mapping of its own. The last one, right behind the

@@ -380,6 +380,21 @@ const struct snap_map *snap_process_map(const struct snap_process *process, uint
 	return at < process->map_count && maps[at].start <= address ? &maps[at] : NULL;
 }
 
+const struct snap_map *snap_maps_stack(const struct snap_map *maps, size_t count, uint64_t sp)
+{
+	size_t at = snap_first_not(count, i, maps[i].end <= sp);
+	/* In a core of gdb the guard pages can be read. */
+	bool is_readable = at < count && maps[at].start <= sp && maps[at].read;
+
+	for (size_t i = at; i < count; i++) {
+		if (maps[i].start > sp && maps[i].start - sp > SNAP_OVERFLOW_BYTES)
+			break;
+		if (maps[i].read && maps[i].write)
+			return &maps[i];
+	}
+	return is_readable ? &maps[at] : NULL;
+}
+
 uint64_t snap_maps_stack_end(const struct snap_map *maps, size_t count, uint64_t thread_pointer)
 {
 	enum { MOST_PARTS = 64 }; /* the rest of a target with more is cut off */

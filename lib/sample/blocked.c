@@ -410,7 +410,8 @@ struct interrupted {
 static bool is_on_another_stack(void *context, uint64_t sp)
 {
 	struct interrupted *interrupted = context;
-	const struct snap_map *map = snap_process_map(interrupted->process, sp);
+	const struct snap_process *process = interrupted->process;
+	const struct snap_map *map = snap_maps_stack(process->maps, process->map_count, sp);
 
 	if (!map || map == interrupted->own || !map->read || !map->write)
 		return false;
@@ -455,7 +456,7 @@ bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
 		return false;
 	if (!sampler->stack2)
 		sampler->stack2 = malloc(sampler->stack_size);
-	start = sp - map->start < SNAP_STACK_MARGIN ? map->start
+	start = sp < map->start + SNAP_STACK_MARGIN ? map->start
 						    : (sp - SNAP_STACK_MARGIN) & ~15ull;
 	size = snap_process_stack_end(process, map, blocked->fs_base) - start;
 	size = size < blocked->size ? size : blocked->size;

@@ -177,6 +177,17 @@ class Gdb(Cores):
                          ["waits are not known in full: a core has no descriptors, no locks of files and no other "
                           "processes"])
 
+    def test_overflowed_stack(self):
+        """Its pointer lies below the mapping, in the guard pages or in none; a handler runs on another stack."""
+        for mode, outer in (("overflow", "main"), ("thread", "runs_in_thread")):
+            core = self.gdb_core(self.victim("signals", mode, settled=False))
+            stack = next(s for s in self.core_json(core, "-n", "0")["processes"][0]["stacks"]
+                         if "overflows" in functions(s))
+            got = functions(stack)
+            self.assertEqual(stack["unwind"], "complete", got[:8] + got[-8:])
+            self.assertEqual([n for n in got if n in ("in_handler", "interrupted", "caller_of_interrupted", outer)],
+                             ["in_handler", "interrupted", "caller_of_interrupted", outer])
+
     def test_python(self):
         program = ("import os, sys, threading, time\n"
                    "lock = threading.Lock()\n"

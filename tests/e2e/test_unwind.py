@@ -85,6 +85,25 @@ class Hard(Case):
         self.assertEqual(stack["unwind"], "complete")
         self.assertEqual([entry["trust"] for entry in stack["entries"] if "trust" in entry], [])
 
+    def assert_overflowed(self, stack, outer):
+        """From the handler to where the recursion began: of a stack pointer that lies below its mapping."""
+        got = functions(stack)
+        self.assertEqual(stack["unwind"], "complete", got[:8] + got[-8:])
+        places = [got.index(n) for n in ("in_handler", "on_first", "<signal handler called>", "overflows", "interrupted",
+                                         "caller_of_interrupted", outer)]
+        self.assertEqual(places, sorted(places), got[:8] + got[-8:])
+        self.assertGreater(got.count("overflows"), 50)
+
+    def test_overflowed_stacks(self):
+        for mode, outer in (("overflow", "main"), ("thread", "runs_in_thread")):
+            victim = self.victim("signals", mode, settled=False)
+            for options in STOPS:
+                stacks = self.node(victim.pid, "-n", "0", *options)["stacks"]
+                self.assert_overflowed(next(s for s in stacks if "overflows" in functions(s)), outer)
+            run = self.run_tool("record", victim.pid, "-d", "0.5", "-f", "folded", status=(0, 1))
+            lines = [line for line in run.text.splitlines() if "on_first" in line]
+            self.assertTrue(lines and all("interrupted" in line and outer in line for line in lines), run.text[:2000])
+
     def test_headers_of_eh_frame_in_any_form(self):
         """Where its table is of no use, .eh_frame is read in turn."""
         need("gcc", "objcopy")

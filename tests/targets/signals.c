@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Blocked inside a signal handler: signals plain | alt | malloc | nested | fault | null | wild. With
- * malloc its stack is where malloc() put it, beside the first thread's data; null and wild are calls
- * of what is no code.
+ * Blocked inside a signal handler: signals plain | alt | malloc | nested | fault | null | wild |
+ * overflow | thread. With malloc its stack is where malloc() put it, beside the first thread's data;
+ * null and wild are calls of what is no code; a stack overflows, the first thread's or another's.
  */
 #include "victim.h"
+
+#include <sys/resource.h>
 
 static volatile int sink;
 static volatile char *volatile nowhere;
@@ -31,11 +33,22 @@ static void on_first(int number)
 	sink += number;
 }
 
+NOINLINE static void overflows(int depth)
+{
+	char room[2000];
+
+	memset(room, depth, sizeof(room));
+	overflows(depth + room[0] + 1);
+	sink += room[1];
+}
+
 NOINLINE static void interrupted(const char *mode)
 {
 	volatile uintptr_t wild = !strcmp(mode, "wild") ? 0x7000000000 : 0;
 
-	if (!strcmp(mode, "fault"))
+	if (!strcmp(mode, "overflow") || !strcmp(mode, "thread"))
+		overflows(0);
+	else if (!strcmp(mode, "fault"))
 		*nowhere = 1;
 	else if (!strcmp(mode, "null") || !strcmp(mode, "wild"))
 		((void (*)(void))wild)();
@@ -50,8 +63,16 @@ NOINLINE static void caller_of_interrupted(const char *mode)
 	sink++;
 }
 
+static void *runs_in_thread(void *alternate)
+{
+	sigaltstack(alternate, NULL);
+	caller_of_interrupted("thread");
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
+	const struct rlimit small = { 1 << 18, 1 << 18 };
 	enum { LARGE = 1 << 20, SMALL = 1 << 16 };
 	const char *mode = argc > 1 ? argv[1] : "plain";
 	struct sigaction action = { .sa_handler = on_first };
@@ -61,7 +82,7 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "malloc"))
 		alternate = (stack_t){ .ss_sp = malloc(LARGE), .ss_size = LARGE };
 	if (!strcmp(mode, "alt") || !strcmp(mode, "malloc") || !strcmp(mode, "fault") ||
-	    !strcmp(mode, "wild")) {
+	    !strcmp(mode, "wild") || !strcmp(mode, "overflow") || !strcmp(mode, "thread")) {
 		sigaltstack(&alternate, NULL);
 		action.sa_flags = SA_ONSTACK;
 	}
@@ -70,6 +91,12 @@ int main(int argc, char **argv)
 	action.sa_handler = on_second;
 	sigaction(SIGUSR2, &action, NULL);
 	sink = !strcmp(mode, "nested");
+	if (!strcmp(mode, "overflow"))
+		setrlimit(RLIMIT_STACK, &small);
+	if (!strcmp(mode, "thread")) {
+		victim_thread(runs_in_thread, &alternate, 1 << 17);
+		victim_hold();
+	}
 	caller_of_interrupted(mode);
 	return 0;
 }

@@ -32,15 +32,14 @@ static bool is_elsewhere(void *context, uint64_t saved)
 {
 	struct interrupted_thread *interrupted = context;
 	uint32_t process = interrupted->tracee->process;
-	const struct snap_map *map;
+	const struct snap_traced *traced = &interrupted->tracer->stop->processes[process];
+	const struct snap_map *map = snap_maps_stack(traced->maps, traced->map_count, saved);
 
-	if (saved >= interrupted->own->start && saved < interrupted->own->end)
+	if (!map || map == interrupted->own || !map->write)
 		return false;
-	map = snap_tracer_find_map(interrupted->tracer, process, saved);
-	if (!map || !map->write)
-		return false;
-	interrupted->need = snap_tracer_find_stack(interrupted->tracer, process, saved,
-						   interrupted->thread_pointer);
+	interrupted->need =
+		snap_tracer_find_stack(interrupted->tracer, process, SNAP_MAX(saved, map->start),
+				       interrupted->thread_pointer);
 	return interrupted->need.size > 0;
 }
 

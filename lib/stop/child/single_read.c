@@ -58,6 +58,15 @@ static uint64_t start_of_stack(const struct snap_pick *pick, uint64_t sp)
 										: start;
 }
 
+/* That of an overflow lies below it. */
+static bool is_of_usual_stack(void *context, uint64_t sp)
+{
+	const struct snap_pick *pick = context;
+
+	return sp < pick->stack_end &&
+	       (sp >= pick->stack_start || pick->stack_start - sp <= SNAP_OVERFLOW_BYTES);
+}
+
 /* Copies the stack that a handler on another one has interrupted. */
 static void copy_interrupted_stack(const struct snap_channel *channel, struct snap_slot *slot)
 {
@@ -69,8 +78,8 @@ static void copy_interrupted_stack(const struct snap_channel *channel, struct sn
 
 	if (!pick->stack_end || !thread->stack_size)
 		return;
-	sp = snap_tracer_interrupted_sp(thread, &budget, is_on_usual_stack, pick);
-	start = start_of_stack(pick, sp);
+	sp = snap_tracer_interrupted_sp(thread, &budget, is_of_usual_stack, pick);
+	start = SNAP_MAX(start_of_stack(pick, sp), pick->stack_start);
 	size = pick->stack_end - start;
 	bytes = sp ? reserve_bytes(channel, &slot->room, &size) : NULL;
 	if (!bytes)
