@@ -353,6 +353,11 @@ uint64_t snap_capture_memory_bytes(const struct snap_capture *capture);
 
 /* The mapping that holds an address, NULL if none. */
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);
+/* The first page of the file at map index `map` as it lies in memory, NULL if not captured. */
+const struct snap_piece *snap_process_head(const struct snap_process *process, size_t map);
+/* Bytes of the pieces; false: not all of them were captured. */
+bool snap_process_read(const struct snap_process *process, uint64_t address, void *out,
+		       size_t size);
 /*
  * The mapping of the stack that sp is of, NULL if none. The sp of an overflowed stack lies below it,
  * in the guard pages or in no mapping: the stack is the next mapping then.

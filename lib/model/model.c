@@ -395,6 +395,34 @@ const struct snap_map *snap_maps_stack(const struct snap_map *maps, size_t count
 	return is_readable ? &maps[at] : NULL;
 }
 
+/* The captured piece that holds an address, NULL if none. */
+static const struct snap_piece *piece_of(const struct snap_process *process, uint64_t address)
+{
+	size_t next =
+		snap_first_not(process->piece_count, i, process->pieces[i].address <= address);
+	const struct snap_piece *piece = next ? &process->pieces[next - 1] : NULL;
+
+	return piece && address - piece->address < piece->size ? piece : NULL;
+}
+
+const struct snap_piece *snap_process_head(const struct snap_process *process, size_t map)
+{
+	const struct snap_map *line = &process->maps[map];
+	const struct snap_piece *piece = piece_of(process, line->start);
+
+	return piece && piece->address == line->start && line->offset == 0 ? piece : NULL;
+}
+
+bool snap_process_read(const struct snap_process *process, uint64_t address, void *out, size_t size)
+{
+	const struct snap_piece *piece = piece_of(process, address);
+
+	if (!piece || piece->size - (address - piece->address) < size)
+		return false;
+	memcpy(out, piece->data + (address - piece->address), size);
+	return true;
+}
+
 uint64_t snap_maps_stack_end(const struct snap_map *maps, size_t count, uint64_t thread_pointer)
 {
 	enum { MOST_PARTS = 64 }; /* the rest of a target with more is cut off */

@@ -6,34 +6,12 @@
  */
 #include "analyze/elf/module.h"
 
-#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/table.h"
 #include "base/text.h"
 
 #include <string.h>
 #include <sys/sysmacros.h>
-
-/* ---- what was captured of memory ---- */
-
-/* The captured piece that holds an address, NULL if none. */
-static const struct snap_piece *piece_of(const struct snap_process *process, uint64_t address)
-{
-	size_t next =
-		snap_first_not(process->piece_count, i, process->pieces[i].address <= address);
-	const struct snap_piece *piece = next ? &process->pieces[next - 1] : NULL;
-
-	return piece && address - piece->address < piece->size ? piece : NULL;
-}
-
-/* The first page of the file at map index `map` as it lies in memory, NULL if not captured. */
-static const struct snap_piece *head_of(const struct snap_process *process, size_t map)
-{
-	const struct snap_map *line = &process->maps[map];
-	const struct snap_piece *piece = piece_of(process, line->start);
-
-	return piece && piece->address == line->start && line->offset == 0 ? piece : NULL;
-}
 
 /* ---- files ---- */
 
@@ -47,8 +25,7 @@ struct set_file {
 	struct snap_module_file file;
 	struct snap_map map; /* its first mapping as it was then: a process's may be read again */
 	bool has_captured_id;
-	unsigned
-		others; /* processes through which it was tried after the first one's was not found */
+	unsigned others; /* processes through which it was tried again */
 };
 
 struct snap_module_set {
@@ -136,7 +113,6 @@ static bool is_known_module(const struct set_file *known, const struct snap_map 
 static bool set_build_id(struct snap_module_set *set, struct snap_module_file *file,
 			 struct snap_bytes build_id)
 {
-	static const char digits[] = "0123456789abcdef";
 	char *hex;
 
 	if (build_id.size == 0)
@@ -144,10 +120,8 @@ static bool set_build_id(struct snap_module_set *set, struct snap_module_file *f
 	hex = snap_arena_alloc(set->arena, build_id.size * 2 + 1);
 	if (!hex)
 		return false;
-	for (size_t i = 0; i < build_id.size; i++) {
-		hex[2 * i] = digits[build_id.data[i] >> 4];
-		hex[2 * i + 1] = digits[build_id.data[i] & 15];
-	}
+	for (size_t i = 0; i < build_id.size; i++)
+		sprintf(hex + 2 * i, "%02x", build_id.data[i]);
 	memcpy(file->build_id, build_id.data, build_id.size);
 	file->build_id_size = build_id.size;
 	file->build_id_hex = hex;
@@ -188,7 +162,7 @@ static struct stacksnap_error *new_file(struct snap_module_set *set,
 	if (!set_build_id(set, &added->file, build_id))
 		return snap_error_no_memory();
 	if (module->kind == SNAP_MODULE_VDSO)
-		open_vdso(&added->file, head_of(process, module->first_map));
+		open_vdso(&added->file, snap_process_head(process, module->first_map));
 	added->file.index = set->count;
 	set->files[set->count++] = added;
 	*ret = added;
@@ -220,7 +194,7 @@ static struct stacksnap_error *add_to_set(struct snap_module_set *set,
 					  struct snap_module *module)
 {
 	const struct snap_map *map = &process->maps[module->first_map];
-	const struct snap_piece *head = head_of(process, module->first_map);
+	const struct snap_piece *head = snap_process_head(process, module->first_map);
 	struct snap_bytes build_id = { 0 };
 	struct set_file *added = NULL;
 	struct snap_probe probe;
@@ -281,7 +255,7 @@ static const char *why_not_mapped(const struct snap_module_file *file,
 				  const struct snap_file_identity *copied)
 {
 	const struct snap_map *map = map_of(file);
-	const struct snap_piece *head = head_of(file->request.process, file->request.map);
+	const struct snap_piece *head = snap_process_head(file->request.process, file->request.map);
 	struct snap_bytes found = snap_image_build_id(image);
 	uint64_t dev = 0, inode = 0;
 
@@ -572,7 +546,7 @@ static bool bias_of_image(struct snap_module *module)
 /* The process's own memory says where a file was put that cannot be had, or is another by now. */
 static bool bias_of_head(struct snap_module *module)
 {
-	const struct snap_piece *head = head_of(module->process, module->first_map);
+	const struct snap_piece *head = snap_process_head(module->process, module->first_map);
 	const struct snap_map *map = telling_map(module);
 	uint64_t offset = module->kind == SNAP_MODULE_FILE ? map->offset : 0;
 
@@ -653,16 +627,6 @@ struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64
 	return module || index == NO_MODULE ? module : &modules->list[index];
 }
 
-static bool read_piece(const struct snap_process *process, uint64_t address, void *out, size_t size)
-{
-	const struct snap_piece *piece = piece_of(process, address);
-
-	if (!piece || piece->size - (address - piece->address) < size)
-		return false;
-	memcpy(out, piece->data + (address - piece->address), size);
-	return true;
-}
-
 /*
  * Memory that is read-only now may have been written before (RELRO), so the segment must be
  * read-only in the file, too.
@@ -673,7 +637,7 @@ bool snap_modules_read(struct snap_modules *modules, uint64_t address, void *out
 	struct snap_module *module;
 	struct snap_bytes bytes;
 
-	if (read_piece(modules->process, address, out, size))
+	if (snap_process_read(modules->process, address, out, size))
 		return true;
 	if (!map || map->write || !map->read || size > map->end - address)
 		return false;
