@@ -17,14 +17,6 @@ enum {
 	WORD = 8,
 };
 
-static size_t read_args_memory(struct snap_core_memory *memory, uint64_t address, void *bytes,
-			       size_t size)
-{
-	const struct iovec range = { (void *)(uintptr_t)address, size };
-
-	return snap_core_memory_read(memory, bytes, &range, 1);
-}
-
 /* The number of words before `end` up to a 0 that is not among them; SIZE_MAX: there is none. */
 static size_t words_before(const uint64_t *words, size_t end)
 {
@@ -72,7 +64,7 @@ static size_t read_arg(struct snap_core_memory *memory, uint64_t address, char *
 
 	while (got < room) {
 		size_t part = room - got < 256 ? room - got : 256;
-		size_t done = read_args_memory(memory, address + got, to + got, part);
+		size_t done = snap_core_memory_bytes(memory, address + got, to + got, part);
 		const char *end = memchr(to + got, 0, done);
 
 		if (end)
@@ -120,7 +112,7 @@ bool snap_core_find_args(const struct snap_core_notes *notes, struct snap_core_m
 	start = end - map->start > LOOK_BYTES ? end - LOOK_BYTES : snap_round_up(map->start, WORD);
 	if (start >= end)
 		return false;
-	size = read_args_memory(memory, start, bytes, (size_t)(end - start));
+	size = snap_core_memory_bytes(memory, start, bytes, (size_t)(end - start));
 	/* It lies right below the strings: the last place is the first one to be looked at. */
 	if (size < notes->aux_size)
 		return false;

@@ -68,6 +68,9 @@ struct snap_core_memory snap_core_memory_of(const struct snap_core *core, int fd
  */
 size_t snap_core_memory_read(void *memory, uint8_t *bytes, const struct iovec *ranges,
 			     size_t count);
+/* The same of one range. */
+size_t snap_core_memory_bytes(const struct snap_core_memory *memory, uint64_t address, void *bytes,
+			      size_t size);
 /* Pages that are in the file, and not a hole in it: those were never touched. */
 bool snap_core_memory_resident(void *memory, uint64_t address, bool *pages, size_t count);
 

@@ -44,14 +44,6 @@ struct filling {
 	uint8_t *buffer; /* BUFFER bytes */
 };
 
-static size_t read_core_memory(const struct filling *filling, uint64_t address, void *bytes,
-			       size_t size)
-{
-	const struct iovec range = { (void *)(uintptr_t)address, size };
-
-	return snap_core_memory_read(filling->memory, bytes, &range, 1);
-}
-
 static struct snap_known_registers registers_of(const struct filling *filling,
 						const struct snap_thread *thread)
 {
@@ -160,7 +152,7 @@ static const uint8_t *copy_core_range(const struct filling *filling, uint64_t ad
 	if (size == 0 || size > snap_region_room(stacks))
 		return NULL;
 	bytes = stacks->next;
-	*got_ret = read_core_memory(filling, address, bytes, (size_t)size);
+	*got_ret = snap_core_memory_bytes(filling->memory, address, bytes, (size_t)size);
 	return *got_ret ? snap_region_alloc(stacks, *got_ret) : NULL;
 }
 
@@ -316,7 +308,7 @@ static bool add_core_array(struct words *words, const struct snap_wait_range *ra
 	size_t size = range->size < sizeof(array) ? range->size : sizeof(array), count;
 	bool fine = true;
 
-	size = read_core_memory(words->filling, range->address, array, size);
+	size = snap_core_memory_bytes(words->filling->memory, range->address, array, size);
 	count = snap_futexes_of_array(array, size, futexes, MOST_FUTEXES);
 	for (size_t i = 0; i < count && fine; i++) {
 		struct snap_wait_range word = snap_wait_range_of_futex(futexes[i]);

@@ -54,8 +54,8 @@ size_t snap_core_read_at(int fd, void *bytes, size_t size, uint64_t offset)
 }
 
 /* A range may lie in several segments, next to each other. */
-static size_t read_core_range(const struct snap_core_memory *memory, uint8_t *bytes,
-			      uint64_t address, size_t size)
+size_t snap_core_memory_bytes(const struct snap_core_memory *memory, uint64_t address, void *bytes,
+			      size_t size)
 {
 	size_t done = 0;
 
@@ -66,7 +66,7 @@ static size_t read_core_range(const struct snap_core_memory *memory, uint8_t *by
 		if (!find_bytes(memory, address + done, &offset, &there))
 			break;
 		part = there < size - done ? (size_t)there : size - done;
-		got = snap_core_read_at(memory->fd, bytes + done, part, offset);
+		got = snap_core_read_at(memory->fd, (uint8_t *)bytes + done, part, offset);
 		done += got;
 		if (got < part)
 			break;
@@ -79,8 +79,8 @@ size_t snap_core_memory_read(void *memory, uint8_t *bytes, const struct iovec *r
 	size_t total = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		size_t got = read_core_range(memory, bytes + total, (uintptr_t)ranges[i].iov_base,
-					     ranges[i].iov_len);
+		size_t got = snap_core_memory_bytes(memory, (uintptr_t)ranges[i].iov_base,
+						    bytes + total, ranges[i].iov_len);
 
 		total += got;
 		if (got < ranges[i].iov_len)
