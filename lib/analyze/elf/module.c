@@ -7,9 +7,11 @@
 #include "analyze/elf/module.h"
 
 #include "base/buffer.h"
+#include "base/bytes.h"
 #include "base/table.h"
 #include "base/text.h"
 
+#include <elf.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
@@ -538,8 +540,20 @@ static const struct snap_map *telling_map(const struct snap_module *module)
 static bool bias_of_image(struct snap_module *module)
 {
 	const struct snap_map *map = telling_map(module);
-	uint64_t offset = module->kind == SNAP_MODULE_FILE ? map->offset : 0;
+	const struct snap_map *first = &module->process->maps[module->first_map];
+	uint64_t offset = module->kind == SNAP_MODULE_FILE ? map->offset : 0, vaddr, begin;
 
+	/*
+	 * Offsets of a core without its list of files may be guessed, as distances from the
+	 * beginning of the file in memory: then that beginning tells.
+	 */
+	if (map->dev_major == SNAP_NO_DEVICE &&
+	    !snap_process_head(module->process, module->first_map) && first->offset == 0 &&
+	    offset == map->start - first->start &&
+	    snap_image_segment(module->file->image, PT_LOAD, &vaddr, &begin) && begin < SNAP_PAGE) {
+		module->bias = first->start - (vaddr - begin);
+		return true;
+	}
 	return snap_image_bias(module->file->image, map->start, offset, &module->bias);
 }
 
