@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Mappings of a core: program headers say where memory was and with which protection, NT_FILE which
- * files were mapped. Neither device nor inode is known (SNAP_NO_DEVICE): files are distinguished by
- * their paths, and compared by build ids and first pages.
+ * Mappings of a core: program headers say where memory was and with which protection, NT_FILE (or
+ * images.c) which files were mapped. Neither device nor inode is known (SNAP_NO_DEVICE): files are
+ * distinguished by their paths, and compared by build ids and first pages.
  */
 #include "base/bsearch.h"
 #include "base/table.h"
@@ -182,7 +182,8 @@ static void making_deinit(struct making *making)
 	paths_deinit(&making->paths);
 }
 
-struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes, struct snap_core *core)
+struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes, int fd,
+					    struct snap_core *core)
 {
 	_cleanup_(making_deinit) struct making making = { .notes = notes };
 	struct snap_arena *arena = &core->capture->arena;
@@ -190,12 +191,21 @@ struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes, struc
 
 	snap_interner_init(&making.paths.strings, arena);
 	sort(notes);
+	if (!keep_segments(notes, core))
+		return snap_error_no_memory();
+	if (!notes->file_count) {
+		struct stacksnap_error *err = snap_core_find_files(notes, fd, core);
+
+		if (err)
+			return err;
+		sort(notes);
+	}
 	making.paths.texts = calloc(notes->file_count + 1, sizeof(*making.paths.texts));
 	making.capacity = 2 * (notes->range_count + notes->file_count) + 1;
 	if (making.capacity > SNAP_MAX_MAPS)
 		making.capacity = SNAP_MAX_MAPS;
 	making.maps = snap_arena_new_array(arena, making.capacity, struct snap_map);
-	if (!making.paths.texts || !making.maps || !keep_segments(notes, core))
+	if (!making.paths.texts || !making.maps)
 		return snap_error_no_memory();
 	merge_core_maps(&making);
 	if (making.no_memory)
@@ -230,7 +240,7 @@ struct stacksnap_error *snap_core_set_program(struct snap_core *core, const char
 	for (size_t i = 0; process->exe && i < process->map_count; i++) {
 		struct snap_map *map = &process->maps[i];
 
-		if (map->inode && strcmp(map->path, process->exe) == 0) {
+		if (map->inode && map->path && strcmp(map->path, process->exe) == 0) {
 			map->path = kept;
 			map->deleted = false;
 			map->is_callers = true;

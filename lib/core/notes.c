@@ -113,6 +113,9 @@ static bool take_aux(struct snap_core_notes *notes, const uint8_t *bytes, uint32
 		case AT_RANDOM:
 			aux->random = value;
 			break;
+		case AT_PAGESZ:
+			aux->page = value;
+			break;
 		default:
 			break;
 		}
@@ -351,7 +354,7 @@ struct stacksnap_error *snap_core_notes_settle(struct snap_core_notes *notes, in
 	if (!settle_threads(notes, capture, process))
 		return snap_error_no_memory();
 	settle_signal(notes, process);
-	err = snap_core_make_maps(notes, core);
+	err = snap_core_make_maps(notes, fd, core);
 	if (err)
 		return err;
 	settle_program(notes, process);

@@ -6,6 +6,7 @@
  *	notes.c   what notes say, and the process that comes of it
  *	layout.h  where things lie in the notes of a processor
  *	maps.c    from program headers and mapped files to mappings
+ *	images.c  mapped files where no note lists them
  *	args.c    the arguments as they lie in memory
  *	memory.c  the file at a place
  *
@@ -38,6 +39,7 @@ struct snap_core_thread {
 /* Addresses that the kernel gave the program (getauxval(3)); 0: not in the core. */
 struct snap_core_aux {
 	uint64_t phdr, entry, vdso, random;
+	uint64_t page; /* the size of pages */
 };
 
 /* What was read so far; arrays are malloc'ed. */
@@ -80,8 +82,14 @@ struct stacksnap_error *snap_core_notes_settle(struct snap_core_notes *notes, in
 /* ---- maps.c ---- */
 
 /* Sorts ranges and files, and drops those that overlap; makes segments and mappings of them. */
-struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes,
+struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes, int fd,
 					    struct snap_core *core) _must_check_;
+
+/* ---- images.c ---- */
+
+/* Makes the list of files from memory; ranges are sorted, and segments kept, by then. */
+struct stacksnap_error *snap_core_find_files(struct snap_core_notes *notes, int fd,
+					     struct snap_core *core) _must_check_;
 
 /* ---- args.c ---- */
 
