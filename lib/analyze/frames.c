@@ -158,6 +158,14 @@ static void warn_of_units(struct snap_analysis *analysis, const struct snap_modu
 			   count == 1 ? "" : " and others");
 }
 
+/* The program of a core that tells no more of it than its name. */
+static bool is_bare_program(const struct snap_module_file *file)
+{
+	const char *exe = file->request.process->exe;
+
+	return exe && exe[0] != '/' && file->path && strcmp(snap_base_name(file->path), exe) == 0;
+}
+
 static void warn_of_file(struct snap_analysis *analysis, const struct snap_module_file *file)
 {
 	const char *reason = snap_symbolizer_trouble(analysis->symbolizer, file);
@@ -171,8 +179,9 @@ static void warn_of_file(struct snap_analysis *analysis, const struct snap_modul
 	}
 	analysis->snapshot->missing.modules++;
 	snap_snapshot_warn(analysis->snapshot, "module_symbols", 0, 0,
-			   "cannot read the symbols of %s: %s",
-			   file->path ? file->path : "a module", reason);
+			   "cannot read the symbols of %s: %s%s",
+			   file->path ? file->path : "a module", reason,
+			   !file->image && is_bare_program(file) ? " (use --exe FILE)" : "");
 }
 
 /* How long files of a process, and of all with its user, took. */

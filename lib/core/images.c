@@ -2,7 +2,7 @@
 /*
  * The files of a core that has no list of them (NT_FILE): the kernel omits a list that is too long,
  * and other writers of cores may know none. Memory has what is needed: an ELF header where each
- * module begins.
+ * module begins, and the list of libraries that the dynamic linker keeps for debuggers (link.h).
  *
  * All of it may be forged: every number is an address at most, which is read if it is in the core.
  */
@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-	MOST_IMAGES = 1 << 12, /* ELF headers that are looked at */
+	MOST_IMAGES = 1 << 12, /* ELF headers that are looked at, and entries of the list */
 	MOST_FILES = 1 << 15,  /* segments of all images */
 	MOST_HEADERS = 64,     /* of an image */
 	MOST_DYNAMIC = 256,    /* entries of a dynamic section */
@@ -27,6 +27,11 @@ struct image {
 	uint64_t dynamic;            /* the address of its dynamic section; 0: none */
 	size_t first_file, end_file; /* of notes->files */
 	const char *path;            /* NULL: not known */
+};
+
+/* struct link_map, as far as debuggers may read it. */
+struct library {
+	uint64_t bias, name, dynamic, next, previous;
 };
 
 struct finding {
@@ -127,6 +132,17 @@ static void find_image(struct finding *finding, uint64_t base)
 	finding->images[finding->count++] = image;
 }
 
+static struct image *image_at(const struct finding *finding, uint64_t address)
+{
+	const struct snap_core_file *files = finding->notes->files;
+
+	for (size_t i = 0; i < finding->count; i++)
+		for (size_t k = finding->images[i].first_file; k < finding->images[i].end_file; k++)
+			if (files[k].start <= address && address < files[k].end)
+				return &finding->images[i];
+	return NULL;
+}
+
 /* ---- names ---- */
 
 /* What a text in memory names, "/NAME" where it has no folder; NULL: it is empty, or not there. */
@@ -165,6 +181,50 @@ static const char *read_soname(struct finding *finding, const struct image *imag
 	return name ? read_path(finding, texts + name) : NULL;
 }
 
+/* The first library of the list that a struct r_debug begins: the program. All 0: it is not there. */
+static struct library read_first(struct finding *finding, uint64_t debug)
+{
+	struct library first = { .bias = 0 };
+	uint64_t words[2];
+
+	if (debug && read_image(finding, debug, words, sizeof(words)) == sizeof(words) &&
+	    read_image(finding, words[1], &first, sizeof(first)) == sizeof(first) &&
+	    first.previous == 0)
+		return first;
+	return (struct library){ .bias = 0 };
+}
+
+/* Gives the images their names. */
+static void take_libraries(struct finding *finding, struct library library)
+{
+	for (size_t i = 0; i < MOST_IMAGES && library.dynamic; i++) {
+		struct image *image = NULL;
+
+		for (size_t k = 0; k < finding->count && !image; k++)
+			if (finding->images[k].dynamic == library.dynamic)
+				image = &finding->images[k];
+		if (image && !image->path)
+			image->path = read_path(finding, library.name);
+		if (read_image(finding, library.next, &library, sizeof(library)) != sizeof(library))
+			return;
+	}
+}
+
+/* What the program was started as names it, if it is a whole path. */
+static void name_program(struct finding *finding, struct image *program)
+{
+	struct snap_core_notes *notes = finding->notes;
+	const char *name = finding->capture->processes->name ?: "program";
+	char first = 0;
+
+	read_image(finding, notes->aux.name, &first, 1);
+	program->path = read_path(finding, notes->aux.name);
+	notes->program_unnamed = first != '/' || !program->path;
+	if (!program->path)
+		program->path =
+			snap_arena_printf(&finding->capture->arena, "/%s", snap_base_name(name));
+}
+
 struct stacksnap_error *snap_core_find_files(struct snap_core_notes *notes, int fd,
 					     struct snap_core *core)
 {
@@ -173,6 +233,8 @@ struct stacksnap_error *snap_core_find_files(struct snap_core_notes *notes, int 
 		notes, snap_core_memory_of(core, fd), core->capture, images, 0, 0
 	};
 	uint64_t page = notes->aux.page;
+	struct library first = { .bias = 0 };
+	struct image *program;
 
 	if (!images ||
 	    !snap_reserve_array_most(notes->files, notes->file_capacity, MOST_FILES, SNAP_MAX_MAPS))
@@ -181,6 +243,12 @@ struct stacksnap_error *snap_core_find_files(struct snap_core_notes *notes, int 
 		notes->aux.page = SNAP_PAGE;
 	for (size_t i = 0; i < notes->range_count; i++)
 		find_image(&finding, notes->ranges[i].segment.address);
+	program = image_at(&finding, notes->aux.phdr) ?: image_at(&finding, notes->aux.entry);
+	if (program) {
+		first = read_first(&finding, read_tag(&finding, program, DT_DEBUG));
+		name_program(&finding, program);
+	}
+	take_libraries(&finding, first);
 	for (struct image *image = images; image < images + finding.count; image++) {
 		image->path = image->path ?: read_soname(&finding, image)
 				   ?: snap_arena_printf(&core->capture->arena, "/ELF-%llx",

@@ -221,6 +221,7 @@ struct stacksnap_error *snap_core_set_program(struct snap_core *core, const char
 	struct snap_arena *arena = &core->capture->arena;
 	_cleanup_free_ char *resolved = realpath(path, NULL);
 	_cleanup_free_ char *directory = get_current_dir_name();
+	bool is_bare = process->exe && process->exe[0] != '/'; /* see program_unnamed */
 	const char *kept = NULL;
 
 	/* Of one that is not there it is said where it was looked for. */
@@ -240,11 +241,14 @@ struct stacksnap_error *snap_core_set_program(struct snap_core *core, const char
 	for (size_t i = 0; process->exe && i < process->map_count; i++) {
 		struct snap_map *map = &process->maps[i];
 
-		if (map->inode && map->path && strcmp(map->path, process->exe) == 0) {
+		if (map->inode && map->path &&
+		    strcmp(map->path + (is_bare && map->path[0] == '/'), process->exe) == 0) {
 			map->path = kept;
 			map->deleted = false;
 			map->is_callers = true;
 		}
 	}
+	if (is_bare)
+		process->exe = kept;
 	return NULL;
 }

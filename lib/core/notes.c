@@ -113,6 +113,9 @@ static bool take_aux(struct snap_core_notes *notes, const uint8_t *bytes, uint32
 		case AT_RANDOM:
 			aux->random = value;
 			break;
+		case AT_EXECFN:
+			aux->name = value;
+			break;
 		case AT_PAGESZ:
 			aux->page = value;
 			break;
@@ -332,7 +335,7 @@ static void settle_program(const struct snap_core_notes *notes, struct snap_proc
 		map = snap_process_map(process, notes->aux.entry);
 	if (!map || !map->inode)
 		return;
-	process->exe = map->path;
+	process->exe = map->path + (notes->program_unnamed ? 1 : 0);
 	process->exe_deleted = map->deleted;
 }
 

@@ -38,7 +38,7 @@ struct snap_core_thread {
 
 /* Addresses that the kernel gave the program (getauxval(3)); 0: not in the core. */
 struct snap_core_aux {
-	uint64_t phdr, entry, vdso, random;
+	uint64_t phdr, entry, vdso, random, name;
 	uint64_t page; /* the size of pages */
 };
 
@@ -52,7 +52,8 @@ struct snap_core_notes {
 	bool threads_cut;
 	struct snap_core_file *files;
 	size_t file_count, file_capacity;
-	uint8_t *file_names; /* the note that `files` point into */
+	uint8_t *file_names;  /* the note that `files` point into */
+	bool program_unnamed; /* the path of its files is its name, behind a slash */
 	uint8_t process[SNAP_PRPSINFO_SIZE];
 	bool has_process;
 	struct snap_signal signal; /* number 0: none was noted */
