@@ -20,6 +20,9 @@ enum {
 	MOST_FILES = 1 << 15,  /* segments of all images */
 	MOST_HEADERS = 64,     /* of an image */
 	MOST_DYNAMIC = 256,    /* entries of a dynamic section */
+	LOOK_RANGES = 16,      /* of an image without headers … */
+	LOOK_BYTES = 1 << 20,  /* … the bytes of each that are searched … */
+	LOOK_TAGS = 1 << 16,   /* … and the places in them that may be a tag */
 };
 
 struct image {
@@ -132,6 +135,38 @@ static void find_image(struct finding *finding, uint64_t base)
 	finding->images[finding->count++] = image;
 }
 
+/*
+ * An image whose header is not in the core: up to the first memory that is written. A gap is code
+ * that was left out: before the dynamic section, or else at the beginning. Offsets are guessed: see
+ * bias_of_image().
+ */
+static struct image *add_bare_image(struct finding *finding, uint64_t base, uint64_t dynamic)
+{
+	struct snap_core_notes *notes = finding->notes;
+	struct image *image = &finding->images[finding->count];
+	size_t first = range_from(notes, base);
+	uint64_t end = base;
+
+	if (page_of(finding, base) != base || base == notes->aux.vdso ||
+	    finding->count == MOST_IMAGES)
+		return NULL;
+	for (size_t i = first; i < notes->range_count && i < first + LOOK_RANGES; i++) {
+		const struct snap_core_range *range = &notes->ranges[i];
+		bool has_gap = range->segment.address > end;
+
+		if (end > (dynamic ?: base) && (has_gap || (dynamic && !range->write)))
+			break;
+		end = range->segment.address + range->segment.size;
+		if (range->write)
+			break;
+	}
+	*image = (struct image){ base, 0, dynamic, notes->file_count, 0, NULL };
+	add_image_file(notes, base, end, 0);
+	image->end_file = notes->file_count;
+	finding->count += image->end_file > image->first_file;
+	return image->end_file > image->first_file ? image : NULL;
+}
+
 static struct image *image_at(const struct finding *finding, uint64_t address)
 {
 	const struct snap_core_file *files = finding->notes->files;
@@ -194,7 +229,33 @@ static struct library read_first(struct finding *finding, uint64_t debug)
 	return (struct library){ .bias = 0 };
 }
 
-/* Gives the images their names. */
+/* Without program headers: the tag DT_DEBUG leads to a list that leads back to where the tag is. */
+static struct library look_for_first(struct finding *finding, uint64_t base)
+{
+	const struct snap_core_notes *notes = finding->notes;
+	_cleanup_free_ uint64_t *words = malloc(LOOK_BYTES);
+	size_t first = range_from(notes, base), tags = 0;
+
+	for (size_t i = first; words && i < notes->range_count && i < first + LOOK_RANGES; i++) {
+		uint64_t start = notes->ranges[i].segment.address;
+		size_t count = read_image(finding, start, words, LOOK_BYTES) / sizeof(*words);
+
+		for (size_t k = 0; k + 1 < count && tags < LOOK_TAGS; k++) {
+			struct library library;
+
+			if (words[k] != DT_DEBUG)
+				continue;
+			tags++;
+			library = read_first(finding, words[k + 1]);
+			if (start + k * sizeof(*words) - library.dynamic <
+			    MOST_DYNAMIC * sizeof(Elf64_Dyn))
+				return library;
+		}
+	}
+	return (struct library){ .bias = 0 };
+}
+
+/* Gives the images their names, and adds those that have no header in the core. */
 static void take_libraries(struct finding *finding, struct library library)
 {
 	for (size_t i = 0; i < MOST_IMAGES && library.dynamic; i++) {
@@ -203,6 +264,8 @@ static void take_libraries(struct finding *finding, struct library library)
 		for (size_t k = 0; k < finding->count && !image; k++)
 			if (finding->images[k].dynamic == library.dynamic)
 				image = &finding->images[k];
+		if (!image && i && library.bias)
+			image = add_bare_image(finding, library.bias, library.dynamic);
 		if (image && !image->path)
 			image->path = read_path(finding, library.name);
 		if (read_image(finding, library.next, &library, sizeof(library)) != sizeof(library))
@@ -232,7 +295,7 @@ struct stacksnap_error *snap_core_find_files(struct snap_core_notes *notes, int 
 	struct finding finding = {
 		notes, snap_core_memory_of(core, fd), core->capture, images, 0, 0
 	};
-	uint64_t page = notes->aux.page;
+	uint64_t base = notes->aux.phdr - sizeof(Elf64_Ehdr), page = notes->aux.page;
 	struct library first = { .bias = 0 };
 	struct image *program;
 
@@ -246,8 +309,12 @@ struct stacksnap_error *snap_core_find_files(struct snap_core_notes *notes, int 
 	program = image_at(&finding, notes->aux.phdr) ?: image_at(&finding, notes->aux.entry);
 	if (program) {
 		first = read_first(&finding, read_tag(&finding, program, DT_DEBUG));
-		name_program(&finding, program);
+	} else if (notes->aux.phdr) {
+		first = look_for_first(&finding, base);
+		program = add_bare_image(&finding, base, first.dynamic);
 	}
+	if (program)
+		name_program(&finding, program);
 	take_libraries(&finding, first);
 	for (struct image *image = images; image < images + finding.count; image++) {
 		image->path = image->path ?: read_soname(&finding, image)
