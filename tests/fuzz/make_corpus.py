@@ -501,9 +501,23 @@ def core_note(kind, data):
     return struct.pack("<3I8s", 5, len(data), kind, b"CORE") + data + bytes(-len(data) % 4)
 
 
-def small_core(machine=62, registers=216, stack_pointer=19 * 8):
-    """A core of two threads, a program, its data and a stack: see linux/elfcore.h."""
+def small_image(base, other):
+    """A program as it lies in memory: headers, a dynamic section, and the list of libraries that begins there."""
+    head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<2HI3QI6H", 3, 62, 1, 0, 64, 0, 0, 64, 56, 3, 64, 0, 0)
+    head += struct.pack("<2I6Q", 1, 4, 0, 0, 0, 1024, 1024, 4096)
+    head += struct.pack("<2I6Q", 1, 5, 4096, 4096, 0, 4096, 4096, 4096)
+    head += struct.pack("<2I6Q", 2, 6, 512, 512, 0, 64, 64, 8) + bytes(512 - 64 - 3 * 56)
+    head += struct.pack("<8Q", 21, base + 576, 5, base + 672, 14, 1, 0, 0) + struct.pack("<2Q", 1, base + 592)
+    head += struct.pack("<5Q", base, base + 672, base + 512, base + 632, 0)
+    head += struct.pack("<5Q", other, base + 673, other + 64, 0, base + 592) + b"\0libworker.so\0./worker\0"
+    return head + bytes(1024 - len(head))
+
+
+def small_core(machine=62, registers=216, stack_pointer=19 * 8, image=None):
+    """A core of two threads, a program, its data and a stack: see linux/elfcore.h. With an image, there is no list of
+    mapped files."""
     code, data, stack = 0x400000, 0x600000, 0x7ff000
+    image, listed = image or b"\x7fELF" + bytes(60), not image
 
     def thread(tid, signal):
         regs = bytearray(registers)
@@ -511,11 +525,14 @@ def small_core(machine=62, registers=216, stack_pointer=19 * 8):
         return core_note(1, struct.pack("<12xH18xi76x", signal, tid) + regs + bytes(8))
 
     vector = struct.pack("<8Q", 3, code + 64, 9, code, 25, stack + 0xc00, 0, 0)
+    if not listed:
+        vector = struct.pack("<2Q", 31, code + 686) + vector
     names = b"/bin/worker\0/bin/worker\0"
     notes = thread(7, 11)
     notes += core_note(3, struct.pack("<4B4xQ2I4i16s80s", 0, ord("S"), 0, 0, 0, 1000, 1000, 7, 1, 7, 7, b"worker", b"worker -x"))
     notes += core_note(0x53494749, struct.pack("<iii4xQ104x", 11, 0, 1, 0x1234)) + core_note(6, vector)
-    notes += core_note(0x46494c45, struct.pack("<2Q6Q", 2, 4096, code, code + 4096, 0, data, data + 4096, 1) + names)
+    if listed:
+        notes += core_note(0x46494c45, struct.pack("<2Q6Q", 2, 4096, code, code + 4096, 0, data, data + 4096, 1) + names)
     notes += thread(8, 0)
     bytes_of_stack = bytearray(4096)
     struct.pack_into("<4Q", bytes_of_stack, 0x900, 1, stack + 0xd00, 0, 0)
@@ -523,16 +540,19 @@ def small_core(machine=62, registers=216, stack_pointer=19 * 8):
     bytes_of_stack[0xd00:0xd08] = b"worker\0\0"
     at = 64 + 4 * 56 + len(notes)
     headers = struct.pack("<2I6Q", 4, 0, 64 + 4 * 56, 0, 0, len(notes), 0, 4)
-    headers += struct.pack("<2I6Q", 1, 5, at, code, 0, 64, 4096, 4096)
-    headers += struct.pack("<2I6Q", 1, 6, at + 64, data, 0, 0, 4096, 4096)
-    headers += struct.pack("<2I6Q", 1, 6, at + 64, stack, 0, 4096, 4096, 4096)
+    headers += struct.pack("<2I6Q", 1, 5, at, code, 0, len(image), 4096, 4096)
+    headers += struct.pack("<2I6Q", 1, 6, at + len(image), data, 0, 0, 4096, 4096)
+    headers += struct.pack("<2I6Q", 1, 6, at + len(image), stack, 0, 4096, 4096, 4096)
     head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<2HI3QI6H", 4, machine, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
-    return head + headers + notes + b"\x7fELF" + bytes(60) + bytes(bytes_of_stack)
+    return head + headers + notes + image + bytes(bytes_of_stack)
 
 
 def of_cores(corpus):
     core = small_core()
     corpus.put("core", "x86_64", b"\0" + core)
+    image = small_image(0x400000, 0x600000)
+    corpus.put("core", "unlisted", b"\0" + small_core(image=image))
+    corpus.put("core", "unlisted_bare", b"\0" + small_core(image=bytes(64) + image[64:]))
     corpus.put("core", "aarch64", b"\0" + small_core(183, 272, 31 * 8))
     for name, packed in (("gzip", gzip.compress(core)), ("xz", lzma.compress(core))):
         corpus.put("core", name, b"\1" + packed)
