@@ -22,16 +22,39 @@ def kernel_writes_files():
         raise SkipTest(f"kernel: cores go to {pattern!r} (core_pattern)")
 
 
+def set_filter(dumped):
+    """Which memory of this process, and of what it executes, gets into a core."""
+    with open("/proc/self/coredump_filter", "w") as f:
+        f.write(hex(dumped))
+
+
+def without_list(core):
+    """The same core without the list of its mapped files: the note NT_FILE is one that nobody knows."""
+    with open(core, "rb") as f:
+        data = f.read()
+    note = struct.pack("<I", 0x46494c45) + b"CORE\0"
+    assert data.count(note) == 1
+    with open(core + ".unlisted", "wb") as f:
+        f.write(data.replace(note, struct.pack("<I", 0x46494c46) + b"CORE\0"))
+    return core + ".unlisted"
+
+
 class Cores(Case):
-    def kernel_core(self, *arguments):
-        """A core that the kernel wrote, and the pid of what it is of."""
+    def kernel_core(self, *arguments, argv=None, dumped=None, cwd=None, **options):
+        """A core that the kernel wrote of targets/crash, or of another build of it; and the pid of what it is of.
+        `dumped`: which memory (coredump_filter)."""
         kernel_writes_files()
-        folder = self.scratch()
+        folder = cwd or self.scratch()
         limit = resource.getrlimit(resource.RLIMIT_CORE)
         if limit[1] != resource.RLIM_INFINITY:
             raise SkipTest("kernel: cores may not be of any size (ulimit -Hc)")
-        victim = self.victim("crash", *arguments, cwd=folder,
-                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (limit[1], limit[1])))
+
+        def prepare():
+            resource.setrlimit(resource.RLIMIT_CORE, (limit[1], limit[1]))
+            if dumped is not None:
+                set_filter(dumped)
+        argv = argv or [os.path.join(TARGETS, "crash")]
+        victim = self.program([*argv, *map(str, arguments)], cwd=folder, preexec_fn=prepare, **options)
         victim.tell()
         victim.process.wait(60)
         victim.watched = []
@@ -213,6 +236,99 @@ class Gdb(Cores):
         self.assertIn("waits for the lock", [thread.get("name") for thread, _ in threads(node).values()])
 
 
+BUILDS = {"pie": ["-pie"], "no_pie": ["-no-pie"], "static": ["-static"], "static_pie": ["-static-pie"],
+          "libraries": ["-Wl,--no-as-needed", "-lm", "-lutil", "-lresolv", "-ldl"]}
+WITH_HEADERS, WITHOUT_HEADERS = 0x33, 0x23
+
+
+class Unlisted(Cores):
+    """Cores without the list of mapped files (NT_FILE): memory tells as much."""
+
+    def build(self, name):
+        need("cc")
+        path = os.path.join(self.scratch(), name)
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "targets", "crash.c")
+        subprocess.run(["cc", "-O1", "-g", "-Wl,--build-id", "-pthread", source, "-o", path, *BUILDS[name]], check=True)
+        return path
+
+    def stacks(self, core, *argv, status=0):
+        """By thread: the functions, lines and addresses."""
+        doc = self.core_json(core, "--per-thread", "-n", "0", *argv, status=status)
+        (node,) = processes(doc).values()
+        return {tid: [[entry.get(key) for key in ("function", "file", "line", "address", "offset", "build_id")]
+                      for entry in stack["entries"]] for tid, (_, stack) in threads(node).items()}, doc
+
+    def assert_as_gdb(self, core, program, stacks):
+        need("gdb")
+        done = subprocess.run(["gdb", "-batch", "-ex", "thread apply all bt", program, core], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        theirs, last = {}, None
+        for line in done.stdout.splitlines():
+            begin = re.match(r"Thread \d+ \(.*LWP (\d+)", line)
+            frame = re.match(r"#\d+ +(?:0x[0-9a-f]+ in )?(\S+) ", line)
+            if begin:
+                last = theirs.setdefault(int(begin[1]), [])
+            elif frame and last is not None:
+                last.append(frame[1])
+        self.assertEqual(set(theirs), set(stacks))
+        for tid, names in theirs.items():
+            # It ends at main, and behind the outermost function. A function of libc has several names.
+            while names and names[-1] == "??":
+                names.pop()
+            plain = [re.sub(r"^_*(GI_+)?|@.*", "", name) for name in names]
+            self.assertTrue(plain, done.stdout)
+            self.assertEqual(plain, [re.sub(r"^_+", "", entry[0]) for entry in stacks[tid]][:len(plain)])
+
+    def test_as_with_the_list(self):
+        for name in BUILDS:
+            program = self.build(name)
+            for dumped in WITH_HEADERS, WITHOUT_HEADERS:
+                with self.subTest(name=name, dumped=dumped):
+                    core, pid = self.kernel_core(3, argv=[program], dumped=dumped)
+                    listed, before = self.stacks(core)
+                    unlisted, doc = self.stacks(without_list(core))
+                    self.assertEqual([entry[0] for entry in listed[pid]][:3], ["crash_here", "crash_caller", "main"])
+                    self.assertEqual(unlisted, listed)
+                    self.assertEqual(processes(doc)[pid]["exe"], program)
+                    self.assertEqual(doc["warnings"], before["warnings"])
+                    if dumped == WITH_HEADERS:
+                        self.assert_as_gdb(core + ".unlisted", program, unlisted)
+
+    def test_gcore(self):
+        """gdb leaves out code, and tells nothing of its mappings."""
+        for name in "no_pie", "static", "libraries":
+            program = self.build(name)
+            for dumped in WITH_HEADERS, WITHOUT_HEADERS:
+                with self.subTest(name=name, dumped=dumped):
+                    victim = self.program([program, "3"], preexec_fn=lambda: set_filter(dumped))
+                    core = self.gdb_core(victim)
+                    listed, _ = self.stacks(core)
+                    self.assertIn("main", [entry[0] for entry in listed[victim.pid]])
+                    self.assertEqual(self.stacks(without_list(core))[0], listed)
+
+    def test_program(self):
+        """It was started by a path that is not whole."""
+        program = self.build("pie")
+        folder, name = os.path.split(program)
+        core, pid = self.kernel_core(2, argv=["./" + name], dumped=WITH_HEADERS, cwd=folder)
+        core = without_list(core)
+        bare, doc = self.stacks(core, status=1)
+        self.assertEqual([warning["message"] for warning in doc["warnings"]],
+                         ["cannot read the symbols of /pie: the file cannot be found (use --exe FILE)"])
+        self.assertEqual(processes(doc)[pid]["exe"], "pie")
+        self.assertIsNone(bare[pid][0][0])
+        self.assertIsNotNone(bare[pid][0][5])
+        found, doc = self.stacks(core, "--debug-dir", folder)
+        self.assertEqual(found[pid][0][0], "crash_here")
+        self.assertEqual(doc["warnings"], [])
+        named, doc = self.stacks(core, "--exe", program)
+        self.assertEqual(named, found)
+        self.assertEqual(processes(doc)[pid]["exe"], program)
+        self.assertEqual(doc["warnings"], [])
+        other = self.run_tool("core", core, "--exe", os.path.join(TARGETS, "threads"), status=1)
+        self.assertIn("the build id of the file differs", other.err)
+
+
 class Hostile(Cores):
     asan = True
 
@@ -304,6 +420,28 @@ class Hostile(Cores):
                 for _ in range(chance.choice([1, 4, 40])):
                     damaged[chance.randrange(chance.choice([64, 3000, 16000]))] = \
                         chance.choice([0, 255, chance.randrange(256)])
+                with open(core + ".bad", "wb") as f:
+                    f.write(damaged)
+                got = self.run_tool("core", core + ".bad", status=(0, 1, 2))
+                self.assertNotIn("killed by signal", got.err)
+                self.assertNotIn("invalid result", got.err)
+
+    def test_damaged_memory(self):
+        """Without the list of files: ELF headers, dynamic sections and the list of libraries with anything in them."""
+        core = without_list(self.small_core())
+        with open(core, "rb") as f:
+            whole = f.read()
+        headers = [at.start() for at in re.finditer(b"\x7fELF", whole)][1:]
+        debug = [at.start() for at in re.finditer(struct.pack("<Q", 21), whole)]
+        self.assertTrue(headers and debug)
+        chance = random.Random(7)
+        for i in range(24):
+            with self.subTest(i=i):
+                damaged = bytearray(whole)
+                for _ in range(chance.choice([1, 8, 60])):
+                    near = chance.choice([chance.choice(headers) + chance.randrange(1000),
+                                          chance.choice(debug) + chance.randrange(-400, 400)])
+                    damaged[min(max(near, 0), len(whole) - 1)] = chance.choice([0, 255, chance.randrange(256)])
                 with open(core + ".bad", "wb") as f:
                     f.write(damaged)
                 got = self.run_tool("core", core + ".bad", status=(0, 1, 2))
