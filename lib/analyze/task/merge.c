@@ -143,6 +143,15 @@ static size_t count_elsewhere(const struct snap_raw_stack *stack, const char *mo
 	return 0;
 }
 
+/* Go's handler loses a register of the function that crashed: it is the last one that is found. */
+static size_t count_guessed(const struct snap_raw_process *raw, const struct snap_raw_stack *native,
+			    const struct snap_raw_task *task, const struct snap_raw_stack *stack)
+{
+	if (task->task->tid == raw->process->signal.tid && !snap_unwind_is_whole(native->end))
+		return native->frame_count;
+	return stack->frame_count ? count_elsewhere(native, stack->frames[0]->module) : 0;
+}
+
 /* The frames in C of a task's thread, then its own. */
 static bool merge_task(struct snap_analysis *analysis, struct snap_raw_process *raw,
 		       struct snap_raw_task *task)
@@ -154,9 +163,7 @@ static bool merge_task(struct snap_analysis *analysis, struct snap_raw_process *
 	const struct snap_frame **frames;
 
 	if (!is_known)
-		count = native && stack.frame_count
-				? count_elsewhere(native, stack.frames[0]->module)
-				: 0;
+		count = native ? count_guessed(raw, native, task, &stack) : 0;
 	frames = snap_arena_new_array(snap_analysis_arena(analysis), stack.frame_count + count + 1,
 				      const struct snap_frame *);
 	if (!frames)

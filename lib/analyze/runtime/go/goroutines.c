@@ -267,16 +267,18 @@ static bool is_system_goroutine(const struct snap_runtime_task *task)
 	return true;
 }
 
-/* In C: the thread runs no Go code, and the goroutine waits for the end of a call. */
-static bool is_in_c(const struct snap_go *go, const struct goroutine *goroutine,
-		    const struct snap_runtime_stack *stack)
+/*
+ * In C: the goroutine waits for the end of a call, and the thread is on another stack. Go code there
+ * is a handler of a signal that came in C.
+ */
+static bool is_in_c(const struct goroutine *goroutine, const struct snap_runtime_stack *stack)
 {
 	uint64_t pc, sp;
 
 	if (goroutine->status != SNAP_GO_SYSCALL && goroutine->status != SNAP_GO_RUNNING)
 		return false;
 	return stack->count > 0 && snap_go_registers(goroutine->thread, &pc, &sp) &&
-	       !is_in_goroutine_stack(goroutine, sp) && !snap_go_text_of(go, pc) &&
+	       !is_in_goroutine_stack(goroutine, sp) &&
 	       snap_begins_with(stack->frames[0]->entries[0].symbol, "runtime.cgocall");
 }
 
@@ -350,7 +352,7 @@ static void read_task(struct snap_go *go, struct goroutine *goroutine,
 	find_labels(go, goroutine, task);
 	find_goroutine_start(go, goroutine, &start);
 	snap_go_unwind(go, &start, &task->stack);
-	if (is_in_c(go, goroutine, &task->stack)) {
+	if (is_in_c(goroutine, &task->stack)) {
 		task->native_until = "runtime.asmcgocall";
 		snap_go_find_code(go, task->native_until, task->native_code);
 	}
