@@ -236,6 +236,55 @@ class Gdb(Cores):
         self.assertIn("waits for the lock", [thread.get("name") for thread, _ in threads(node).values()])
 
 
+IN_C = """package main
+
+/*
+#cgo CFLAGS: -O2 -g -fno-omit-frame-pointer
+__attribute__((noinline)) static void crash_in_c(volatile int *where) { *where = 1; }
+__attribute__((noinline)) static void call_in_c(long where)
+{
+	volatile int after = 0;
+	crash_in_c((volatile int *)where);
+	after = 1;
+}
+*/
+import "C"
+import (
+	"fmt"
+	"os"
+)
+
+//go:noinline
+func crash() { C.call_in_c(0x1234) }
+
+func main() {
+	fmt.Println("ready", os.Getpid())
+	os.Stdin.Read(make([]byte, 1))
+	done := make(chan int)
+	go func() { crash(); done <- 1 }()
+	<-done
+}
+"""
+
+
+class Go(Cores):
+    def test_crash_in_c(self):
+        """Go's handler of signals runs above the function that crashed: that one, and the goroutine, are shown."""
+        need("go", "cc")
+        folder = self.scratch()
+        source, program = os.path.join(folder, "in_c.go"), os.path.join(folder, "in_c")
+        with open(source, "w") as f:
+            f.write(IN_C)
+        subprocess.run(["go", "build", "-o", program, source], check=True, cwd=folder)
+        core, pid = self.kernel_core(argv=[program], env={**os.environ, "GOTRACEBACK": "crash"})
+        stack = stacks_of(processes(self.core_json(core, status=(0, 1)))[pid])[0]
+        names = functions(stack)
+        at = names.index("crash_in_c")
+        self.assertIn("runtime.sigpanic", names[:at])
+        self.assertEqual([name for name in names[at:] if name.startswith(("crash", "main."))][-3:],
+                         ["main._Cfunc_call_in_c", "main.crash", "main.main.func1"])
+
+
 BUILDS = {"pie": ["-pie"], "no_pie": ["-no-pie"], "static": ["-static"], "static_pie": ["-static-pie"],
           "libraries": ["-Wl,--no-as-needed", "-lm", "-lutil", "-lresolv", "-ldl"]}
 WITH_HEADERS, WITHOUT_HEADERS = 0x33, 0x23
