@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The inside of an image, shared by image.c (header, segments) and image_section.c. */
+/*
+ * The inside of an image, shared by image.c (header, segments) and image_section.c, and that of a set of
+ * files, shared by module_set.c and module.c (the modules of a process).
+ */
 #pragma once
 
-#include "analyze/elf/image.h"
+#include "analyze/elf/module.h"
+#include "base/table.h"
 
 #include <elf.h>
 
@@ -46,3 +50,19 @@ bool snap_image_dynamic_symbols(const struct snap_image *image, struct snap_byte
 				struct snap_bytes *strings_ret);
 /* The descriptor of the GNU build id among notes aligned to 4 or 8; size 0: none. */
 struct snap_bytes snap_image_find_note(struct snap_bytes notes, uint64_t alignment);
+
+struct snap_module_set {
+	struct snap_file_finder finder;
+	struct snap_arena *arena;
+	void (*destroy_unwind)(void *unwind);
+	struct set_file **files;
+	size_t count, capacity;
+	struct snap_hash_table table; /* of files */
+};
+
+/* Finds the module's file among those of the set, or adds it. Fills module->file. */
+struct stacksnap_error *snap_module_set_add(struct snap_module_set *set,
+					    const struct snap_process *process,
+					    struct snap_module *module) _must_check_;
+/* Opens and checks the file on first use; false: there is none, file->trouble says why. */
+bool snap_module_set_open(struct snap_module_set *set, struct snap_module_file *file);
