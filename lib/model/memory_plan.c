@@ -19,6 +19,12 @@ static bool has_length(const struct snap_plan_step *step)
 	       step->op == SNAP_PLAN_ARRAY || step->op == SNAP_PLAN_EACH;
 }
 
+/* The last one of its tables, counted from its first one. */
+static uint32_t last_source(const struct snap_plan_step *step)
+{
+	return step->sources ? step->sources - 1u : 0;
+}
+
 static bool check_step(const struct snap_plan_step *step, uint32_t index)
 {
 	const unsigned all = SNAP_PLAN_IF_EQUAL | SNAP_PLAN_IF_NOT_EQUAL | SNAP_PLAN_IF_THREAD;
@@ -27,11 +33,16 @@ static bool check_step(const struct snap_plan_step *step, uint32_t index)
 	if (step->op >= SNAP_PLAN_OP_COUNT || (step->flags & ~SNAP_PLAN_FLAGS) ||
 	    (conditions & (conditions - 1)))
 		return false;
-	if (step->source != SNAP_PLAN_LITERAL && step->source > index)
+	if (step->source != SNAP_PLAN_LITERAL && step->source + last_source(step) > index)
 		return false;
 	/* Without a record there is no field: a literal can only be read, or be a list's first. */
 	if (step->source == SNAP_PLAN_LITERAL && step->op != SNAP_PLAN_READ &&
 	    step->op != SNAP_PLAN_WALK && step->op != SNAP_PLAN_HEAP)
+		return false;
+	if (step->source == SNAP_PLAN_LITERAL && last_source(step))
+		return false;
+	if ((step->flags & SNAP_PLAN_SKIP_NEXT) &&
+	    (step->op != SNAP_PLAN_WALK || (step->flags & SNAP_PLAN_INSIDE)))
 		return false;
 	if (conditions && !is_width(step->if_width))
 		return false;

@@ -84,7 +84,9 @@ enum {
 	 * tid, its ns_tid or its fs_base. Not with the other two.
 	 */
 	SNAP_PLAN_IF_THREAD = 1 << 5,
-	SNAP_PLAN_FLAGS = (1 << 6) - 1,
+	/* WALK: `skip` is of the new record, and moves `next`; not with INSIDE */
+	SNAP_PLAN_SKIP_NEXT = 1 << 6,
+	SNAP_PLAN_FLAGS = (1 << 7) - 1,
 };
 
 /*
@@ -98,6 +100,7 @@ struct snap_plan_step {
 	uint8_t count_width;
 	uint8_t if_width;
 	uint8_t low_count; /* RANGE: how many of low[] are used, 1 or 2 */
+	uint8_t sources;   /* so many tables, from `source` on, are one; 0 and 1: one table */
 	/* where in the record the pointer is: 8 bytes */
 	uint16_t field;
 	/*

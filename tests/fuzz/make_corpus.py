@@ -456,9 +456,9 @@ def of_wait_texts(corpus):
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RECORDED = os.path.join(TESTS, "runtime", "recorded")
-# struct snap_plan_step: op, source, flags, count_width, if_width, low_count; field … skip_factor, next_add; every, len, max;
+# struct snap_plan_step: op, source, flags, count_width, if_width, low_count, sources; field … skip_factor, next_add; every, len, max;
 # cap; mul, plus; address, mask, add, if_mask, if_value
-STEP = struct.Struct("<6B13Hh2x3IQ2I2Qq2Q")
+STEP = struct.Struct("<7Bx13Hh3IQ2I2Qq2Q")
 LITERAL, MEMORY = 0xff, 0x7f0000000000
 
 
@@ -468,8 +468,9 @@ def plan_step(chance, index):
     op = chance.randrange(7)
     literal = op in (0, 1, 6) and (index == 0 or chance.random() < 0.3)
     return STEP.pack(
-        op, LITERAL if literal else chance.randrange(index + 1), chance.choice((0, 0, 0, 0, 1, 2, 4, 8, 16, 12)),
-        chance.choice((1, 2, 4, 8)), chance.choice((1, 2, 4, 8)), chance.choice((1, 2)), chance.choice(fields),
+        op, LITERAL if literal else chance.randrange(index + 1), chance.choice((0, 0, 0, 0, 1, 2, 4, 8, 16, 12, 64)),
+        chance.choice((1, 2, 4, 8)), chance.choice((1, 2, 4, 8)), chance.choice((1, 2)), chance.choice((0, 0, 0, 1, 2)),
+        chance.choice(fields),
         chance.choice((0, 0, 1, 2, 16, 4096)), chance.choice((0, 1, 8, 64, 65535)),
         *(chance.choice(fields) for _ in range(7)), chance.choice(fields), chance.choice((1, 2, 4, 8)),
         chance.choice((0, 0, 0, 8, 65535)), chance.choice((0, 8, -8, -32768)),

@@ -141,6 +141,62 @@ static void test_walk_inside(void **state _unused_)
 	assert_false(bed_has(&bed, 0x4000, 8));
 }
 
+/* The next pointer is the last of those that lie in the record, as a number in it says. */
+static void test_walk_by_count(void **state _unused_)
+{
+	bed_put(&bed, 0x100, at(0x1000));
+	bed_put(&bed, 0x1008, 3);
+	bed_put(&bed, 0x1010, at(0x7000));
+	bed_put(&bed, 0x1020, at(0x2000));
+	bed_put(&bed, 0x2008, 1);
+	bed_put(&bed, 0x2010, at(0x3000));
+	bed_put(&bed, 0x3008, 1000); /* not inside */
+	bed_put(&bed, 0x3010, at(0x7000));
+	bed_add(&bed, read_at(0x100, 8));
+	bed_add(&bed, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
+					       .flags = SNAP_PLAN_SKIP_NEXT,
+					       .source = 1,
+					       .next = 0x8,
+					       .skip = 0x8,
+					       .skip_width = 4,
+					       .skip_factor = 8,
+					       .len = 0x40,
+					       .max = 100 });
+	bed_execute(&bed);
+	bed_check_image(&bed);
+	assert_int_equal(bed.image.steps[1].records, 3);
+	assert_true(bed_has(&bed, 0x3000, 0x40));
+	assert_false(bed_has(&bed, 0x7000, 8));
+}
+
+/* A step may take the records of several tables; what two of them lead to is one record. */
+static void test_tables_together(void **state _unused_)
+{
+	struct snap_plan_step *both;
+
+	bed_put(&bed, 0x100, at(0x1000));
+	bed_put(&bed, 0x108, at(0x2000));
+	bed_put(&bed, 0x1000, at(0x3000));
+	bed_put(&bed, 0x2000, at(0x4000));
+	bed_put(&bed, 0x1008, at(0x5000));
+	bed_put(&bed, 0x2008, at(0x5000));
+	bed_add(&bed, read_at(0x100, 8));
+	bed_add(&bed, read_at(0x108, 8));
+	both = bed_add(&bed, (struct snap_plan_step){
+				     .op = SNAP_PLAN_READ, .source = 1, .sources = 2, .len = 16 });
+	bed_add(&bed,
+		(struct snap_plan_step){
+			.op = SNAP_PLAN_READ, .source = 3, .rep = 2, .rep_step = 8, .len = 8 });
+	bed_execute(&bed);
+	bed_check_image(&bed);
+	assert_int_equal(bed.image.steps[2].records, 2);
+	assert_int_equal(bed.image.steps[3].records, 3);
+	assert_true(bed_has(&bed, 0x4000, 8));
+	/* Tables that are not there yet. */
+	both->sources = 3;
+	assert_false(snap_memory_plan_check(&bed.plan));
+}
+
 /* A list ends at `max`, and at its head, be that the field or what holds it. */
 static void test_walk_ends(void **state _unused_)
 {
@@ -829,6 +885,8 @@ int main(void)
 		A_TEST(test_threads),
 		A_TEST(test_walk),
 		A_TEST(test_walk_inside),
+		A_TEST(test_walk_by_count),
+		A_TEST(test_tables_together),
 		A_TEST(test_walk_ends),
 		A_TEST(test_walk_of_neighbours),
 		A_TEST(test_array),

@@ -79,10 +79,11 @@ static struct snap_plan_step random_step(uint32_t index)
 		.op = (uint8_t)random_below(SNAP_PLAN_OP_COUNT),
 		.source =
 			random_below(6) == 0 ? SNAP_PLAN_LITERAL : (uint8_t)random_below(index + 1),
-		.flags = (uint8_t)PICK(0, 0, 0, 0, 1, 2, 4, 8, 12, 32),
+		.flags = (uint8_t)PICK(0, 0, 0, 0, 1, 2, 4, 8, 12, 32, 64),
 		.count_width = (uint8_t)PICK(1, 2, 4, 8),
 		.if_width = (uint8_t)PICK(1, 2, 4, 8),
 		.low_count = (uint8_t)PICK(1, 2),
+		.sources = (uint8_t)PICK(0, 0, 0, 1, 2, 255),
 		.field = random_field(),
 		.rep = (uint16_t)PICK(0, 0, 1, 2, 16, 512, 4096),
 		.rep_step = (uint16_t)PICK(0, 1, 8, 16, 64, 65535),

@@ -121,9 +121,10 @@ static void take_fields(struct snap_plan_run *run, const struct snap_plan_view *
 	const struct snap_plan_step *step = run->step;
 	uint32_t times = step->rep ? step->rep : 1;
 	struct snap_plan_target target;
-	uint64_t skipped;
+	uint64_t skipped = 0;
 
-	if (!snap_plan_holds(run, view, base) || !snap_plan_skip(step, view, base, &skipped))
+	if (!snap_plan_holds(run, view, base) ||
+	    (!(step->flags & SNAP_PLAN_SKIP_NEXT) && !snap_plan_skip(step, view, base, &skipped)))
 		return;
 	for (uint32_t i = 0; i < times && !snap_plan_is_over(run); i++)
 		if (snap_plan_target(step, view, base + skipped + (uint64_t)i * step->rep_step,
@@ -142,6 +143,15 @@ static void take_record(struct snap_plan_run *run, const struct snap_plan_view *
 	} while (run->step->every && base < view->size && !snap_plan_is_over(run));
 }
 
+static void take_table(struct snap_plan_run *run, uint32_t table, take_target *take)
+{
+	for (size_t i = 0; i < run->tables[table].count && !snap_plan_is_over(run); i++) {
+		struct snap_plan_view view = snap_plan_view(run, table, i);
+
+		take_record(run, &view, take);
+	}
+}
+
 static void take_source(struct snap_plan_run *run, take_target *take)
 {
 	const struct snap_plan_step *step = run->step;
@@ -155,11 +165,9 @@ static void take_source(struct snap_plan_run *run, take_target *take)
 		take(run, &nothing, &literal);
 		return;
 	}
-	for (size_t i = 0; i < run->tables[step->source].count && !snap_plan_is_over(run); i++) {
-		struct snap_plan_view view = snap_plan_view(run, step->source, i);
-
-		take_record(run, &view, take);
-	}
+	take_table(run, step->source, take);
+	for (uint32_t i = 1; i < step->sources; i++)
+		take_table(run, step->source + i, take);
 }
 
 /* ---- the ops that take more than that ---- */

@@ -333,9 +333,11 @@ static void follow_list(struct snap_plan_run *run, const struct snap_plan_reques
 {
 	const struct snap_plan_view view = { request->address, run->begin + request->offset,
 					     request->got };
-	uint64_t next, at = run->step->next;
+	uint64_t next, at = run->step->next, skipped;
 
 	/* An address outside the record gives no number. */
+	if (run->step->flags & SNAP_PLAN_SKIP_NEXT)
+		at = snap_plan_skip(run->step, &view, 0, &skipped) ? at + skipped : UINT64_MAX;
 	if ((run->step->flags & SNAP_PLAN_INSIDE) && snap_plan_number(&view, at, 8, &at))
 		at += (uint64_t)(int64_t)run->step->next_add - view.address;
 	run->lists[request->list].last = request->address;
