@@ -9,6 +9,8 @@
 
 #include "analyze/runtime/python/python.h"
 
+/* ---- asyncio_find.c ---- */
+
 /* Fills python->asyncio; false: there are no tasks, or this version is not understood. */
 bool snap_python_asyncio_find(struct snap_python *python);
 
