@@ -143,14 +143,9 @@ enum {
 	STRING_TYPE = 0x778000,
 	FIRST_TID = 1001,
 	/* of tasks */
-	TASK = BASE + 0x2610, /* behind the codes */
-	TASK_TYPE = BASE + 0x2700,
+	TASK = BASE + 0x2610,       /* behind the codes */
 	COROUTINES = BASE + 0x2900, /* 256 bytes each */
 	COROUTINE_TYPE = 0x779000,
-	/* of a loop */
-	DICT = BASE + 0x2c00,
-	KEYS = BASE + 0x2c40,
-	HOLDER = BASE + 0x2e00,
 	NONE = 0x77a000,
 	/* of names: a dict is 64 bytes, its keys 256, an object 128, its values and an int 64 */
 	DICTS = BASE + 0x4000,
@@ -160,6 +155,13 @@ enum {
 	INTS = BASE + 0x5200,
 	THREAD_TYPE = BASE + 0x5400,
 	INT_TYPE = 0x77b000,
+	/* where tasks are registered: beside the names */
+	TASKS_MODULE = OBJECTS + 5 * 128,
+	WEAK_SET = OBJECTS + 6 * 128,
+	SET = INTS + 3 * 64,
+	SLOTS = INTS + 4 * 64,
+	REFERENCE = INTS + 5 * 64,
+	SET_TYPE = 0x77c000,
 };
 
 struct bed {
@@ -281,13 +283,11 @@ static void bed_close(struct bed *bed)
 	snap_arena_deinit(&bed->arena);
 }
 
-/* As heap.c finds them in 3.11. */
 static void bed_describe_tasks(struct bed *bed)
 {
-	static struct snap_module module;
-
-	bed->python.heap.module = &module;
-	bed->python.heap.lists = 672;
+	bed->python.registry.is_used = true;
+	bed->python.registry.set_type = SET_TYPE;
+	bed->python.registry.none = NONE;
 	bed->python.asyncio_types[0] = COROUTINE_TYPE;
 	bed->python.asyncio =
 		(struct snap_python_asyncio){ .coroutine = 136, .name = 144, .size = 152 };
@@ -295,14 +295,46 @@ static void bed_describe_tasks(struct bed *bed)
 	bed->python.layout.generator.state = 75;
 }
 
-/* An object behind the collector's head, alone in a list. */
-static void put_listed(struct bed *bed, uint64_t list, uint64_t object, uint64_t type)
+/* The keys of a dict, without values of their own. */
+static uint64_t put_keys(struct bed *bed, unsigned number, unsigned count)
 {
-	put(bed, list, object - 16, 8);
-	put(bed, list + 8, object - 16, 8);
-	put(bed, object - 16, list, 8);
-	put(bed, object - 8, list, 8);
-	put(bed, object + 8, type, 8);
+	uint64_t keys = DICT_KEYS + number * 256;
+
+	put(bed, keys + 9, 3, 1);
+	put(bed, keys + 10, 1, 1);
+	put(bed, keys + 24, count, 8);
+	return keys;
+}
+
+static uint64_t put_entry(struct bed *bed, unsigned number, unsigned entry, uint64_t key,
+			  uint64_t value)
+{
+	uint64_t address = DICT_KEYS + number * 256 + 40 + entry * 16;
+
+	put(bed, DICTS + number * 64 + 32, put_keys(bed, number, entry + 1), 8);
+	put(bed, address, key, 8);
+	put(bed, address + 8, value, 8);
+	return DICTS + number * 64;
+}
+
+/* A WeakSet with one task, in the module asyncio.tasks; the set has one more, which was removed. */
+static void put_registry(struct bed *bed)
+{
+	uint64_t values = VALUES + 3 * 64, names;
+
+	put(bed, INTERPRETER + 888,
+	    put_entry(bed, 0, 2, put_string(bed, 23, "asyncio.tasks"), TASKS_MODULE), 8);
+	names = put_entry(bed, 7, 0, put_string(bed, 24, "_all_tasks"), WEAK_SET);
+	put(bed, TASKS_MODULE + 16, names, 8);
+	put(bed, WEAK_SET - 32, values, 8);
+	put(bed, values, SET, 8);
+	put(bed, SET + 8, SET_TYPE, 8);
+	put(bed, SET + 32, 1, 8);
+	put(bed, SET + 40, SLOTS, 8);
+	put(bed, SLOTS, NONE, 8);
+	put(bed, SLOTS + 8, UINT64_MAX, 8);
+	put(bed, SLOTS + 16, REFERENCE, 8);
+	put(bed, REFERENCE + 16, TASK, 8);
 }
 
 /*
@@ -311,16 +343,10 @@ static void put_listed(struct bed *bed, uint64_t list, uint64_t object, uint64_t
  */
 static void put_tasks(struct bed *bed)
 {
-	uint64_t lists = INTERPRETER + 672, inner = COROUTINES + 256;
+	uint64_t inner = COROUTINES + 256;
 
 	bed->has_tasks = true;
-	put(bed, lists + 24, lists + 24, 8);
-	put(bed, lists + 32, lists + 24, 8);
-	put(bed, lists + 48, lists + 48, 8);
-	put(bed, lists + 56, lists + 48, 8);
-	put_listed(bed, lists, TASK, TASK_TYPE);
-	put(bed, TASK_TYPE + 24, TASK_TYPE + 64, 8);
-	memcpy(bed->bytes + (TASK_TYPE + 64 - BASE), "_asyncio.Task", 14);
+	put_registry(bed);
 	put(bed, TASK + 136, COROUTINES, 8);
 	put(bed, TASK + 144, put_string(bed, 11, "worker"), 8);
 	for (unsigned i = 0; i < 2; i++) {
@@ -352,7 +378,7 @@ static struct snap_runtime_result bed_read(struct bed *bed)
 		bed_describe_tasks(bed);
 	assert_true(snap_python_places_create(&bed->python));
 	assert_null(snap_python_threads(&bed->python, &result));
-	if (bed->python.heap.module)
+	if (bed->has_tasks)
 		assert_null(snap_python_tasks(&bed->python, &result));
 	snap_python_places_destroy(&bed->python);
 	free(bed->python.chains);
@@ -527,101 +553,68 @@ static void test_a_task_that_runs_deep(void **state)
 	bed_close(&bed);
 }
 
-/* ---- loops ---- */
+/* ---- where tasks are registered ---- */
 
-/* The second thread has a dict with a local and the loop that it runs, or None. */
-static void put_dict(struct bed *bed, unsigned entry_words, uint64_t loop)
-{
-	uint64_t entry = KEYS + 32 + 8 + 8 * (entry_words - 2);
-
-	put(bed, THREADS + 512 + 128, DICT, 8);
-	put(bed, DICT + 32, KEYS, 8);
-	put(bed, KEYS + 9, 3, 1);
-	put(bed, KEYS + 10, entry_words == 2, 1);
-	put(bed, KEYS + 24, 3, 8);
-	put(bed, entry, put_string(bed, 12, "thread.local.0x1"), 8);
-	put(bed, entry + 8, NONE, 8);
-	entry += 2 * 8 * entry_words; /* the second one was removed */
-	put(bed, entry, put_string(bed, 13, "__asyncio_running_event_loop__"), 8);
-	put(bed, entry + 8, HOLDER, 8);
-	put(bed, HOLDER + 16, loop, 8);
-}
-
-static bool may_run_loop(struct bed *bed, uint32_t version)
+static void locate_tasks(struct bed *bed, uint32_t version)
 {
 	bed->python = (struct snap_python){ .process = &bed->runtime,
 					    .runtime = RUNTIME,
+					    .string_type = STRING_TYPE,
 					    .version = version };
 	assert_null(snap_python_layout_load(&bed->python));
-	bed->python.heap.thread_dict = 128;
-	bed->python.heap.none = NONE;
-	return snap_python_may_run_loop(&bed->python);
+	snap_python_registry_locate(&bed->python);
 }
 
-static void test_loops_are_those_that_threads_run(void **state)
+static void test_tasks_are_located_by_their_names(void **state)
 {
 	struct bed bed;
 
 	(void)state;
 	bed_open(&bed);
-	assert_false(may_run_loop(&bed, 0x030b02f0));
-	for (unsigned words = 2; words <= 3; words++) {
-		put_dict(&bed, words, NONE);
-		assert_false(may_run_loop(&bed, 0x030b02f0));
-		put_dict(&bed, words, BASE);
-		assert_true(may_run_loop(&bed, 0x030b02f0));
-	}
+	locate_tasks(&bed, 0x030b02f0);
+	assert_false(bed.python.registry.is_located);
+	put_registry(&bed);
+	locate_tasks(&bed, 0x030b02f0);
+	assert_true(bed.python.registry.is_located);
+	assert_int_equal(bed.python.registry.module, 40 + 2 * 16);
+	assert_int_equal(bed.python.registry.tasks, 40);
+	assert_int_equal(bed.python.registry.eager, 0);
 	bed_close(&bed);
 }
 
-static void test_what_may_be_changing_counts_as_a_loop(void **state)
+/* What has the tasks is not all there, or is something else: that is said, and nothing is shown. */
+static void test_tasks_that_are_not_all_there(void **state)
 {
 	static const struct {
 		uint64_t address, value;
-	} changes[] = { { THREADS + 512 + 8, THREADS },
-			{ INTERPRETER, INTERPRETER },
-			{ INTERPRETER, 8 },
-			{ THREADS + 512 + 128, 8 },
-			{ DICT + 32, 8 },
-			{ KEYS + 24, UINT64_MAX },
-			{ KEYS + 8, 0xff00 },
-			{ KEYS + 8, 0xff0000 } };
+	} changes[] = { { WEAK_SET - 32, 0 },      { VALUES + 3 * 64, NONE },
+			{ SET + 8, STRING_TYPE },  { SET + 32, UINT64_MAX },
+			{ SET + 32, 1 << 19 },     { SET + 40, NONE },
+			{ SLOTS + 16, NONE - 16 }, { DICT_KEYS + 7 * 256 + 40, NONE } };
+	struct snap_runtime_result result;
 	struct bed bed;
 
 	(void)state;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(changes); i++) {
 		bed_open(&bed);
-		put_dict(&bed, 2, NONE);
-		assert_false(may_run_loop(&bed, 0x030b02f0));
+		put_tasks(&bed);
 		put(&bed, changes[i].address, changes[i].value, 8);
-		assert_true(may_run_loop(&bed, 0x030b02f0));
+		result = bed_read(&bed);
+		assert_int_equal(result.cut, SNAP_PLAN_CUT_MEMORY);
+		assert_true(result.has_tasks);
 		bed_close(&bed);
 	}
+	/* Without the module there are none. */
+	bed_open(&bed);
+	put_tasks(&bed);
+	put_entry(&bed, 0, 2, put_string(&bed, 23, "asyncio.locks"), TASKS_MODULE);
+	result = bed_read(&bed);
+	assert_int_equal(result.cut, SNAP_PLAN_WHOLE);
+	assert_false(result.has_tasks);
+	bed_close(&bed);
 }
 
 /* ---- names ---- */
-
-/* The keys of a dict, without values of their own. */
-static uint64_t put_keys(struct bed *bed, unsigned number, unsigned count)
-{
-	uint64_t keys = DICT_KEYS + number * 256;
-
-	put(bed, keys + 9, 3, 1);
-	put(bed, keys + 10, 1, 1);
-	put(bed, keys + 24, count, 8);
-	return keys;
-}
-
-static uint64_t put_entry(struct bed *bed, unsigned number, unsigned entry, uint64_t key,
-			  uint64_t value)
-{
-	uint64_t address = DICT_KEYS + number * 256 + 40 + entry * 16;
-
-	put(bed, DICTS + number * 64 + 32, put_keys(bed, number, entry + 1), 8);
-	put(bed, address, key, 8);
-	put(bed, address + 8, value, 8);
-	return DICTS + number * 64;
-}
 
 /* Its attributes _name and _native_id in an array (3.11), or the same in a dict of its own. */
 static void put_named_thread(struct bed *bed, unsigned number, const char *name, bool has_dict)
@@ -738,7 +731,6 @@ static void test_changed_bytes_do_no_harm(void **state)
 	(void)state;
 	for (unsigned round = 0; round < 4000; round++) {
 		bed_open(&bed);
-		put_dict(&bed, 2, NONE);
 		put_names(&bed);
 		if (round % 2)
 			put_tasks(&bed);
@@ -757,7 +749,7 @@ static void test_changed_bytes_do_no_harm(void **state)
 				put(&bed, at & ~7ull, random, 8);
 		}
 		bed_read(&bed);
-		may_run_loop(&bed, 0x030b02f0);
+		locate_tasks(&bed, 0x030b02f0);
 		names_of(&bed, 0x030802f0 + (round % 5 << 16));
 		bed_close(&bed);
 	}
@@ -777,8 +769,8 @@ int main(void)
 		cmocka_unit_test(test_versions_that_nobody_knows_are_refused),
 		cmocka_unit_test(test_tasks_have_their_awaits),
 		cmocka_unit_test(test_a_task_that_runs_deep),
-		cmocka_unit_test(test_loops_are_those_that_threads_run),
-		cmocka_unit_test(test_what_may_be_changing_counts_as_a_loop),
+		cmocka_unit_test(test_tasks_are_located_by_their_names),
+		cmocka_unit_test(test_tasks_that_are_not_all_there),
 		cmocka_unit_test(test_names_are_those_of_threading),
 		cmocka_unit_test(test_names_that_go_in_circles),
 		cmocka_unit_test(test_changed_bytes_do_no_harm),

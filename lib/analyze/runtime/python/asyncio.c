@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks of asyncio with their chains of awaits. From 3.14 on each thread has a list; heap.c handles
- * earlier versions. Knows nothing of event loops.
+ * Tasks of asyncio with their chains of awaits. From 3.14 on each thread has a list; registry.c finds
+ * those of earlier versions. Knows nothing of event loops.
  */
 #include "analyze/runtime/python/asyncio.h"
 #include "analyze/runtime/memory.h"
@@ -134,7 +134,7 @@ static bool awaited_by_frame(const struct snap_python *python, uint64_t address,
 		return false;
 	if (!awaits)
 		return true;
-	if (python->heap.module) {
+	if (python->registry.is_used) {
 		at = snap_runtime_field(frame, STACK_TOP, 4);
 		if (at == 0 || at > MOST_HIGH)
 			return true;
@@ -262,7 +262,7 @@ static bool fill_parent(const struct reading *reading, uint64_t address, const u
 	uint64_t awaiter =
 		asyncio->awaited_by ? snap_runtime_field(record, asyncio->awaited_by, 8) : 0;
 
-	if (reading->python->heap.module)
+	if (reading->python->registry.is_used)
 		awaiter = snap_python_awaiter(reading->python, address, is_task_address, reading);
 	else if (awaiter && record[asyncio->awaited_by_is_set])
 		awaiter = first_awaiter(reading, awaiter);
@@ -366,20 +366,25 @@ static bool fill_task(struct reading *reading, const struct task *found,
 		      struct snap_runtime_task *task)
 {
 	struct snap_python *python = reading->python;
-	uint8_t record[SNAP_PYTHON_RECORD];
+	uint8_t record[SNAP_PYTHON_RECORD] = { 0 };
 	enum doing doing = ENDED;
 	const char *reason = NULL;
-	uint64_t coroutine;
+	uint64_t coroutine, name;
 
-	if (!snap_runtime_read(python->process, found->address, record, python->asyncio.size))
-		return true;
+	if (python->registry.is_used) {
+		if (!snap_python_registry_task(python, found->address, &coroutine, &name))
+			return true;
+	} else {
+		if (!snap_runtime_read(python->process, found->address, record,
+				       python->asyncio.size))
+			return true;
+		coroutine = snap_runtime_field(record, python->asyncio.coroutine, 8);
+		name = snap_runtime_field(record, python->asyncio.name, 8);
+	}
 	task->id = id_of(python, found->address);
-	if (!coroutine_of(python, snap_runtime_field(record, python->asyncio.coroutine, 8),
-			  &coroutine))
+	if (!coroutine_of(python, coroutine, &coroutine))
 		reason = coroutines_not_copied;
-	if (!task->id ||
-	    !name_of_asyncio_task(python, snap_runtime_field(record, python->asyncio.name, 8),
-				  &task->name) ||
+	if (!task->id || !name_of_asyncio_task(python, name, &task->name) ||
 	    !fill_parent(reading, found->address, record, task))
 		return false;
 	if (fill_running(reading, found, coroutine, task))
@@ -470,14 +475,17 @@ static bool take_asyncio_task(void *context, uint64_t address)
 
 static bool find_all(struct reading *reading, struct snap_runtime_result *result)
 {
-	bool whole = true;
+	bool found, whole;
 
+	result->has_tasks = result->parents_await = true;
 	/* Which of them a thread runs, it does not say. */
-	if (reading->python->heap.module && reading->python->process->is_of_thread)
+	if (reading->python->registry.is_used && reading->python->process->is_of_thread)
 		return true;
-	if (reading->python->heap.module) {
-		if (!snap_python_heap_tasks(reading->python, take_asyncio_task, reading, &whole))
+	if (reading->python->registry.is_used) {
+		if (!snap_python_registry_tasks(reading->python, take_asyncio_task, reading, &found,
+						&whole))
 			return false;
+		result->has_tasks = result->parents_await = found || !whole;
 		if (!whole)
 			result->cut = SNAP_PLAN_CUT_MEMORY;
 		return true;
@@ -495,7 +503,7 @@ static bool find_all(struct reading *reading, struct snap_runtime_result *result
 static bool has_asyncio_task_ended(const struct snap_python *python,
 				   const struct snap_runtime_task *task)
 {
-	return python->heap.module && task->stack.count == 0 && !task->stack.reason;
+	return python->registry.is_used && task->stack.count == 0 && !task->stack.reason;
 }
 
 /* It may be one, and is not shown, or not all of it is. */
@@ -534,7 +542,6 @@ struct stacksnap_error *snap_python_tasks(struct snap_python *python,
 	struct reading reading = { .python = python };
 	bool fits;
 
-	result->has_tasks = result->parents_await = true;
 	fits = fill_tasks(&reading, result);
 	free(reading.tasks);
 	free(reading.frames);

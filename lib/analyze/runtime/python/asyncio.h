@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Tasks of asyncio, for the files of this folder: where they are, which tasks await them, and what
- * is shown of each. asyncio.c finds them; up to 3.13 heap.c does, and loops.c decides whether there
- * can be any. Knows nothing of the machine's stacks, nor of how tasks are grouped and shown
+ * is shown of each. asyncio.c finds them; up to 3.13 registry.c does, and registry_plan.c has them
+ * copied. Knows nothing of the machine's stacks, nor of how tasks are grouped and shown
  * (analyze/task/).
  */
 #pragma once
@@ -14,29 +14,27 @@
 /* Fills python->asyncio; false: there are no tasks, or this version is not understood. */
 bool snap_python_asyncio_find(struct snap_python *python);
 
-/* ---- heap.c ---- */
+/* ---- registry.c ---- */
 
-/* The same for 3.11 to 3.13: python->heap, too. */
-bool snap_python_heap_find(struct snap_python *python);
+/* The same for 3.11 to 3.13: python->registry, too. */
+bool snap_python_registry_find(struct snap_python *python);
+/* Notes where the tasks of a process that runs are registered. */
+void snap_python_registry_locate(struct snap_python *python);
+/* Tasks, if there are any, cannot be listed: a free-threaded interpreter's before 3.14. */
+bool snap_python_registry_hides_tasks(const struct snap_python *python);
 /*
- * Tasks, if there are any, cannot be listed: up to 3.13 they are found among what the collector of
- * garbage knows, and a free-threaded interpreter's knows no lists.
- */
-bool snap_python_heap_hides_tasks(const struct snap_python *python);
-/* Whether objects of a type are futures, which tasks may be, too. */
-bool snap_python_heap_is_future(const struct snap_python *python, uint64_t type);
-/*
- * Gives all tasks, none if the heap was not to be copied; false in *whole_ret: not all of it is
- * there. False: no memory.
+ * Gives all tasks that are registered. False in *found_ret: asyncio is not there. False in
+ * *whole_ret: not all of what has them is. False: no memory.
  */
 typedef bool snap_python_take_task(void *context, uint64_t address);
-bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *take, void *context,
-			    bool *whole_ret) _must_check_;
-
-/* ---- loops.c ---- */
-
-/* Whether a thread of a process that runs has an event loop; true if that cannot be known. */
-bool snap_python_may_run_loop(const struct snap_python *python);
+bool snap_python_registry_tasks(struct snap_python *python, snap_python_take_task *take,
+				void *context, bool *found_ret, bool *whole_ret) _must_check_;
+/* The objects that are a task's coroutine and name; false: they are not there. */
+bool snap_python_registry_task(const struct snap_python *python, uint64_t task,
+			       uint64_t *coroutine_ret, uint64_t *name_ret);
+/* An attribute of an object of a class in Python, counted in the order of their first use. */
+bool snap_python_attribute(const struct snap_python *python, uint64_t object, unsigned number,
+			   uint64_t *ret);
 
 /* ---- awaiters.c ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Where the fields of a task of asyncio are: from 3.14 on its module describes itself, in constants
- * of a file; heap.c has a table for earlier versions. Knows nothing of tasks' contents.
+ * of a file; registry.c has a table for earlier versions. Knows nothing of tasks' contents.
  */
 #include "analyze/runtime/python/asyncio.h"
 #include "analyze/runtime/symbol.h"
@@ -66,7 +66,7 @@ bool snap_python_asyncio_find(struct snap_python *python)
 	if (!python->asyncio_types[0])
 		return false;
 	if (python->layout.generator.frame == 0)
-		return snap_python_heap_find(python);
+		return snap_python_registry_find(python);
 	if (find_words(process, python->module, words))
 		return take_task_words(python, words);
 	for (size_t i = 0; i < count; i++)

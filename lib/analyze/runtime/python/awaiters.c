@@ -13,7 +13,8 @@
 enum {
 	/* of futures and tasks */
 	FIRST_CALLBACK = 24,
-	MORE_CALLBACKS = 40, /* a list of tuples */
+	MORE_CALLBACKS = 40,  /* a list of tuples */
+	PYTHON_CALLBACKS = 1, /* the second attribute of those in Python: all callbacks */
 	/* of objects that may be called */
 	METHOD_FUNCTION = 16,
 	METHOD_OBJECT = 24,
@@ -28,7 +29,7 @@ enum {
 	/* limits */
 	MOST_CALLBACKS = 64,  /* of a future */
 	MOST_OBJECTS = 12,    /* in a closure, of the attributes of an object */
-	MOST_FUTURES = 8,     /* between a task and its awaiter */
+	MOST_FUTURES = 32,    /* between a task and its awaiter */
 	MOST_STEPS = 4096,    /* of one task */
 	ALL_STEPS = 10000000, /* of all */
 };
@@ -44,7 +45,7 @@ struct search {
 	size_t steps;
 };
 
-static uint64_t heap_word_at(struct search *search, uint64_t address)
+static uint64_t registered_word_at(struct search *search, uint64_t address)
 {
 	uint64_t word;
 
@@ -53,9 +54,18 @@ static uint64_t heap_word_at(struct search *search, uint64_t address)
 	return address && snap_runtime_word(search->python->process, address, &word) ? word : 0;
 }
 
+static uint64_t attribute_of_object(struct search *search, uint64_t object, unsigned number)
+{
+	uint64_t word;
+
+	if (search->steps++ >= MOST_STEPS || !object)
+		return 0;
+	return snap_python_attribute(search->python, object, number, &word) ? word : 0;
+}
+
 static uint64_t type_of(struct search *search, uint64_t object)
 {
-	return heap_word_at(search, object ? object + search->python->layout.object_type : 0);
+	return registered_word_at(search, object ? object + search->python->layout.object_type : 0);
 }
 
 static void take_awaiter(struct search *search, uint64_t object)
@@ -64,12 +74,14 @@ static void take_awaiter(struct search *search, uint64_t object)
 		search->found = object;
 }
 
-/* A future, no task, whose own awaiter waits for this task, too. */
+/*
+ * What may be a future, no task, whose own awaiter waits for this task, too. Other objects have no
+ * method of a task where a future has what it calls.
+ */
 static void take_future(struct search *search, uint64_t object)
 {
 	if (!object || search->future_count == MOST_FUTURES ||
-	    search->is_task(search->tasks, object) ||
-	    !snap_python_heap_is_future(search->python, type_of(search, object)))
+	    search->is_task(search->tasks, object))
 		return;
 	for (size_t i = 0; i < search->future_count; i++)
 		if (search->futures[i] == object)
@@ -83,9 +95,9 @@ static bool is_callback_called(struct search *search, uint64_t function, const c
 {
 	const char *name = NULL;
 
-	if (type_of(search, function) != search->python->heap.function_type ||
-	    !snap_python_string(search->python, heap_word_at(search, function + FUNCTION_NAME),
-				&name))
+	if (type_of(search, function) != search->python->registry.function_type ||
+	    !snap_python_string(search->python,
+				registered_word_at(search, function + FUNCTION_NAME), &name))
 		return false;
 	for (; name && *names; names++)
 		if (strcmp(name, *names) == 0)
@@ -95,7 +107,7 @@ static bool is_callback_called(struct search *search, uint64_t function, const c
 
 static uint64_t count_of(struct search *search, uint64_t sequence, uint64_t most)
 {
-	uint64_t count = heap_word_at(search, sequence ? sequence + COUNT : 0);
+	uint64_t count = registered_word_at(search, sequence ? sequence + COUNT : 0);
 
 	return count < most ? count : most;
 }
@@ -106,34 +118,18 @@ static void take_tuple(struct search *search, uint64_t tuple, bool in_cells)
 	uint64_t count = count_of(search, tuple, MOST_OBJECTS);
 
 	for (uint64_t i = 0; i < count; i++) {
-		uint64_t object = heap_word_at(search, tuple + ITEMS + 8 * i);
+		uint64_t object = registered_word_at(search, tuple + ITEMS + 8 * i);
 
-		take_future(search,
-			    in_cells && object ? heap_word_at(search, object + CELL) : object);
+		take_future(search, in_cells && object ? registered_word_at(search, object + CELL)
+						       : object);
 	}
 }
 
-/*
- * A task group knows the task that made it, by the only attribute that is a task. Its values lie
- * where the version puts them, until the first use of its dictionary.
- */
+/* A task group knows the task that made it, by the only attribute that is a task. */
 static void take_group(struct search *search, uint64_t group)
 {
-	uint64_t values;
-
-	switch (search->python->layout.minor) {
-	case 11:
-		values = heap_word_at(search, group - 32);
-		break;
-	case 12:
-		values = heap_word_at(search, group - 24);
-		values = values & 1 ? values + 1 : 0;
-		break;
-	default:
-		values = group + 24;
-	}
-	for (uint64_t i = 0; values && i < MOST_OBJECTS; i++)
-		take_awaiter(search, heap_word_at(search, values + 8 * i));
+	for (unsigned i = 0; i < MOST_OBJECTS; i++)
+		take_awaiter(search, attribute_of_object(search, group, i));
 }
 
 static void take_callback(struct search *search, uint64_t callback)
@@ -148,32 +144,43 @@ static void take_callback(struct search *search, uint64_t callback)
 
 	if (type == 0)
 		return;
-	if (type == python->heap.builtin_type) {
-		take_awaiter(search, heap_word_at(search, callback + BUILTIN_OBJECT));
-	} else if (type == python->heap.method_type) {
-		if (is_callback_called(search, heap_word_at(search, callback + METHOD_FUNCTION),
-				       of_groups))
-			take_group(search, heap_word_at(search, callback + METHOD_OBJECT));
-	} else if (type == python->heap.function_type) {
+	if (type == python->registry.builtin_type) {
+		take_awaiter(search, registered_word_at(search, callback + BUILTIN_OBJECT));
+	} else if (type == python->registry.method_type) {
+		uint64_t function = registered_word_at(search, callback + METHOD_FUNCTION);
+		uint64_t object = registered_word_at(search, callback + METHOD_OBJECT);
+
+		if (is_callback_called(search, function, of_groups))
+			take_group(search, object);
+		else /* __wakeup of a task that is in Python */
+			take_awaiter(search, object);
+	} else if (type == python->registry.function_type) {
 		if (is_callback_called(search, callback, closures))
-			take_tuple(search, heap_word_at(search, callback + FUNCTION_CLOSURE), true);
-	} else if (is_callback_called(search, heap_word_at(search, callback + PARTIAL_FUNCTION),
+			take_tuple(search, registered_word_at(search, callback + FUNCTION_CLOSURE),
+				   true);
+	} else if (is_callback_called(search,
+				      registered_word_at(search, callback + PARTIAL_FUNCTION),
 				      of_timeouts)) {
-		take_tuple(search, heap_word_at(search, callback + PARTIAL_ARGUMENTS), false);
+		take_tuple(search, registered_word_at(search, callback + PARTIAL_ARGUMENTS), false);
 	}
 }
 
 static void take_callbacks(struct search *search, uint64_t future)
 {
-	uint64_t list = heap_word_at(search, future + MORE_CALLBACKS), items, count;
+	uint64_t list, items, count;
 
-	take_callback(search, heap_word_at(search, future + FIRST_CALLBACK));
+	if (search->python->registry.is_in_python) {
+		list = attribute_of_object(search, future, PYTHON_CALLBACKS);
+	} else {
+		take_callback(search, registered_word_at(search, future + FIRST_CALLBACK));
+		list = registered_word_at(search, future + MORE_CALLBACKS);
+	}
 	count = count_of(search, list, MOST_CALLBACKS);
-	items = count ? heap_word_at(search, list + ITEMS) : 0;
+	items = count ? registered_word_at(search, list + ITEMS) : 0;
 	for (uint64_t i = 0; items && i < count; i++) {
-		uint64_t pair = heap_word_at(search, items + 8 * i);
+		uint64_t pair = registered_word_at(search, items + 8 * i);
 
-		take_callback(search, heap_word_at(search, pair ? pair + ITEMS : 0));
+		take_callback(search, registered_word_at(search, pair ? pair + ITEMS : 0));
 	}
 }
 
@@ -182,11 +189,11 @@ uint64_t snap_python_awaiter(struct snap_python *python, uint64_t task,
 {
 	struct search search = { .python = python, .is_task = is_task, .tasks = tasks };
 
-	if (python->heap.steps >= ALL_STEPS)
+	if (python->registry.steps >= ALL_STEPS)
 		return 0;
 	take_callbacks(&search, task);
 	while (search.done < search.future_count)
 		take_callbacks(&search, search.futures[search.done++]);
-	python->heap.steps += search.steps;
+	python->registry.steps += search.steps;
 	return search.found;
 }

@@ -4,108 +4,101 @@
  * frames, their code, its names and line tables; the most useful first. Knows the layout, and
  * nothing of the contents.
  */
-#include "analyze/runtime/python/asyncio.h"
+#include "analyze/runtime/python/plan.h"
 
 enum {
-	CODE_STEPS = 8,
-	STEPS = 6 + CODE_STEPS, /* at most, of threads */
+	STEPS = 6 + SNAP_PYTHON_CODE_STEPS, /* at most, of threads */
 	RUNNING_STEPS = 5,
-	TASK_STEPS = 6 + 3 * (1 + CODE_STEPS),
-	COROUTINE = 768,     /* bytes of a coroutine: with its variables and its stack */
-	MOST_AWAITED = 1000, /* coroutines in a chain */
+	TASK_STEPS = 6 + 3 * (1 + SNAP_PYTHON_CODE_STEPS),
 	MOST_TASKS = 100000, /* of a thread */
 	MOST_AWAITERS = 4096,
-	MOST_DATA = 4 << 20, /* bytes of a mapping */
-	MOST_HEAP = 32 << 20,
 	COPIED_COPIES = 128,
-	OWNED_BY_GENERATOR = 1, /* a frame */
-	DESCRIPTION = 1024,     /* bytes of the runtime, which describe it */
+	DESCRIPTION = 1024, /* bytes of the runtime, which describe it */
 	POINTER = 8,
 };
 
-/* Adds a step; the number of its table. There is room: see snap_python_plan(). */
-static uint8_t add_python_step(struct snap_memory_plan *plan, struct snap_plan_step step)
+uint8_t snap_python_plan_step(struct snap_memory_plan *plan, struct snap_plan_step step)
 {
 	plan->steps[plan->step_count++] = step;
 	return (uint8_t)plan->step_count;
 }
 
-/* `len` bytes at the pointer in a field; tags of references do not count. */
-static uint8_t add_python_read(struct snap_memory_plan *plan, uint8_t source, uint32_t field,
-			       uint32_t len)
+uint8_t snap_python_plan_read(struct snap_memory_plan *plan, uint8_t source, uint32_t field,
+			      uint32_t len)
 {
-	return add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-							      .source = source,
-							      .field = (uint16_t)field,
-							      .mask = ~3ull,
-							      .len = len });
+	return snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+								    .source = source,
+								    .field = (uint16_t)field,
+								    .mask = ~3ull,
+								    .len = len });
 }
 
 static uint8_t add_walk(struct snap_memory_plan *plan, uint8_t source, uint32_t field,
 			uint32_t next, uint32_t len, uint32_t most)
 {
-	return add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
-							      .source = source,
-							      .field = (uint16_t)field,
-							      .next = (uint16_t)next,
-							      .len = len,
-							      .max = most });
+	return snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
+								    .source = source,
+								    .field = (uint16_t)field,
+								    .next = (uint16_t)next,
+								    .len = len,
+								    .max = most });
 }
 
 /* What lies behind the head of an object, whose size is at `count` and is multiplied. */
 static void add_body(struct snap_memory_plan *plan, uint8_t source, uint32_t head, uint32_t count,
 		     uint32_t factor, uint32_t plus, uint64_t most)
 {
-	add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_BYTES,
-						       .flags = SNAP_PLAN_RELATIVE,
-						       .source = source,
-						       .add = head,
-						       .count = (uint16_t)count,
-						       .count_width = POINTER,
-						       .mul = factor,
-						       .plus = plus,
-						       .cap = most });
+	snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_BYTES,
+							     .flags = SNAP_PLAN_RELATIVE,
+							     .source = source,
+							     .add = head,
+							     .count = (uint16_t)count,
+							     .count_width = POINTER,
+							     .mul = factor,
+							     .plus = plus,
+							     .cap = most });
 }
 
-/*
- * The text of str objects: whatever the width of its letters. Behind the short head of ASCII lies
- * the text; of others the rest of the long head comes before it.
- */
-static void add_python_text(struct snap_memory_plan *plan, const struct snap_python_layout *layout,
-			    uint8_t source)
+void snap_python_plan_text(struct snap_memory_plan *plan, const struct snap_python_layout *layout,
+			   uint8_t source)
 {
 	add_body(plan, source, layout->string.ascii, layout->string.length, 4,
 		 layout->string.compact - layout->string.ascii, SNAP_PYTHON_MOST_NAME);
 }
 
-/* The code of frames that lie so far behind the beginning of a record. */
-static void plan_code(const struct snap_python *python, struct snap_memory_plan *plan,
-		      uint8_t frames, uint32_t frame)
+void snap_python_plan_of_generators(const struct snap_python *python, struct snap_plan_step *step)
+{
+	enum { OWNED_BY_GENERATOR = 1, OWNER_311 = 69 };
+	const struct snap_python_layout *layout = &python->layout;
+
+	step->flags |= SNAP_PLAN_IF_EQUAL;
+	step->if_field = (uint16_t)(layout->generator.frame +
+				    (layout->frame.owner ? layout->frame.owner : OWNER_311));
+	step->if_width = 1;
+	step->if_mask = 0xff;
+	step->if_value = OWNED_BY_GENERATOR;
+}
+
+void snap_python_plan_code(const struct snap_python *python, struct snap_memory_plan *plan,
+			   uint8_t frames, uint32_t frame)
 {
 	const struct snap_python_layout *layout = &python->layout;
 	uint8_t code, names, files, lines;
 
-	code = add_python_read(plan, frames, frame + layout->frame.code, layout->code.size);
+	code = snap_python_plan_read(plan, frames, frame + layout->frame.code, layout->code.size);
 	/* What a coroutine awaits may be none: only of those the frame has that owner. */
-	if (frame) {
-		struct snap_plan_step *step = &plan->steps[code - 1];
-
-		step->flags |= SNAP_PLAN_IF_EQUAL;
-		step->if_field = (uint16_t)(frame + layout->frame.owner);
-		step->if_width = 1;
-		step->if_mask = 0xff;
-		step->if_value = OWNED_BY_GENERATOR;
-	}
-	names = add_python_read(plan, code, layout->code.name, layout->string.ascii);
-	files = add_python_read(plan, code, layout->code.file, layout->string.ascii);
-	add_python_text(plan, layout, names);
-	add_python_text(plan, layout, files);
+	if (frame)
+		snap_python_plan_of_generators(python, &plan->steps[code - 1]);
+	names = snap_python_plan_read(plan, code, layout->code.name, layout->string.ascii);
+	files = snap_python_plan_read(plan, code, layout->code.file, layout->string.ascii);
+	snap_python_plan_text(plan, layout, names);
+	snap_python_plan_text(plan, layout, files);
 	if (layout->code.bytecode_copies)
-		add_python_read(plan, code, layout->code.bytecode_copies,
-				POINTER * (1 + COPIED_COPIES));
+		snap_python_plan_read(plan, code, layout->code.bytecode_copies,
+				      POINTER * (1 + COPIED_COPIES));
 	if (!python->process->options->lines)
 		return;
-	lines = add_python_read(plan, code, layout->code.line_table, layout->bytes_data);
+	lines = snap_python_plan_read(plan, code, layout->code.line_table, layout->bytes_data);
 	add_body(plan, lines, layout->bytes_data, layout->bytes_size, 1, 0, SNAP_PYTHON_MOST_LINES);
 }
 
@@ -118,7 +111,7 @@ static void plan_gil(const struct snap_python_layout *layout, struct snap_memory
 			       : layout->interpreter.gil_locked;
 
 	if (layout->interpreter.gil)
-		add_python_read(plan, interpreters, layout->interpreter.gil, end + POINTER);
+		snap_python_plan_read(plan, interpreters, layout->interpreter.gil, end + POINTER);
 }
 
 /* The last step is for the current thread alone, by the number that Python knows it by. */
@@ -163,7 +156,7 @@ static uint8_t plan_coroutines(const struct snap_python *python, struct snap_mem
 	const struct snap_python_layout *layout = &python->layout;
 	uint8_t coroutines;
 
-	coroutines = add_python_step(
+	coroutines = snap_python_plan_step(
 		plan,
 		(struct snap_plan_step){
 			.op = SNAP_PLAN_WALK,
@@ -173,52 +166,11 @@ static uint8_t plan_coroutines(const struct snap_python *python, struct snap_mem
 			.mask = ~3ull,
 			.next = (uint16_t)(layout->generator.frame + layout->frame_stack_pointer),
 			.next_add = (int16_t)snap_python_awaited_at(python),
-			.len = COROUTINE,
-			.max = MOST_AWAITED,
+			.len = SNAP_PYTHON_COROUTINE,
+			.max = SNAP_PYTHON_MOST_AWAITED,
 		});
-	plan_code(python, plan, coroutines, layout->generator.frame);
+	snap_python_plan_code(python, plan, coroutines, layout->generator.frame);
 	return coroutines;
-}
-
-/* What a module has of objects in its file's own memory: types, strings. */
-static void plan_data(const struct snap_python *python, struct snap_memory_plan *plan,
-		      const struct snap_module *module)
-{
-	const struct snap_map *maps = &python->process->process->maps[module->first_map];
-
-	for (size_t i = 0; i < module->map_count; i++) {
-		uint64_t size = maps[i].end - maps[i].start;
-
-		/* one step is left for the heap */
-		if (plan->step_count + 2 > SNAP_PLAN_MOST_STEPS)
-			return;
-		if (maps[i].write && maps[i].inode && size <= MOST_DATA)
-			add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-								       .source = SNAP_PLAN_LITERAL,
-								       .address = maps[i].start,
-								       .len = (uint32_t)size });
-	}
-}
-
-/* What tells that the heap is wanted, though it may not fit. */
-static void plan_sign(const struct snap_python *python, struct snap_memory_plan *plan)
-{
-	if (python->heap.data)
-		add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-							       .source = SNAP_PLAN_LITERAL,
-							       .address = python->heap.data,
-							       .len = POINTER });
-}
-
-/* All objects. */
-static void plan_heap(const struct snap_python *python, struct snap_memory_plan *plan)
-{
-	plan_data(python, plan, python->heap.module);
-	plan_data(python, plan, python->module);
-	if (plan->step_count < SNAP_PLAN_MOST_STEPS)
-		add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_HEAP,
-							       .source = SNAP_PLAN_LITERAL,
-							       .cap = MOST_HEAP });
 }
 
 static void plan_tasks(const struct snap_python *python, struct snap_memory_plan *plan,
@@ -228,29 +180,24 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 	const struct snap_python_asyncio *asyncio = &python->asyncio;
 	uint8_t heads, tasks, names, sets, coroutines;
 
-	if (python->heap.module) {
-		/* The sign that it is wanted tells that it is missing. */
-		if (python->heap.is_wanted && !python->heap.is_large)
-			plan_heap(python, plan);
-		return;
-	}
 	if (plan->step_count + TASK_STEPS > SNAP_PLAN_MOST_STEPS)
 		return;
-	heads = add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-							       .flags = SNAP_PLAN_RELATIVE,
-							       .source = threads,
-							       .add = asyncio->thread_tasks,
-							       .len = POINTER });
+	heads = snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+								     .flags = SNAP_PLAN_RELATIVE,
+								     .source = threads,
+								     .add = asyncio->thread_tasks,
+								     .len = POINTER });
 	/* The list goes from node to node, which lie inside the tasks. */
-	tasks = add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
+	tasks = snap_python_plan_step(plan,
+				      (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
 							       .source = heads,
 							       .next = (uint16_t)asyncio->node,
 							       .add = -(int64_t)asyncio->node,
 							       .len = asyncio->size,
 							       .max = MOST_TASKS });
-	names = add_python_read(plan, tasks, asyncio->name, layout->string.ascii);
-	add_python_text(plan, layout, names);
-	sets = add_python_step(
+	names = snap_python_plan_read(plan, tasks, asyncio->name, layout->string.ascii);
+	snap_python_plan_text(plan, layout, names);
+	sets = snap_python_plan_step(
 		plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
 					       .flags = SNAP_PLAN_IF_NOT_EQUAL,
 					       .source = tasks,
@@ -259,14 +206,14 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 					       .if_field = (uint16_t)asyncio->awaited_by_is_set,
 					       .if_width = 1,
 					       .if_mask = 0xff });
-	add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_ARRAY,
-						       .source = sets,
-						       .field = (uint16_t)layout->set_table,
-						       .count = (uint16_t)layout->set_mask,
-						       .count_width = POINTER,
-						       .plus = 1,
-						       .len = 2 * POINTER,
-						       .max = MOST_AWAITERS });
+	snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_ARRAY,
+							     .source = sets,
+							     .field = (uint16_t)layout->set_table,
+							     .count = (uint16_t)layout->set_mask,
+							     .count_width = POINTER,
+							     .plus = 1,
+							     .len = 2 * POINTER,
+							     .max = MOST_AWAITERS });
 	coroutines = plan_coroutines(python, plan, tasks, asyncio->coroutine);
 	/* Through objects that represent a coroutine, twice: for an asynchronous generator. */
 	coroutines = plan_coroutines(python, plan, coroutines, layout->object_size);
@@ -282,18 +229,18 @@ static void plan_running_task(const struct snap_python *python, struct snap_memo
 	uint8_t running, task, names;
 
 	/* Else a thread does not say. */
-	if (python->heap.module || plan->step_count + RUNNING_STEPS > SNAP_PLAN_MOST_STEPS)
+	if (python->registry.is_used || plan->step_count + RUNNING_STEPS > SNAP_PLAN_MOST_STEPS)
 		return;
-	running = add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-								 .flags = SNAP_PLAN_RELATIVE,
-								 .source = threads,
-								 .add = asyncio->running_task,
-								 .len = POINTER });
+	running = snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+								       .flags = SNAP_PLAN_RELATIVE,
+								       .source = threads,
+								       .add = asyncio->running_task,
+								       .len = POINTER });
 	pick_thread(python, plan);
-	task = add_python_read(plan, running, 0, asyncio->size);
-	names = add_python_read(plan, task, asyncio->name, layout->string.ascii);
-	add_python_text(plan, layout, names);
-	add_python_read(plan, task, asyncio->coroutine, COROUTINE);
+	task = snap_python_plan_read(plan, running, 0, asyncio->size);
+	names = snap_python_plan_read(plan, task, asyncio->name, layout->string.ascii);
+	snap_python_plan_text(plan, layout, names);
+	snap_python_plan_read(plan, task, asyncio->coroutine, SNAP_PYTHON_COROUTINE);
 }
 
 bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan *plan)
@@ -303,12 +250,11 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 
 	if (plan->step_count + STEPS > SNAP_PLAN_MOST_STEPS)
 		return false;
-	if (python->heap.is_wanted)
-		plan_sign(python, plan);
-	runtime = add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-								 .source = SNAP_PLAN_LITERAL,
-								 .address = python->runtime,
-								 .len = layout->runtime.size });
+	runtime =
+		snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+								     .source = SNAP_PLAN_LITERAL,
+								     .address = python->runtime,
+								     .len = layout->runtime.size });
 	interpreters =
 		add_walk(plan, runtime, layout->runtime.interpreters, layout->interpreter.next,
 			 layout->interpreter.size, SNAP_PYTHON_MOST_INTERPRETERS);
@@ -317,9 +263,11 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 	threads = add_walk(plan, interpreters, layout->interpreter.threads, layout->thread.next,
 			   layout->thread.size, SNAP_PYTHON_MOST_THREADS);
 	frames = plan_frames(python, plan, threads);
-	plan_code(python, plan, frames, 0);
+	snap_python_plan_code(python, plan, frames, 0);
 	if (python->has_asyncio && python->process->is_of_thread)
 		plan_running_task(python, plan, threads);
+	else if (python->has_asyncio && python->registry.is_used)
+		snap_python_plan_registry(python, plan, interpreters);
 	else if (python->has_asyncio)
 		plan_tasks(python, plan, threads);
 	return true;
@@ -328,8 +276,8 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 void snap_python_plan_refusal(const struct snap_python *python, struct snap_memory_plan *plan)
 {
 	if (plan->step_count < SNAP_PLAN_MOST_STEPS)
-		add_python_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-							       .source = SNAP_PLAN_LITERAL,
-							       .address = python->runtime,
-							       .len = DESCRIPTION });
+		snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+								     .source = SNAP_PLAN_LITERAL,
+								     .address = python->runtime,
+								     .len = DESCRIPTION });
 }

@@ -15,8 +15,8 @@ static struct stacksnap_error *probe_python(const struct snap_runtime_process *p
 	*found_ret = true;
 	if (!snap_python_layout_load(&python)) {
 		python.has_asyncio = snap_python_asyncio_find(&python);
-		python.heap.is_wanted = python.has_asyncio && python.heap.module &&
-					!process->is_of_thread && snap_python_may_run_loop(&python);
+		if (python.has_asyncio && python.registry.is_used && !process->is_of_thread)
+			snap_python_registry_locate(&python);
 		snap_python_plan(&python, plan);
 		if (process->take_name)
 			snap_python_name_threads(&python);
@@ -52,7 +52,7 @@ static struct stacksnap_error *fill_python_result(struct snap_python *python,
 	err = snap_python_threads(python, result);
 	if (!err && !result->refused && snap_python_asyncio_find(python))
 		err = snap_python_tasks(python, result);
-	if (!err && !result->refused && snap_python_heap_hides_tasks(python))
+	if (!err && !result->refused && snap_python_registry_hides_tasks(python))
 		result->refused = "a free-threaded interpreter's tasks of asyncio are not listed "
 				  "before 3.14; its threads are all here";
 	snap_python_places_destroy(python);

@@ -93,6 +93,21 @@ struct snap_python_asyncio {
 	uint32_t running_task, thread_tasks; /* a thread's state */
 };
 
+/* Where asyncio registers tasks in 3.11 to 3.13; see registry.c. */
+struct snap_python_registry {
+	bool is_used;    /* false: tasks are in lists */
+	bool is_located; /* what follows is known, before the stop: */
+	uint64_t module; /* the module's entry, from the beginning of the keys of sys.modules on */
+	/* entries of the keys of the module's dict: the sets, the class in Python; 0: none */
+	uint32_t first, tasks, eager, python_task;
+	uint32_t module_words, words;                      /* of an entry of each dict */
+	uint64_t function_type, method_type, builtin_type; /* of what futures call when done */
+	uint64_t set_type, none;                           /* address of None */
+	bool is_in_python;                                 /* tasks are objects of … */
+	uint64_t python_type;                              /* … this class in Python */
+	size_t steps;                                      /* that were taken to find awaiters */
+};
+
 /* Places of the code that was seen; see code.c. */
 struct snap_python_places;
 struct snap_python_chain;
@@ -108,25 +123,7 @@ struct snap_python {
 	bool has_micro;
 	struct snap_python_layout layout;
 	bool has_asyncio; /* in the process, and understood */
-	struct {
-		struct snap_module *module; /* of asyncio; NULL: tasks are in lists */
-		uint64_t task_name;         /* address of the name of their type */
-		uint64_t future_name;
-		/* types of what futures call when they are done */
-		uint64_t function_type, method_type, builtin_type;
-		size_t steps;   /* that were taken to find awaiters */
-		uint32_t lists; /* of the collector, in an interpreter's state */
-		/* of a thread's state: the loop that it runs (3.13), or the dict that has it */
-		uint32_t thread_loop, thread_dict;
-		/*
-		 * Of the module's own data, which is copied first where the heap is to be: where it
-		 * is missing, no loop was seen. 0: unknown
-		 */
-		uint64_t data;
-		bool is_wanted; /* to be copied … */
-		bool is_large;  /* … but too large for that */
-		uint64_t none;  /* address of None; 0: unknown */
-	} heap;
+	struct snap_python_registry registry;
 	struct snap_python_asyncio asyncio;
 	uint64_t asyncio_types[3]; /* addresses of the types of coroutines and generators */
 	uint64_t int_type;         /* PyLong_Type */
