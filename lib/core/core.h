@@ -57,8 +57,6 @@ struct snap_core_memory {
 	int fd;
 	const struct snap_core_segment *segments;
 	size_t segment_count;
-	uint64_t hole_begin, hole_end; /* of the file: there are no bytes in between, only zeros */
-	uint64_t data_begin, data_end; /* there are */
 };
 
 struct snap_core_memory snap_core_memory_of(const struct snap_core *core, int fd);
@@ -71,8 +69,6 @@ size_t snap_core_memory_read(void *memory, uint8_t *bytes, const struct iovec *r
 /* The same of one range. */
 size_t snap_core_memory_bytes(const struct snap_core_memory *memory, uint64_t address, void *bytes,
 			      size_t size);
-/* Pages that are in the file, and not a hole in it: those were never touched. */
-bool snap_core_memory_resident(void *memory, uint64_t address, bool *pages, size_t count);
 
 /* The program lies there, whatever its path was; a file that is not it is not believed. */
 struct stacksnap_error *snap_core_set_program(struct snap_core *core,

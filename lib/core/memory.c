@@ -4,7 +4,6 @@
  * and nowhere else. A file may be sparse, and larger than all memory.
  */
 #include "base/bsearch.h"
-#include "base/bytes.h"
 #include "core/notes.h"
 
 #include <errno.h>
@@ -87,44 +86,4 @@ size_t snap_core_memory_read(void *memory, uint8_t *bytes, const struct iovec *r
 			break;
 	}
 	return total;
-}
-
-/* Whether there are bytes at a place of the file; what is found out holds for many places. */
-static bool is_core_data(struct snap_core_memory *memory, uint64_t offset)
-{
-	off_t at;
-
-	if (offset >= memory->data_begin && offset < memory->data_end)
-		return true;
-	if (offset >= memory->hole_begin && offset < memory->hole_end)
-		return false;
-	at = lseek(memory->fd, (off_t)offset, SEEK_DATA);
-	if (at < 0) {
-		/* Nothing but a hole up to the end; or a file system that knows none. */
-		memory->hole_begin = errno == ENXIO ? offset : 0;
-		memory->hole_end = errno == ENXIO ? INT64_MAX : 0;
-		return errno != ENXIO;
-	}
-	if ((uint64_t)at > offset) {
-		memory->hole_begin = offset;
-		memory->hole_end = (uint64_t)at;
-		return false;
-	}
-	at = lseek(memory->fd, (off_t)offset, SEEK_HOLE);
-	memory->data_begin = offset;
-	memory->data_end = at > 0 ? (uint64_t)at : offset + 1;
-	return true;
-}
-
-bool snap_core_memory_resident(void *context, uint64_t address, bool *pages, size_t count)
-{
-	struct snap_core_memory *memory = context;
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t offset, there;
-
-		pages[i] = find_bytes(memory, address + i * SNAP_PAGE, &offset, &there) &&
-			   is_core_data(memory, offset);
-	}
-	return true;
 }

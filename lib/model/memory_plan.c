@@ -37,7 +37,7 @@ static bool check_step(const struct snap_plan_step *step, uint32_t index)
 		return false;
 	/* Without a record there is no field: a literal can only be read, or be a list's first. */
 	if (step->source == SNAP_PLAN_LITERAL && step->op != SNAP_PLAN_READ &&
-	    step->op != SNAP_PLAN_WALK && step->op != SNAP_PLAN_HEAP)
+	    step->op != SNAP_PLAN_WALK)
 		return false;
 	if (step->source == SNAP_PLAN_LITERAL && last_source(step))
 		return false;

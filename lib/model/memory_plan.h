@@ -24,7 +24,7 @@
 
 enum {
 	SNAP_PLAN_MOST_STEPS = 64,
-	SNAP_PLAN_MOST_BYTES = 16 << 20, /* len and cap of a step other than HEAP */
+	SNAP_PLAN_MOST_BYTES = 16 << 20, /* len and cap of a step */
 	SNAP_PLAN_MOST_REP = 4096,
 	SNAP_PLAN_LITERAL = 0xff, /* source: no table, but `address` */
 };
@@ -60,8 +60,6 @@ enum snap_plan_op {
 	SNAP_PLAN_RANGE,
 	/* min(size, cap) bytes at the pointer, size from `count` */
 	SNAP_PLAN_BYTES,
-	/* all resident, anonymous, writable, private memory, up to cap bytes (any cap) */
-	SNAP_PLAN_HEAP,
 	SNAP_PLAN_OP_COUNT,
 };
 
@@ -126,7 +124,7 @@ struct snap_plan_step {
 	uint32_t every;
 	uint32_t len; /* bytes of a new record; READ, WALK, EACH, and of an element in ARRAY */
 	uint32_t max; /* records a list, elements */
-	uint64_t cap; /* RANGE, BYTES, HEAP: bytes */
+	uint64_t cap; /* RANGE, BYTES: bytes */
 	/* the size or count that is used: field * mul + plus, 0 for mul counts as 1; after SHIFT */
 	uint32_t mul, plus;
 	uint64_t address;           /* LITERAL: the pointer */

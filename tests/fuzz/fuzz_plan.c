@@ -132,14 +132,6 @@ static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ran
 	return done;
 }
 
-static bool are_resident(void *context, uint64_t address, bool *pages, size_t count)
-{
-	(void)context;
-	for (size_t i = 0; i < count; i++)
-		pages[i] = !is_absent((address - BASE) / PAGE + i);
-	return address / PAGE % 64 != 63;
-}
-
 /* ---- what must hold ---- */
 
 static void check_image(const struct memory *memory, const struct snap_memory_image *image,
@@ -187,7 +179,7 @@ static void execute(struct memory *memory, const struct snap_memory_plan *plan)
 		.thread_count = SNAP_ARRAY_SIZE(threads),
 		.maps = maps,
 		.map_count = MAPS,
-		.source = { read_ranges, are_resident, memory },
+		.source = { read_ranges, memory },
 		.budget = budget,
 		.work = memory->work,
 	};

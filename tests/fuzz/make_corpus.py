@@ -465,8 +465,8 @@ LITERAL, MEMORY = 0xff, 0x7f0000000000
 def plan_step(chance, index):
     """What a parser may write, and what it may not, now and then; the source is earlier."""
     fields = (0, 8, 16, 24, 56, 120, 4095, 65535)
-    op = chance.randrange(7)
-    literal = op in (0, 1, 6) and (index == 0 or chance.random() < 0.3)
+    op = chance.randrange(6)
+    literal = op in (0, 1) and (index == 0 or chance.random() < 0.3)
     return STEP.pack(
         op, LITERAL if literal else chance.randrange(index + 1), chance.choice((0, 0, 0, 0, 1, 2, 4, 8, 16, 12, 64)),
         chance.choice((1, 2, 4, 8)), chance.choice((1, 2, 4, 8)), chance.choice((1, 2)), chance.choice((0, 0, 0, 1, 2)),

@@ -6,48 +6,25 @@
 #include "model/arch/registers.h"
 #include "stop/plan/execute.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
-
-enum { PAGE = 4096, PRESENT = 63 /* bit of a word of pagemap */ };
 
 /* So much that no ordinary process is cut. */
 static const uint64_t most_bytes = 1ull << 30;
 static const uint64_t most_records = 16000000;
 static const int64_t most_ns = 20000000000;
 
-struct source {
-	struct live *live;
-	int pages_fd;
-};
-
 static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
 {
-	struct source *source = context;
+	const struct live *live = context;
 	struct iovec to = { bytes, 0 };
 	ssize_t got;
 
 	for (size_t i = 0; i < count; i++)
 		to.iov_len += ranges[i].iov_len;
-	got = process_vm_readv(source->live->process.pid, &to, 1, ranges, count, 0);
+	got = process_vm_readv(live->process.pid, &to, 1, ranges, count, 0);
 	return got < 0 ? 0 : (size_t)got;
-}
-
-static bool are_resident(void *context, uint64_t address, bool *pages, size_t count)
-{
-	struct source *source = context;
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t word;
-
-		if (pread(source->pages_fd, &word, sizeof(word),
-			  (off_t)((address / PAGE + i) * sizeof(word))) != sizeof(word))
-			return false;
-		pages[i] = word >> PRESENT;
-	}
-	return true;
 }
 
 static struct snap_region map_region(size_t size)
@@ -87,23 +64,19 @@ static struct snap_plan_thread *list_threads(struct live *live)
 
 void live_execute(struct live *live, const struct snap_memory_plan *plan, struct live_image *ret)
 {
-	struct source source = { .live = live };
 	struct snap_plan_task task = {
 		.plan = plan,
 		.threads = list_threads(live),
 		.thread_count = live->process.thread_count,
 		.maps = live->process.maps,
 		.map_count = live->process.map_count,
-		.source = { .read = read_ranges, .resident = are_resident, .context = &source },
+		.source = { .read = read_ranges, .context = live },
 		.budget = { .records = ret->most_records ? ret->most_records : most_records,
 			    .bytes = most_bytes,
 			    .until_ns = snap_clock_ns(CLOCK_MONOTONIC) + most_ns },
 	};
-	char path[64];
 	int64_t begin;
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", live->process.pid);
-	source.pages_fd = open(path, O_RDONLY | O_CLOEXEC);
 	ret->room = map_region(most_bytes + most_bytes / 4);
 	ret->left = ret->room;
 	task.work = map_region(snap_plan_work_bytes(&task.budget));
@@ -111,7 +84,6 @@ void live_execute(struct live *live, const struct snap_memory_plan *plan, struct
 	snap_plan_execute(&task, &ret->left, &ret->image);
 	ret->taken_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	munmap(task.work.next, (size_t)(task.work.end - task.work.next));
-	snap_close(&source.pages_fd);
 }
 
 void live_finish(struct live_image *image)

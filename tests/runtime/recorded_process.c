@@ -89,18 +89,6 @@ static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ran
 	return done;
 }
 
-static bool are_resident(void *context, uint64_t address, bool *pages, size_t count)
-{
-	const struct recorded *recorded = context;
-	uint64_t start, bytes;
-
-	for (size_t i = 0; i < count; i++, address += SNAP_PAGE)
-		pages[i] = snap_memory_image_next(recorded->process->memory, address, &start,
-						  &bytes) &&
-			   start < address + SNAP_PAGE;
-	return true;
-}
-
 struct snap_runtime_memory recorded_process(struct recorded *recorded)
 {
 	return (struct snap_runtime_memory){ .read = read_process, .context = recorded };
@@ -167,7 +155,7 @@ void recorded_execute(struct recorded *recorded, const struct snap_memory_plan *
 		.thread_count = threads ? process->thread_count : 0,
 		.maps = process->maps,
 		.map_count = process->map_count,
-		.source = { read_ranges, are_resident, recorded },
+		.source = { read_ranges, recorded },
 		.budget = room->budget,
 		.work = room->work,
 	};

@@ -60,15 +60,6 @@ static size_t bed_read(void *context, uint8_t *bytes, const struct iovec *ranges
 	return done;
 }
 
-static bool bed_resident(void *context, uint64_t address, bool *pages, size_t count)
-{
-	const struct bed *bed = context;
-
-	for (size_t i = 0; i < count; i++)
-		pages[i] = !bed->absent[(address - BED_BASE) / BED_PAGE + i];
-	return true;
-}
-
 static void *bed_map(size_t size)
 {
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -88,7 +79,7 @@ static void bed_init(struct bed *bed)
 	bed->room.end = bed->room.next + BED_ROOM;
 	bed->task = (struct snap_plan_task){
 		.plan = &bed->plan,
-		.source = { .read = bed_read, .resident = bed_resident, .context = bed },
+		.source = { .read = bed_read, .context = bed },
 		.budget = { .records = SNAP_PLAN_RECORDS, .bytes = BED_BUDGET },
 	};
 	work = snap_plan_work_bytes(&bed->task.budget);

@@ -172,31 +172,6 @@ static void test_memory_is_copied(void **state _unused_)
 	snap_options_deinit(&options);
 }
 
-#ifndef __SANITIZE_ADDRESS__
-/* All of its own memory that is there. A sanitizer's own is terabytes to look through. */
-static void test_heap_is_copied(void **state _unused_)
-{
-	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	struct probeing probeing = { .asked = 0 };
-	struct snap_options options;
-	struct victim victim;
-
-	options_by_name(&options);
-	victim_start(&victim, with_list);
-	wait_answer(&victim);
-	plan_list(&probeing);
-	probeing.plan.steps[1] = (struct snap_plan_step){ .op = SNAP_PLAN_HEAP,
-							  .source = SNAP_PLAN_LITERAL,
-							  .cap = 64 << 20 };
-	capture = take_with(&victim, &probeing, &options);
-	assert_non_null(capture->processes[0].memory);
-	assert_true(capture->processes[0].memory->steps[1].bytes >= NODES * sizeof(struct node));
-	check_list(capture->processes[0].memory);
-	victim_end(&victim);
-	snap_options_deinit(&options);
-}
-#endif
-
 /* Who does not look like it is not asked about, nor anybody where nobody wants it. */
 static void test_who_is_asked(void **state _unused_)
 {
@@ -442,9 +417,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_is_copied),
-#ifndef __SANITIZE_ADDRESS__
-		cmocka_unit_test(test_heap_is_copied),
-#endif
 		cmocka_unit_test(test_who_is_asked),
 		cmocka_unit_test(test_no_plan),
 		cmocka_unit_test(test_process_that_grows),

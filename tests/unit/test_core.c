@@ -327,7 +327,6 @@ static void test_memory(void **state)
 	struct snap_core_memory memory;
 	_cleanup_fd_ int fd = -1;
 	uint8_t bytes[3 * PAGE];
-	bool pages[3];
 	struct iovec ranges[] = { { (void *)(uintptr_t)(STACK + STACK_BYTES - 16), 16 },
 				  { (void *)(uintptr_t)CODE, 8 },
 				  { (void *)(uintptr_t)DATA, 8 },
@@ -342,9 +341,6 @@ static void test_memory(void **state)
 	assert_int_equal(snap_core_memory_read(&memory, bytes, ranges, 4), 24);
 	ranges[0].iov_len = 32;
 	assert_int_equal(snap_core_memory_read(&memory, bytes, ranges, 4), 16);
-	assert_true(snap_core_memory_resident(&memory, CODE, pages, 2));
-	assert_true(pages[0]);
-	assert_false(pages[1]);
 }
 
 static void test_signals(void **state)

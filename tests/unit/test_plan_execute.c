@@ -374,44 +374,6 @@ static void test_bytes(void **state _unused_)
 	assert_int_equal(bed.image.steps[1].bytes, 77 + 512);
 }
 
-static void test_heap(void **state _unused_)
-{
-	const struct snap_map maps[] = {
-		{ .start = at(0), .end = at(0x2000), .read = true, .write = true, .inode = 5 },
-		{ .start = at(0x2000), .end = at(0x8000), .read = true, .write = true },
-		{ .start = at(0x8000),
-		  .end = at(0xa000),
-		  .read = true,
-		  .write = true,
-		  .shared = true },
-		{ .start = at(0xa000), .end = at(0xb000), .read = true, .path = "[vvar]" },
-		{ .start = at(0xb000),
-		  .end = at(0xc000),
-		  .read = true,
-		  .write = true,
-		  .path = "[heap]" },
-	};
-	struct snap_plan_step *heap;
-
-	bed.task.maps = maps;
-	bed.task.map_count = SNAP_ARRAY_SIZE(maps);
-	bed.absent[4] = bed.absent[5] = true;
-	heap = bed_add(&bed, (struct snap_plan_step){ .op = SNAP_PLAN_HEAP,
-						      .source = SNAP_PLAN_LITERAL,
-						      .cap = 1 << 20 });
-	bed_execute(&bed);
-	bed_check_image(&bed);
-	assert_int_equal(bed.image.bytes, 5 * BED_PAGE);
-	assert_int_equal(bed.faults, 0);
-	assert_true(bed_has(&bed, 0x6000, 0x2000) && bed_has(&bed, 0xb000, 0x1000));
-	heap->cap = 3 * BED_PAGE;
-	bed_execute(&bed);
-	assert_int_equal(bed.image.bytes, 3 * BED_PAGE);
-	bed.task.source.resident = NULL;
-	bed_execute(&bed);
-	assert_int_equal(bed.image.bytes, 0);
-}
-
 /* ---- modifiers ---- */
 
 static void test_every(void **state _unused_)
@@ -893,7 +855,6 @@ int main(void)
 		A_TEST(test_each),
 		A_TEST(test_range),
 		A_TEST(test_bytes),
-		A_TEST(test_heap),
 		A_TEST(test_every),
 		A_TEST(test_of_thread),
 		A_TEST(test_skip),

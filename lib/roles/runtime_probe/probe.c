@@ -249,7 +249,7 @@ static bool is_believed(const struct snap_runtime_probe *probe,
 	for (uint32_t i = 0; i < plan->step_count; i++) {
 		const struct snap_plan_step *step = &plan->steps[i];
 
-		if (step->source == SNAP_PLAN_LITERAL && step->op != SNAP_PLAN_HEAP &&
+		if (step->source == SNAP_PLAN_LITERAL &&
 		    !is_of_a_file(probe->process, step->address))
 			return false;
 	}

@@ -377,58 +377,6 @@ void snap_stop_reader_read_calls(void *context, uint32_t index)
 
 /* ---- memory of runtimes ---- */
 
-struct process_memory {
-	struct memory memory;
-	int pagemap_fd; /* -1: none */
-};
-
-static size_t read_process_memory(void *context, uint8_t *bytes, const struct iovec *ranges,
-				  size_t count)
-{
-	struct process_memory *process = context;
-
-	return read_stop_memory(&process->memory, bytes, ranges, count);
-}
-
-/*
- * Whether pages are in memory, and of no file: proc(5), pagemap. The system's pages may be larger
- * than those of the question.
- */
-static bool is_resident(void *context, uint64_t address, bool *pages, size_t count)
-{
-	struct process_memory *process = context;
-	uint64_t entries[256], system_page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t last = (address + count * SNAP_PAGE - 1) / system_page;
-
-	for (size_t done = 0; done < count;) {
-		uint64_t first = (address + done * SNAP_PAGE) / system_page;
-		size_t part = last - first < SNAP_ARRAY_SIZE(entries) ? (size_t)(last - first) + 1
-								      : SNAP_ARRAY_SIZE(entries);
-		ssize_t want = (ssize_t)(part * sizeof(*entries));
-
-		if (process->pagemap_fd < 0 || pread(process->pagemap_fd, entries, (size_t)want,
-						     (off_t)(first * sizeof(*entries))) != want)
-			return false;
-		for (; done < count && (address + done * SNAP_PAGE) / system_page < first + part;
-		     done++) {
-			uint64_t entry =
-				entries[(address + done * SNAP_PAGE) / system_page - first];
-
-			pages[done] = entry >> 63 && !(entry >> 61 & 1);
-		}
-	}
-	give_sign_until(process->memory.sign, process->memory.last_sign_ns);
-	return true;
-}
-
-static bool has_heap(const struct snap_memory_plan *plan)
-{
-	for (uint32_t i = 0; i < plan->step_count; i++)
-		if (plan->steps[i].op == SNAP_PLAN_HEAP)
-			return true;
-	return false;
-}
-
 /*
  * The plan is for this process, whose threads are stopped, so its pid cannot have been used again.
  * The plan was checked when it came, and is checked again.
@@ -438,23 +386,11 @@ void snap_stop_reader_execute_plan(void *context, uint32_t index _unused_)
 	struct snap_plan_list *list = context;
 	const struct snap_stop_reader *reader = list->reader;
 	struct snap_plan_task task = list->task;
-	struct process_memory process = { .memory = { list->tid, &list->sign, list->last_sign_ns },
-					  .pagemap_fd = -1 };
+	struct memory memory = { list->tid, &list->sign, list->last_sign_ns };
 
 	if (!snap_memory_plan_check(task.plan) || !make_work(reader))
 		return;
-	if (has_heap(task.plan)) {
-		_cleanup_fd_ int tasks_fd =
-			open_stop_tasks(reader, &reader->stop->processes[list->process]);
-
-		if (tasks_fd >= 0)
-			process.pagemap_fd =
-				snap_procfs_task_open_file(tasks_fd, list->tid, "pagemap");
-	}
 	task.work = *reader->work;
-	task.source = (struct snap_plan_source){ .read = read_process_memory,
-						 .resident = is_resident,
-						 .context = &process };
+	task.source = (struct snap_plan_source){ .read = read_stop_memory, .context = &memory };
 	snap_plan_execute(&task, &list->room, &list->image);
-	snap_close(&process.pagemap_fd);
 }

@@ -7,7 +7,6 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "stop/plan/internal.h"
 
 #include <string.h>
@@ -16,7 +15,6 @@ enum {
 	FEW = 1 << 10,          /* slots of a new table */
 	READY_BYTES = 64 << 10, /* of each array are made present beforehand … */
 	READY_PART = 32,        /* … and that part of an image */
-	HEAP_PAGES = 256,       /* that are queried, and read, together */
 };
 
 /* ---- memory for notes ---- */
@@ -227,51 +225,6 @@ static void make_walk(struct snap_plan_run *run)
 	}
 }
 
-static bool is_heap(const struct snap_map *map)
-{
-	return map->read && map->write && !map->shared && !map->inode &&
-	       !snap_begins_with(map->path, "[v");
-}
-
-/* Requests runs of pages that are in memory, at most *left bytes. */
-static void take_pages(struct snap_plan_run *run, uint64_t address, const bool *pages, size_t count,
-		       uint64_t *left)
-{
-	for (size_t i = 0, length; i < count && *left; i += length) {
-		uint64_t size;
-
-		for (length = 1; i + length < count && pages[i + length] == pages[i];)
-			length++;
-		size = length * (uint64_t)SNAP_PAGE;
-		size = size < *left ? size : *left;
-		if (pages[i] && snap_plan_request(run, address + i * (uint64_t)SNAP_PAGE, size, 0))
-			*left -= size;
-	}
-}
-
-static void make_heap(struct snap_plan_run *run)
-{
-	const struct snap_plan_source *source = &run->task->source;
-	uint64_t left = run->step->cap;
-	bool pages[HEAP_PAGES];
-
-	for (size_t i = 0; source->resident && i < run->task->map_count; i++) {
-		const struct snap_map *map = &run->task->maps[i];
-		uint64_t at = map->start;
-
-		while (is_heap(map) && left && map->end - at >= SNAP_PAGE) {
-			size_t count = (map->end - at) / SNAP_PAGE;
-
-			count = count < HEAP_PAGES ? count : HEAP_PAGES;
-			if (run->full || snap_plan_look_at_clock(run) ||
-			    !source->resident(source->context, at, pages, count))
-				break;
-			take_pages(run, at, pages, count, &left);
-			at += count * (uint64_t)SNAP_PAGE;
-		}
-	}
-}
-
 static void make_table(struct snap_plan_run *run, struct snap_plan_table *table)
 {
 	switch ((enum snap_plan_op)run->step->op) {
@@ -286,9 +239,6 @@ static void make_table(struct snap_plan_run *run, struct snap_plan_table *table)
 		break;
 	case SNAP_PLAN_WALK:
 		make_walk(run);
-		break;
-	case SNAP_PLAN_HEAP:
-		make_heap(run);
 		break;
 	case SNAP_PLAN_OP_COUNT:
 		break;

@@ -31,11 +31,6 @@ struct snap_plan_source {
 	 * returns their number. At most SNAP_PLAN_CALL_PIECES, SNAP_PLAN_CALL_BYTES.
 	 */
 	size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count);
-	/*
-	 * Says for each page from an address on whether it is in memory; false: unknown. NULL: HEAP
-	 * copies nothing.
-	 */
-	bool (*resident)(void *context, uint64_t address, bool *pages, size_t count);
 	void *context;
 };
 
