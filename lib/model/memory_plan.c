@@ -69,3 +69,11 @@ bool snap_memory_plan_check(const struct snap_memory_plan *plan)
 			return false;
 	return true;
 }
+
+bool snap_memory_plan_has_room(struct snap_memory_plan *plan, uint32_t steps)
+{
+	bool has_room = plan->step_count + steps <= SNAP_PLAN_MOST_STEPS;
+
+	plan->has_gaps |= !has_room;
+	return has_room;
+}

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 enum {
-	SNAP_PLAN_MOST_STEPS = 64,
+	SNAP_PLAN_MOST_STEPS = 128,      /* enough for all runtimes together */
 	SNAP_PLAN_MOST_BYTES = 16 << 20, /* len and cap of a step */
 	SNAP_PLAN_MOST_REP = 4096,
 	SNAP_PLAN_LITERAL = 0xff, /* source: no table, but `address` */
@@ -135,6 +135,7 @@ struct snap_plan_step {
 
 struct snap_memory_plan {
 	uint32_t step_count;
+	uint32_t has_gaps; /* not 0: what was wanted, too, had no room; its image says so */
 	struct snap_plan_step steps[SNAP_PLAN_MOST_STEPS];
 };
 
@@ -148,3 +149,5 @@ enum snap_plan_cut {
 
 /* Whether a plan makes sense, so that executing it is bounded by its budgets alone. */
 bool snap_memory_plan_check(const struct snap_memory_plan *plan);
+/* Whether so many steps may be added; if not, it is noted. */
+bool snap_memory_plan_has_room(struct snap_memory_plan *plan, uint32_t steps);

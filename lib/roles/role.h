@@ -76,7 +76,7 @@ void snap_role_leave_standard_descriptors(void);
 void snap_role_close_all_but(const int *fds, size_t count);
 
 enum {
-	SNAP_WIRE_BYTES = 8192, /* of a message, at most */
+	SNAP_WIRE_BYTES = 16384, /* of a message, at most */
 	SNAP_WIRE_FOREVER = -1,
 };
 

@@ -211,11 +211,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memory.work = map_region(snap_plan_work_bytes(&budget));
 		fill(&memory);
 	}
-	memory.is_unsteady = fuzz_u8(&bytes) & 1;
-	memory.state = 2;
 	memset(&plan, 0, sizeof(plan));
+	plan.has_gaps = fuzz_u8(&bytes);
+	memory.is_unsteady = plan.has_gaps & 1;
+	memory.state = 2;
 	plan.step_count = fuzz_u8(&bytes);
-	steps = fuzz_take(&bytes, sizeof(plan.steps[0]) * (plan.step_count & 63));
+	steps = fuzz_take(&bytes,
+			  sizeof(plan.steps[0]) * (plan.step_count & (SNAP_PLAN_MOST_STEPS - 1)));
 	memcpy(plan.steps, steps.at, (size_t)(steps.end - steps.at));
 	if (!snap_memory_plan_check(&plan))
 		return 0;

@@ -485,9 +485,9 @@ def plan_step(chance, index):
 def of_runtimes(corpus):
     chance = random.Random(2)
     for number in range(60):
-        steps = [plan_step(chance, i) for i in range(chance.choice((1, 2, 4, 8, 24, 63)))]
+        steps = [plan_step(chance, i) for i in range(chance.choice((1, 2, 4, 8, 24, 127)))]
         words = [MEMORY + chance.randrange(1 << 12) * 8 for _ in range(chance.choice((0, 16, 512)))]
-        corpus.put("plan", str(number), bytes([number & 1, len(steps)]) + b"".join(steps) +
+        corpus.put("plan", str(number), bytes([number & 3, len(steps)]) + b"".join(steps) +
                    b"".join(struct.pack("<Q", word) for word in words))
     for image in range(len([name for name in os.listdir(RECORDED) if name.endswith(".xz")])):
         for number, count in enumerate((0, 1, 2, 4, 8, 16, 32)):

@@ -197,6 +197,29 @@ static void test_tables_together(void **state _unused_)
 	assert_false(snap_memory_plan_check(&bed.plan));
 }
 
+/* As many steps as there may be; what had no room beside them is a lack of the image. */
+static void test_most_steps(void **state _unused_)
+{
+	for (unsigned i = 0; i < SNAP_PLAN_MOST_STEPS; i++) {
+		assert_true(snap_memory_plan_has_room(&bed.plan, 1));
+		bed_put(&bed, 0x100 + 8 * i, at(0x100 + 8 * (i + 1)));
+		bed_add(&bed, i ? (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							   .source = (uint8_t)i,
+							   .len = 8 }
+				: read_at(0x100, 8));
+	}
+	bed_execute(&bed);
+	bed_check_image(&bed);
+	for (unsigned i = 0; i < SNAP_PLAN_MOST_STEPS; i++) {
+		assert_int_equal(bed.image.steps[i].records, 1);
+		assert_int_equal(bed.image.steps[i].cut, SNAP_PLAN_WHOLE);
+	}
+	assert_false(snap_memory_plan_has_room(&bed.plan, 1));
+	bed_execute(&bed);
+	assert_int_equal(bed.image.steps[SNAP_PLAN_MOST_STEPS - 2].cut, SNAP_PLAN_WHOLE);
+	assert_int_equal(bed.image.steps[SNAP_PLAN_MOST_STEPS - 1].cut, SNAP_PLAN_CUT_MEMORY);
+}
+
 /* A list ends at `max`, and at its head, be that the field or what holds it. */
 static void test_walk_ends(void **state _unused_)
 {
@@ -849,6 +872,7 @@ int main(void)
 		A_TEST(test_walk_inside),
 		A_TEST(test_walk_by_count),
 		A_TEST(test_tables_together),
+		A_TEST(test_most_steps),
 		A_TEST(test_walk_ends),
 		A_TEST(test_walk_of_neighbours),
 		A_TEST(test_array),

@@ -278,6 +278,8 @@ void snap_plan_execute(const struct snap_plan_task *task, struct snap_region *ro
 			make_table(&run, table);
 		table->count = run.record_count - table->first;
 		image->steps[i].cut = run.cut;
+		if (i + 1 == task->plan->step_count && task->plan->has_gaps && !run.cut)
+			image->steps[i].cut = SNAP_PLAN_CUT_MEMORY;
 	}
 	image->taken_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
 }

@@ -18,7 +18,7 @@ enum {
 	FAULTS_A_LOOK = 64,
 };
 
-static const uint64_t ADDRESS_END = 1ull << 57;
+static const uint64_t ADDRESS_END = 1ull << 56;
 
 bool snap_plan_look_at_clock(struct snap_plan_run *run)
 {

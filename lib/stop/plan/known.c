@@ -12,7 +12,7 @@
 
 enum {
 	MOST_PROBES = 32,
-	ADDRESS_BITS = 57, /* of user space, with some to spare */
+	ADDRESS_BITS = 56, /* of user space; the rest has room for two numbers a step */
 };
 
 /* ---- pieces by page ---- */

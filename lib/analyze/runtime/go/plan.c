@@ -159,7 +159,7 @@ void snap_go_make_plan(const struct snap_go *go, struct snap_memory_plan *plan)
 	add_go_read(&made, goroutines, layout->locked_thread, LOCKED_BYTES);
 	add_go_label_steps(&made, layout, goroutines);
 	/* Together with what others need there may be no room: then nothing of it. */
-	if (made.step_count < SNAP_PLAN_MOST_STEPS)
+	if (snap_memory_plan_has_room(plan, made.step_count + 1 - plan->step_count))
 		*plan = made;
 }
 
@@ -194,6 +194,6 @@ void snap_go_make_plan_of_thread(const struct snap_go *go, struct snap_memory_pl
 						     .base = SNAP_GO_STACK_LOW,
 						     .high = SNAP_GO_STACK_HIGH,
 						     .cap = MOST_OWN_STACK });
-	if (made.step_count < SNAP_PLAN_MOST_STEPS)
+	if (snap_memory_plan_has_room(plan, made.step_count + 1 - plan->step_count))
 		*plan = made;
 }

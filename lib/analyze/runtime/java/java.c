@@ -16,7 +16,9 @@ static struct stacksnap_error *probe_java(const struct snap_runtime_process *pro
 		return NULL;
 	if (process->take_name)
 		snap_java_name_threads(&java);
-	*found_ret = has_plan && snap_java_read_layout(&java) && snap_java_plan(&java, plan);
+	*found_ret = has_plan && snap_java_read_layout(&java);
+	if (*found_ret)
+		snap_java_plan(&java, plan);
 	return NULL;
 }
 

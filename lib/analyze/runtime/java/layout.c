@@ -181,7 +181,7 @@ bool snap_java_plan(const struct snap_java *java, struct snap_memory_plan *plan)
 	uint8_t word, list, threads;
 	struct snap_plan_step step;
 
-	if (plan->step_count + STEPS > SNAP_PLAN_MOST_STEPS)
+	if (!snap_memory_plan_has_room(plan, STEPS))
 		return false;
 	add_java_literal(plan, java->pointer, POINTER);
 	add_java_literal(plan, java->table, java->entry_count * SNAP_JAVA_ENTRY);

@@ -96,7 +96,7 @@ bool snap_php_plan(const struct snap_php *php, struct snap_memory_plan *plan)
 {
 	uint8_t globals, frames, request;
 
-	if (plan->step_count + STEPS > SNAP_PLAN_MOST_STEPS)
+	if (!snap_memory_plan_has_room(plan, STEPS))
 		return false;
 	globals = add_php_literal(plan, php->executor + php->current, POINTER);
 	frames = add_php_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
@@ -119,6 +119,6 @@ bool snap_php_plan(const struct snap_php *php, struct snap_memory_plan *plan)
 
 void snap_php_plan_refusal(const struct snap_php *php, struct snap_memory_plan *plan)
 {
-	if (plan->step_count < SNAP_PLAN_MOST_STEPS)
+	if (snap_memory_plan_has_room(plan, 1))
 		add_php_literal(plan, php->mark, POINTER);
 }

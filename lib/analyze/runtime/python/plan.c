@@ -180,7 +180,7 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 	const struct snap_python_asyncio *asyncio = &python->asyncio;
 	uint8_t heads, tasks, names, sets, coroutines;
 
-	if (plan->step_count + TASK_STEPS > SNAP_PLAN_MOST_STEPS)
+	if (!snap_memory_plan_has_room(plan, TASK_STEPS))
 		return;
 	heads = snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
 								     .flags = SNAP_PLAN_RELATIVE,
@@ -229,7 +229,7 @@ static void plan_running_task(const struct snap_python *python, struct snap_memo
 	uint8_t running, task, names;
 
 	/* Else a thread does not say. */
-	if (python->registry.is_used || plan->step_count + RUNNING_STEPS > SNAP_PLAN_MOST_STEPS)
+	if (python->registry.is_used || !snap_memory_plan_has_room(plan, RUNNING_STEPS))
 		return;
 	running = snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
 								       .flags = SNAP_PLAN_RELATIVE,
@@ -248,7 +248,7 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 	const struct snap_python_layout *layout = &python->layout;
 	uint8_t runtime, interpreters, threads, frames;
 
-	if (plan->step_count + STEPS > SNAP_PLAN_MOST_STEPS)
+	if (!snap_memory_plan_has_room(plan, STEPS))
 		return false;
 	runtime =
 		snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
@@ -275,7 +275,7 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 
 void snap_python_plan_refusal(const struct snap_python *python, struct snap_memory_plan *plan)
 {
-	if (plan->step_count < SNAP_PLAN_MOST_STEPS)
+	if (snap_memory_plan_has_room(plan, 1))
 		snap_python_plan_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
 								     .source = SNAP_PLAN_LITERAL,
 								     .address = python->runtime,
