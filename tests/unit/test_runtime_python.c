@@ -571,14 +571,31 @@ static void test_tasks_are_located_by_their_names(void **state)
 
 	(void)state;
 	bed_open(&bed);
+	put(&bed, INTERPRETER + 888,
+	    put_entry(&bed, 0, 2, put_string(&bed, 23, "asyncio.locks"), TASKS_MODULE), 8);
 	locate_tasks(&bed, 0x030b02f0);
-	assert_false(bed.python.registry.is_located);
+	assert_false(bed.python.registry.is_wanted);
 	put_registry(&bed);
 	locate_tasks(&bed, 0x030b02f0);
-	assert_true(bed.python.registry.is_located);
+	assert_true(bed.python.registry.is_wanted);
 	assert_int_equal(bed.python.registry.module, 40 + 2 * 16);
 	assert_int_equal(bed.python.registry.tasks, 40);
 	assert_int_equal(bed.python.registry.eager, 0);
+	/* A module that lacks them: then they are said to be missing. */
+	put_entry(&bed, 7, 0, put_string(&bed, 24, "_all_asks"), WEAK_SET);
+	locate_tasks(&bed, 0x030b02f0);
+	assert_true(bed.python.registry.is_wanted);
+	assert_int_equal(bed.python.registry.tasks, 0);
+	/* So they are where the modules make no sense, and where there is no time to look for them. */
+	put_registry(&bed);
+	put(&bed, DICT_KEYS + 9, 63, 1);
+	locate_tasks(&bed, 0x030b02f0);
+	assert_true(bed.python.registry.is_wanted);
+	put(&bed, DICT_KEYS + 9, 3, 1);
+	bed.runtime.names_until_ns = 1;
+	locate_tasks(&bed, 0x030b02f0);
+	assert_true(bed.python.registry.is_wanted);
+	assert_int_equal(bed.python.registry.tasks, 0);
 	bed_close(&bed);
 }
 

@@ -34,10 +34,10 @@ static inline bool snap_runtime_word(const struct snap_runtime_process *process,
 	return snap_runtime_number(process, address, 8, ret);
 }
 
-/* Whether there is time to look for one more name. */
+/* Whether there is time to look at one more name. */
 static inline bool snap_runtime_may_name(const struct snap_runtime_process *process)
 {
-	return snap_clock_ns(CLOCK_MONOTONIC) < process->names_until_ns;
+	return !process->names_until_ns || snap_clock_ns(CLOCK_MONOTONIC) < process->names_until_ns;
 }
 
 /*

@@ -53,7 +53,7 @@ struct snap_runtime_process {
 	 */
 	void (*take_name)(void *context, uint32_t tid, const char *name);
 	void *take_context;
-	int64_t names_until_ns; /* CLOCK_MONOTONIC: then the rest keeps its comm */
+	int64_t names_until_ns; /* CLOCK_MONOTONIC: then no more is looked for by name; 0: no end */
 	/* What was found in the files of the process before; NULL: nothing is kept. */
 	struct snap_runtime_symbols *symbols;
 };

@@ -11,7 +11,6 @@
 
 enum {
 	MOST_ENTRIES = 1 << 14, /* of a dict that are looked at */
-	MOST_INDICES = 1 << 24,
 	POINTER = 8,
 	/* a dict, behind the head of an object; its keys up to 3.10, and from 3.11 on */
 	DICT_KEYS = 16,
@@ -29,6 +28,8 @@ enum {
 	TYPE_KEYS = 880,
 	TYPE_KEYS_311 = 872,
 };
+
+static const uint64_t MOST_INDEX_BYTES = 1ull << 32;
 
 /* ---- dicts ---- */
 
@@ -54,7 +55,7 @@ static bool open_keys(const struct snap_python_walk *walk, uint64_t keys, uint64
 					  : indices <= 65535 ? 2
 							     : 4);
 	}
-	return indices <= MOST_INDICES && ret->count <= indices;
+	return indices <= MOST_INDEX_BYTES && ret->count <= indices;
 }
 
 bool snap_python_dict_open(const struct snap_python_walk *walk, uint64_t dict,
@@ -77,9 +78,12 @@ bool snap_python_dict_entry(struct snap_python_walk *walk, const struct snap_pyt
 	const struct snap_runtime_process *process = walk->python->process;
 	uint64_t entry[3] = { 0 };
 
-	if (number >= dict->count || number >= MOST_ENTRIES || walk->left == 0 ||
-	    (walk->is_naming && !snap_runtime_may_name(process)))
+	if (number >= dict->count)
 		return false;
+	if (number >= MOST_ENTRIES || walk->left == 0 || !snap_runtime_may_name(process)) {
+		walk->has_gaps = true;
+		return false;
+	}
 	walk->left--;
 	*key_ret = *value_ret = 0;
 	if (!snap_runtime_read(process, dict->entries + number * dict->words * POINTER, entry,

@@ -9,9 +9,8 @@
 
 struct snap_python_walk {
 	const struct snap_python *python;
-	size_t left;    /* entries of dicts that may still be looked at */
-	bool is_naming; /* for names of threads, which have a time of their own */
-	bool has_gaps;  /* some entries could not be read, or have keys that are no text */
+	size_t left;   /* entries of dicts that may still be looked at */
+	bool has_gaps; /* some entries were not looked at, not read, or have keys that are no text */
 };
 
 /* Where a dict has its entries: (hash,) key, value. */

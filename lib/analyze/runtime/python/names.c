@@ -69,9 +69,7 @@ static void name_threads_of(struct snap_python_walk *walk, uint64_t interpreter)
 void snap_python_name_threads(const struct snap_python *python)
 {
 	const struct snap_python_layout *layout = &python->layout;
-	struct snap_python_walk walk = { .python = python,
-					 .left = MOST_LOOKED_AT,
-					 .is_naming = true };
+	struct snap_python_walk walk = { .python = python, .left = MOST_LOOKED_AT };
 	uint64_t address;
 
 	if (!snap_runtime_word(python->process, python->runtime + layout->runtime.interpreters,

@@ -96,7 +96,7 @@ struct snap_python_asyncio {
 /* Where asyncio registers tasks in 3.11 to 3.13; see registry.c. */
 struct snap_python_registry {
 	bool is_used;    /* false: tasks are in lists */
-	bool is_located; /* what follows is known, before the stop: */
+	bool is_wanted;  /* before the stop: there may be tasks; where, if `tasks` is not 0: */
 	uint64_t module; /* the module's entry, from the beginning of the keys of sys.modules on */
 	/* entries of the keys of the module's dict: the sets, the class in Python; 0: none */
 	uint32_t first, tasks, eager, python_task;

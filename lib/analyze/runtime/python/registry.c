@@ -4,8 +4,7 @@
  * module asyncio.tasks has. Most are in a WeakSet, whose first attribute is a set of weak
  * references; those that run their first steps eagerly, in a plain set. Before the stop it is noted
  * where the module and the sets are among the entries of their dicts, for the plan; afterwards they
- * are looked for by their names. Knows nothing of coroutines, nor of who awaits a
- * task.
+ * are looked for by their names. Knows nothing of coroutines, nor of what awaits a task.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/asyncio.h"
@@ -137,7 +136,10 @@ void snap_python_registry_locate(struct snap_python *python)
 			       &interpreter))
 		return;
 	for (size_t i = 0; interpreter && i < SNAP_PYTHON_MOST_INTERPRETERS; i++) {
-		if (open_registry(&walk, interpreter, &found)) {
+		bool is_open = open_registry(&walk, interpreter, &found);
+
+		noted->is_wanted |= !found.has_modules || found.module || walk.has_gaps;
+		if (is_open) {
 			noted->module = found.modules.entries - found.modules.keys +
 					found.module_number * found.modules.words * 8;
 			noted->module_words = (uint32_t)found.modules.words;
@@ -149,7 +151,6 @@ void snap_python_registry_locate(struct snap_python *python)
 			if (found.task_type && found.task_type == found.python_task_type)
 				noted->python_task =
 					place_of_entry(&found.names, found.type_number);
-			noted->is_located = noted->tasks != 0;
 			return;
 		}
 		if (!snap_runtime_word(python->process, interpreter + layout->interpreter.next,
@@ -247,12 +248,13 @@ static bool take_set(struct snap_python *python, uint64_t set, bool is_weak,
 	if (!snap_runtime_word(process, set + python->layout.object_type, &type) ||
 	    type != python->registry.set_type ||
 	    !snap_runtime_word(process, set + SET_MASK, &mask) ||
-	    !snap_runtime_word(process, set + SET_TABLE, &table) || mask >= MOST_SLOTS) {
+	    !snap_runtime_word(process, set + SET_TABLE, &table)) {
 		*whole = false;
 		return true;
 	}
 	for (uint64_t i = 0; i <= mask; i++) {
-		if (!snap_runtime_read(process, table + i * sizeof(slot), slot, sizeof(slot))) {
+		if (i == MOST_SLOTS ||
+		    !snap_runtime_read(process, table + i * sizeof(slot), slot, sizeof(slot))) {
 			*whole = false;
 			return true;
 		}

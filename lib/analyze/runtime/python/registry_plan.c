@@ -2,17 +2,12 @@
 /*
  * The memory of the tasks of asyncio in 3.11 to 3.13, for a plan: the way to the sets where they are
  * registered (registry.c), what each task is made of, and what it calls when it ends, as far as
- * tasks that await it (awaiters.c). The most useful comes first; the rest is left out where the plan
- * has no more room. Knows nothing of the contents.
+ * tasks that await it (awaiters.c); the most useful first. Knows nothing of the contents.
  */
 #include "analyze/runtime/python/plan.h"
 
 enum {
-	PATH_STEPS = 20, /* at most, down to the tasks, … */
-	TASK_STEPS = 12 + SNAP_PYTHON_CODE_STEPS,
-	FIRST_CALLED_STEPS = 10,
-	CALLED_STEPS = 8,
-	CALLBACK_STEPS = 2,
+	STEPS = 64,           /* at most, of all */
 	MOST_SLOTS = 1 << 18, /* of a set */
 	MOST_CALLBACKS = 64,
 	MOST_CELLS = 12,
@@ -69,11 +64,6 @@ struct planned_tasks {
 	uint8_t dicts;
 };
 
-static bool has_room(const struct snap_memory_plan *plan, uint32_t steps)
-{
-	return plan->step_count + steps <= SNAP_PLAN_MOST_STEPS;
-}
-
 static uint8_t read_tables(struct snap_memory_plan *plan, struct tables from, uint32_t field,
 			   int64_t add, uint32_t len)
 {
@@ -116,23 +106,16 @@ static struct tables plan_attributes(const struct snap_python *python,
 
 /* ---- the way to the tasks ---- */
 
-/* The keys of the dict of asyncio.tasks, as far as they are wanted. */
+/* From pointers to sys.modules to the keys of the dict of asyncio.tasks, as far as wanted. */
 static uint8_t plan_names(const struct snap_python *python, struct snap_memory_plan *plan,
-			  uint8_t interpreters)
+			  uint8_t modules)
 {
 	const struct snap_python_registry *registry = &python->registry;
 	const uint32_t entries[] = { registry->tasks, registry->eager, registry->python_task };
 	const uint32_t name = python->layout.string.ascii + NAME;
 	uint32_t key = (registry->module_words - 2) * POINTER, end = KEYS;
-	struct tables at;
+	struct tables at = one_table(snap_python_plan_read(plan, modules, 0, DICT));
 
-	at = one_table(snap_python_plan_step(
-		plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
-					       .flags = SNAP_PLAN_RELATIVE,
-					       .source = interpreters,
-					       .add = python->layout.interpreter.modules,
-					       .len = POINTER }));
-	at = one_table(read_tables(plan, at, 0, 0, DICT));
 	read_tables(plan, at, DICT_KEYS, 0, KEYS);
 	at = one_table(read_tables(plan, at, DICT_KEYS, (int64_t)registry->module,
 				   registry->module_words * POINTER));
@@ -279,7 +262,7 @@ static void plan_stacks(const struct snap_python *python, struct snap_memory_pla
 	plan->steps[table - 1].sources = chains.count;
 }
 
-/* ---- who awaits them ---- */
+/* ---- what awaits them ---- */
 
 /*
  * What has callbacks of futures: lists have tuples, whose first item lies where a future in C has
@@ -346,25 +329,32 @@ static struct tables plan_called(const struct snap_python *python, struct snap_m
 void snap_python_plan_registry(const struct snap_python *python, struct snap_memory_plan *plan,
 			       uint8_t interpreters)
 {
-	const bool in_python = python->registry.python_task;
+	const struct snap_python_registry *registry = &python->registry;
+	const bool in_python = registry->python_task;
 	struct planned_tasks tasks;
 	struct tables holders;
+	uint8_t modules;
 
-	if (!python->registry.is_located || !has_room(plan, PATH_STEPS + TASK_STEPS))
+	if (!registry->is_wanted || !snap_memory_plan_has_room(plan, STEPS))
 		return;
-	tasks = plan_registered(python, plan, plan_names(python, plan, interpreters));
+	/* Even alone it says that tasks are wanted. */
+	modules = snap_python_plan_step(
+		plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+					       .flags = SNAP_PLAN_RELATIVE,
+					       .source = interpreters,
+					       .add = python->layout.interpreter.modules,
+					       .len = POINTER });
+	if (!registry->tasks)
+		return;
+	tasks = plan_registered(python, plan, plan_names(python, plan, modules));
 	holders = plan_callbacks(plan, &tasks, in_python);
 	plan_stacks(python, plan, &tasks);
 	/* Such a future may be one that gather() or shield() waits for in turn. */
 	for (unsigned level = 0; level < 2; level++) {
-		struct planned_tasks futures = { .dicts = 0 };
+		struct planned_tasks futures = { .objects = plan_called(python, plan, holders,
+									level == 0) };
 
-		if (!has_room(plan, level == 0 ? FIRST_CALLED_STEPS : CALLED_STEPS))
-			break;
-		holders = futures.objects = plan_called(python, plan, holders, level == 0);
-		if (has_room(plan, CALLBACK_STEPS + 1))
-			holders = plan_callbacks(plan, &futures, in_python);
+		holders = plan_callbacks(plan, &futures, in_python);
 	}
-	if (has_room(plan, 1))
-		read_tables(plan, holders, FIRST_CALLBACK, 0, CALLABLE);
+	read_tables(plan, holders, FIRST_CALLBACK, 0, CALLABLE);
 }
