@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from harness import blocked, missing, need, read_file, wait_until
+from harness import blocked, missing, need, read_file, tids_of, wait_until
 from waits import PROGRAMS, REGISTRY, WaitCase, false_owner, program_of, truths_of, waits_of
 
 CLOCK_NANOSLEEP = "230 "
@@ -38,6 +38,22 @@ class Languages(WaitCase):
     def test_static_cpp(self):
         need("g++")
         self.compare_language("static c++")
+
+    def test_static_initialiser(self):
+        """The thread that is in the function with the variable runs its initialiser: likely, no more."""
+        need("g++")
+        path = os.path.join(self.scratch(), "guard")
+        subprocess.run(["g++", "-O1", "-g", "-pthread", os.path.join(PROGRAMS, "guard.cc"), "-o", path], check=True)
+        for mode, status in (("dead", 3), ("alive", 0)):
+            victim = self.program([path, mode])
+            wait_until(lambda: len(tids_of(victim.pid)) == 3 and all(
+                blocked(victim.pid, tid) and not read_file(f"/proc/{victim.pid}/task/{tid}/syscall").startswith(CLOCK_NANOSLEEP)
+                for tid in tids_of(victim.pid)), "all threads wait")
+            doc = self.json("-p", victim.pid, "--deadlocks", status=status)
+            text = self.run_tool("-p", victim.pid).text
+            self.assertRegex(text, r"waits for static initialiser .*, run by \d+ guard")
+            self.assertEqual("possible deadlock  2 threads" in text, mode == "dead", text)
+            self.assertEqual(bool(doc.get("deadlocks")), mode == "dead", doc)
 
     def test_rust(self):
         need("rustc")

@@ -206,9 +206,10 @@ int initialised()
 
 void statics()
 {
-	start(initialised);
-	start([] {
-		truth("cpp.static", "'kind':'static_init','owner':0");
+	pid_t owner = start(initialised);
+
+	start([owner] {
+		truth("cpp.static", "'kind':'static_init','owner':%d", owner);
 		initialised();
 	});
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Finds the thread that runs a function that others wait for to be run once. The object has no
- * owner, but its address is on the stack of the thread that is inside. Only a thread that is in
- * such a function itself counts, and only if there is no other one.
+ * Finds the thread that runs what others wait for to be run once. Such objects have no owner. For
+ * pthread_once() and its like the object's address is on the stack of the thread that is inside.
+ * For the initialiser of a static variable the thread is in the function that has the variable.
+ * Only a thread that is in such a function itself counts, and only if there is no other one.
  */
 #include "analyze/wait/futex.h"
 
@@ -63,6 +64,59 @@ static bool has_word(const struct snap_waiter *waiter, uint64_t address)
 	return false;
 }
 
+/* The frame of the function that has the static variable which is initialised; NULL: not known. */
+static const struct snap_frame *frame_of_static(const struct snap_waiter *waiter)
+{
+	const struct snap_raw_stack *stack = snap_waiter_stack(waiter);
+
+	for (size_t i = 0; stack && i + 1 < stack->frame_count; i++) {
+		const struct snap_frame *frame = stack->frames[i];
+		const char *name = frame->entries[frame->entry_count - 1].symbol;
+
+		if (name && strcmp(name, "__cxa_guard_acquire") == 0)
+			return stack->frames[i + 1];
+	}
+	return NULL;
+}
+
+static bool is_same_function(const struct snap_frame *a, const struct snap_frame *b)
+{
+	const char *left = a->entries[a->entry_count - 1].symbol;
+	const char *right = b->entries[b->entry_count - 1].symbol;
+
+	return left && right && strcmp(left, right) == 0 && a->module && b->module &&
+	       strcmp(a->module, b->module) == 0;
+}
+
+/* Beyond the place where it would wait itself. */
+static bool runs_static_function(const struct snap_waiter *one, const struct snap_frame *function)
+{
+	const struct snap_raw_stack *stack = snap_waiter_stack(one);
+
+	for (size_t i = stack ? stack->kernel_count : 0; stack && i < stack->frame_count; i++)
+		if (stack->frames[i]->address != function->address &&
+		    is_same_function(stack->frames[i], function))
+			return true;
+	return false;
+}
+
+static struct stacksnap_error *is_runner(struct snap_wait_analysis *waits,
+					 const struct snap_waiter *waiter, struct snap_waiter *one,
+					 bool *ret)
+{
+	const struct snap_frame *function;
+	struct stacksnap_error *err;
+
+	if (waiter->wait->kind == SNAP_WAIT_STATIC_INIT) {
+		function = frame_of_static(waiter);
+		*ret = function && runs_static_function(one, function);
+		return NULL;
+	}
+	err = stands_in_once(waits, one, ret);
+	*ret = !err && *ret && has_word(one, waiter->wait->address);
+	return err;
+}
+
 /* NULL in *ret: none, or several. */
 static struct stacksnap_error *find_runner(struct snap_wait_analysis *waits,
 					   const struct snap_waiter *waiter,
@@ -78,10 +132,10 @@ static struct stacksnap_error *find_runner(struct snap_wait_analysis *waits,
 
 		if (one->object == waiter->object)
 			continue;
-		err = stands_in_once(waits, one, &inside);
+		err = is_runner(waits, waiter, one, &inside);
 		if (err)
 			return err;
-		if (!inside || !has_word(one, waiter->wait->address))
+		if (!inside)
 			continue;
 		if (found)
 			return NULL;
@@ -101,8 +155,9 @@ struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits)
 		struct snap_futex futex = { .waits = waits, .waiter = waiter };
 		struct stacksnap_error *err;
 
-		if (!waiter->wait || waiter->wait->kind != SNAP_WAIT_ONCE ||
-		    waiter->wait->has_owner)
+		if (!waiter->wait || waiter->wait->has_owner ||
+		    (waiter->wait->kind != SNAP_WAIT_ONCE &&
+		     waiter->wait->kind != SNAP_WAIT_STATIC_INIT))
 			continue;
 		if (waiter->object != object) {
 			err = find_runner(waits, waiter, &runner);
@@ -110,8 +165,13 @@ struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits)
 				return err;
 			object = waiter->object;
 		}
-		if (runner)
-			snap_futex_own(&futex, waiter->wait, runner);
+		if (!runner)
+			continue;
+		snap_futex_own(&futex, waiter->wait, runner);
+		/* The function may have another static variable, and be inlined elsewhere. */
+		if (waiter->wait->kind == SNAP_WAIT_STATIC_INIT &&
+		    waiter->wait->confidence > SNAP_WAIT_IS_LIKELY)
+			waiter->wait->confidence = SNAP_WAIT_IS_LIKELY;
 	}
 	return NULL;
 }
