@@ -68,6 +68,32 @@ class GoOdd(Case):
     def test_a_library_in_a_program_in_c(self):
         self.check_library(shared("go-library"))
 
+    def test_go_that_python_calls_and_that_calls_python(self):
+        """The frames of both stand in the order of calls."""
+        program = ("import ctypes, os, sys, threading\n"
+                   f"library = ctypes.CDLL({shared('go-library')!r})\n"
+                   "inside = threading.Event()\n"
+                   "@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)\n"
+                   "def python_callback(n):\n"
+                   "    inside.set()\n"
+                   "    return len(sys.stdin.readline())\n"
+                   "def through_go(): library.callBack(python_callback)\n"
+                   "def sits_in_go(): library.sitInGo()\n"
+                   "threading.Thread(target=through_go, daemon=True).start()\n"
+                   "threading.Thread(target=sits_in_go, daemon=True).start()\n"
+                   "inside.wait()\n"
+                   "print('ready', os.getpid(), flush=True)\n"
+                   "threading.Event().wait()\n")
+        victim = self.program(["/usr/bin/python3", "-c", program])
+        ways = (("python_callback", "main.relayInGo", "runtime.goexit", "through_go", "Thread.run"),
+                ("main.sitInGo", "runtime.goexit", "sits_in_go", "Thread.run"))
+
+        def found():
+            got = [functions(s) for s, _ in tasks(self.node(victim.pid, "-n", "0", status=(0, 1)))]
+            return [names for way in ways for names in got if [n for n in names if n in way] == list(way)]
+
+        self.assertEqual(len(wait_until(lambda: len(found()) == 2 and found(), "both threads to be in Go")), 2)
+
     def test_a_library_that_does_not_say_so_in_its_first_page(self):
         self.check_library(shared("go-library-bare", "-ldflags=-s -w -buildid="))
 

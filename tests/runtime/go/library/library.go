@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 // A Go library for programs in C (-buildmode=c-shared): five goroutines wait in it, and a thread of
-// its host does.
+// its host does. It calls its host back.
 package main
 
+// typedef int (*callback)(int);
+// static int callHost(callback f, int n) { return f(n); }
 import "C"
 
 import (
@@ -32,5 +34,11 @@ func waitsInLibrary(ready chan bool) {
 
 //export sitInGo
 func sitInGo() { <-never }
+
+//export callBack
+func callBack(f C.callback) C.int { return relayInGo(f) }
+
+//go:noinline
+func relayInGo(f C.callback) C.int { return C.callHost(f, 7) }
 
 func main() {}
