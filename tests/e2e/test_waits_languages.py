@@ -51,7 +51,7 @@ class Languages(WaitCase):
                 for tid in tids_of(victim.pid)), "all threads wait")
             doc = self.json("-p", victim.pid, "--deadlocks", status=status)
             text = self.run_tool("-p", victim.pid).text
-            self.assertRegex(text, r"waits for static initialiser .*, run by \d+ guard")
+            self.assertRegex(text, r"waits for static initialiser table\(\)::value, run by \d+ guard")
             self.assertEqual("possible deadlock  2 threads" in text, mode == "dead", text)
             self.assertEqual(bool(doc.get("deadlocks")), mode == "dead", doc)
 

@@ -33,8 +33,11 @@ void snap_wait_add_noun(struct snap_buffer *text, const struct snap_wait *wait)
 
 void snap_wait_add_address(struct snap_buffer *text, const struct snap_wait *wait)
 {
+	static const char guard[] = "guard variable for "; /* as demanglers call _ZGV… */
 	const char *name = wait->symbol ? wait->symbol : wait->module;
 
+	if (name && snap_begins_with(name, guard))
+		name += strlen(guard);
 	if (!name) {
 		snap_buffer_printf(text, "0x%" PRIx64, wait->address);
 		if (wait->place)
