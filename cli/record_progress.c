@@ -41,7 +41,7 @@ void snap_cli_record_progress_show(struct snap_cli_record_progress *progress,
 				   const struct stacksnap_recorder_status *status)
 {
 	bool endless = status->remaining_ns < 0;
-	char time[48], line[256];
+	char time[48], stopped[32] = "", line[256];
 	int64_t now;
 
 	if (!progress->on)
@@ -51,11 +51,13 @@ void snap_cli_record_progress_show(struct snap_cli_record_progress *progress,
 		return;
 	progress->shown_ms = now;
 	print_time(time, sizeof(time), endless ? status->elapsed_ns : status->remaining_ns);
-	snprintf(line, sizeof(line),
-		 "%s %s, %llu samples, %llu threads, %.1f/s, stopped %.2f %%%s%s", time,
+	/* Within the first second the first stops are most of the time. */
+	if (status->elapsed_ns >= 1000000000)
+		snprintf(stopped, sizeof(stopped), ", stopped %.2f %%",
+			 status->stats->stopped_percent);
+	snprintf(line, sizeof(line), "%s %s, %llu samples, %llu threads, %.1f/s%s%s%s", time,
 		 endless ? "recorded" : "left", status->stats->thread_samples, status->threads,
-		 status->stats->hz_reached, status->stats->stopped_percent,
-		 endless ? "  (Ctrl-C ends it" : "",
+		 status->stats->hz_reached, stopped, endless ? "  (Ctrl-C ends it" : "",
 		 endless ? progress->ring ? ", SIGUSR1 writes it)" : ")" : "");
 	snap_cli_progress(NULL, line);
 }
