@@ -101,7 +101,7 @@ class Zoo:
     def dump(self):
         """Its last words."""
         os.kill(self.pid, signal.SIGQUIT)
-        self.process.wait(60)
+        self.process.wait(300)  # it is nice, and the machine may be busy
         return self.read(self.dump_path)
 
     def __enter__(self):
