@@ -7,7 +7,7 @@ import os
 import re
 import signal
 
-from harness import TOOL, need_namespaces, need_root, proc_state, wait_until
+from harness import TOOL, blocked, need_namespaces, need_root, proc_state, tids_of, wait_until
 from waits import WaitCase, program, tool_beside, truths_of, waits_of, without_debug_files
 
 LOCKS = ["mutexes", "timed", "rwlocks", "exited"]
@@ -68,6 +68,15 @@ class Rows:
 
 class Pie(Rows, WaitCase):
     asan = "all"
+
+    def test_copy_of_who_locked_before_a_fork(self):
+        """The first thread of a child may release the lock, if it does not wait for it itself."""
+        for mode, status, words in (("copy", 3, "only its copy can release it"), ("", 1, "no thread can release it")):
+            victim = self.victim("atfork", *mode.split())
+            child = int(victim.line.split("child=")[1])
+            wait_until(lambda: len(tids_of(child)) == 2 and all(blocked(child, tid) for tid in tids_of(child)),
+                       "the child to have two threads")
+            self.assertIn(words, self.run_tool("-p", victim.pid, "--deadlocks", status=status).text)
 
     def test_symbols(self):
         """Objects with a name have it, with the offset inside; those on the heap and on stacks have a place."""

@@ -245,6 +245,25 @@ static void say_if_gone(struct snap_futex *futex, struct snap_wait *wait, uint32
 		wait->confidence = SNAP_WAIT_IS_LIKELY;
 }
 
+/*
+ * The first thread of a child is the copy of the one that forked: it may have had the lock, and release
+ * it, as handlers of pthread_atfork() do. Not if it waits for the lock itself.
+ */
+static bool has_copy_of_owner(const struct snap_futex *futex)
+{
+	const struct snap_wait_analysis *waits = futex->waits;
+	size_t process = futex->waiter->process;
+
+	for (size_t i = waits->first[process]; i < waits->first[process + 1]; i++) {
+		const struct snap_waiter *one = &waits->waiters[i];
+
+		if (one->thread->thread->tid == snap_waiter_process(one)->pid)
+			return !one->call.known || one->row != futex->waiter->row ||
+			       one->call.arguments[0] != futex->waiter->call.arguments[0];
+	}
+	return false;
+}
+
 /* Why there is no thread of this number. */
 static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid)
 {
@@ -262,6 +281,8 @@ static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t t
 		wait->owner_lack = SNAP_OWNER_AT_FORK;
 		wait->owner.pid = snap_waiter_process(at_fork)->pid;
 		wait->owner.name = at_fork->thread->thread->name;
+		if (wait->confidence == SNAP_WAIT_IS_CERTAIN && has_copy_of_owner(futex))
+			wait->confidence = SNAP_WAIT_IS_LIKELY;
 		return;
 	}
 	if (futex->waiter->thread->thread->taken != SNAP_TAKEN_TOGETHER)

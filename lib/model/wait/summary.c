@@ -19,8 +19,9 @@ static void add_absent(struct snap_buffer *text, const struct snap_blocker *bloc
 	case SNAP_OWNER_AT_FORK:
 		snap_buffer_printf(text,
 				   "thread %d of the parent, which held a lock when process %d was "
-				   "forked: no thread can release it",
-				   blocker->tid, blocker->pid);
+				   "forked: %s can release it",
+				   blocker->tid, blocker->pid,
+				   blocker->certain ? "no thread" : "only its copy");
 		break;
 	case SNAP_OWNER_REFUSED:
 		snap_buffer_printf(text,

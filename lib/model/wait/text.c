@@ -441,8 +441,10 @@ static void add_owner(struct snap_buffer *text, const struct snap_wait *wait, bo
 	case SNAP_OWNER_AT_FORK:
 		snap_buffer_printf(text,
 				   ", held by thread %d of the parent when this process was "
-				   "forked: no thread can release it",
-				   wait->owner.tid);
+				   "forked: %s can release it",
+				   wait->owner.tid,
+				   wait->confidence == SNAP_WAIT_IS_CERTAIN ? "no thread"
+									    : "only its copy");
 		return;
 	case SNAP_OWNER_DIED:
 		snap_buffer_add_text(text, ", whose owner died");
