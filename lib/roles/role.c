@@ -222,6 +222,7 @@ struct stacksnap_error *snap_wire_receive(int channel, void *bytes, size_t room,
 	union control control;
 	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
 	_cleanup_fd_ int fd = -1;
+	int resets = 0;
 	ssize_t n;
 
 	/* Without room for control data the kernel drops descriptors (unix(7)). */
@@ -229,9 +230,13 @@ struct stacksnap_error *snap_wire_receive(int channel, void *bytes, size_t room,
 		message.msg_control = control.bytes;
 		message.msg_controllen = sizeof(control.bytes);
 	}
-	do
+	/*
+	 * That the other end has closed, with a message unread, is said before its last message is
+	 * handed out (net/unix/af_unix.c, unix_release_sock()), and only once.
+	 */
+	do {
 		n = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
 	if (n < 0 && errno != ECONNRESET)
 		return snap_error_os(errno, "cannot receive from a process");
 	if (n > 0 && fd_ret)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +149,25 @@ static void test_errors_travel(void **state _unused_)
 	}
 }
 
+/* The kernel says that the other end is gone before it hands out that one's last message. */
+static void test_last_message_of_an_end_that_read_not_all(void **state _unused_)
+{
+	char bytes[8] = "";
+	size_t size;
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	assert_null(snap_wire_send(ends[0], "unread", 6, -1));
+	assert_null(snap_wire_send(ends[1], "last", 4, -1));
+	close(ends[1]);
+	assert_null(snap_wire_receive(ends[0], bytes, sizeof(bytes), &size, NULL));
+	assert_int_equal(size, 4);
+	assert_memory_equal(bytes, "last", 4);
+	assert_null(snap_wire_receive(ends[0], bytes, sizeof(bytes), &size, NULL));
+	assert_int_equal(size, 0);
+	close(ends[0]);
+}
+
 static void test_hostile_errors(void **state _unused_)
 {
 	struct snap_wire_error packed;
@@ -253,6 +273,7 @@ int main(void)
 		cmocka_unit_test(test_role_that_ends),
 		cmocka_unit_test(test_role_has_nothing_but_its_own),
 		cmocka_unit_test(test_errors_travel),
+		cmocka_unit_test(test_last_message_of_an_end_that_read_not_all),
 		cmocka_unit_test(test_hostile_errors),
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_local_broker),
