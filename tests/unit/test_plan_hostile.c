@@ -167,7 +167,8 @@ static void test_hostile_plans(void **state _unused_)
 			} while (!snap_memory_plan_check(&one));
 		}
 		begin = snap_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-		bed_execute_for(&bed, BUDGET_NS);
+		/* Some run out of time on the fastest machine. */
+		bed_execute_for(&bed, i % 32 ? BUDGET_NS : 1);
 		took = snap_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin;
 		longest = took > longest ? took : longest;
 		check_image();
@@ -184,7 +185,7 @@ static void test_hostile_plans(void **state _unused_)
 	assert_true(longest < LONGEST_NS);
 	/* They were not all refused, or ended at once. */
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(cuts); i++)
-		assert_true(cuts[i] > 100);
+		assert_true(cuts[i] > 50);
 	bed_deinit(&bed);
 }
 
