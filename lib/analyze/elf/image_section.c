@@ -277,11 +277,14 @@ bool snap_image_next_section(struct snap_image *image, const char *name, size_t 
 void snap_image_hide(struct snap_image *image, const char *section, uint32_t segment)
 {
 	uint8_t *data = (uint8_t *)image->data;
-	uint64_t table = image->header.e_phoff;
+	uint64_t table = image->header.e_phoff, sections = image->header.e_shoff;
+	uint64_t end = table + image->segment_count * sizeof(Elf64_Phdr);
 
+	/* What is written to one table may not change the other one. */
+	if (table < sections + image->section_count * sizeof(Elf64_Shdr) && sections < end)
+		return;
 	if (!image->is_mapped || image->elf || !let_write_section_table(image) ||
-	    (image->segment_count > 0 &&
-	     !let_write(image, table, table + image->segment_count * sizeof(Elf64_Phdr))))
+	    (image->segment_count > 0 && !let_write(image, table, end)))
 		return;
 	for (size_t i = 0; i < image->segment_count; i++) {
 		if (image->segments[i].p_type != segment)
@@ -293,7 +296,7 @@ void snap_image_hide(struct snap_image *image, const char *section, uint32_t seg
 	for (size_t i = find_section(image, section, 0); i < image->section_count;
 	     i = find_section(image, section, i)) {
 		image->sections[i].sh_name = 0;
-		memcpy(data + image->header.e_shoff + i * sizeof(Elf64_Shdr), &image->sections[i],
+		memcpy(data + sections + i * sizeof(Elf64_Shdr), &image->sections[i],
 		       sizeof(Elf64_Shdr));
 	}
 }
