@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* Frames that are compared, of all threads: there may be as many objects as threads. */
+enum { MOST_COMPARED = 1 << 22 };
+
 /* Whether a frame of the C library is such a function; its caller may have to tell. NO_MEMORY. */
 static struct stacksnap_error *is_once(struct snap_wait_analysis *waits,
 				       const struct snap_waiter *waiter,
@@ -89,27 +92,28 @@ static bool is_same_function(const struct snap_frame *a, const struct snap_frame
 }
 
 /* Beyond the place where it would wait itself. */
-static bool runs_static_function(const struct snap_waiter *one, const struct snap_frame *function)
+static bool runs_static_function(const struct snap_waiter *one, const struct snap_frame *function,
+				 size_t *left)
 {
 	const struct snap_raw_stack *stack = snap_waiter_stack(one);
 
-	for (size_t i = stack ? stack->kernel_count : 0; stack && i < stack->frame_count; i++)
+	for (size_t i = stack ? stack->kernel_count : 0; stack && i < stack->frame_count && *left;
+	     i++, --*left)
 		if (stack->frames[i]->address != function->address &&
 		    is_same_function(stack->frames[i], function))
 			return true;
 	return false;
 }
 
+/* `function`: that of a static variable; NULL: the object is of another kind. */
 static struct stacksnap_error *is_runner(struct snap_wait_analysis *waits,
 					 const struct snap_waiter *waiter, struct snap_waiter *one,
-					 bool *ret)
+					 const struct snap_frame *function, size_t *left, bool *ret)
 {
-	const struct snap_frame *function;
 	struct stacksnap_error *err;
 
-	if (waiter->wait->kind == SNAP_WAIT_STATIC_INIT) {
-		function = frame_of_static(waiter);
-		*ret = function && runs_static_function(one, function);
+	if (function) {
+		*ret = runs_static_function(one, function, left);
 		return NULL;
 	}
 	err = stands_in_once(waits, one, ret);
@@ -119,12 +123,16 @@ static struct stacksnap_error *is_runner(struct snap_wait_analysis *waits,
 
 /* NULL in *ret: none, or several. */
 static struct stacksnap_error *find_runner(struct snap_wait_analysis *waits,
-					   const struct snap_waiter *waiter,
+					   const struct snap_waiter *waiter, size_t *left,
 					   struct snap_waiter **ret)
 {
+	bool is_static = waiter->wait->kind == SNAP_WAIT_STATIC_INIT;
+	const struct snap_frame *function = is_static ? frame_of_static(waiter) : NULL;
 	struct snap_waiter *found = NULL;
 
 	*ret = NULL;
+	if (is_static && !function)
+		return NULL;
 	for (size_t i = waits->first[waiter->process]; i < waits->first[waiter->process + 1]; i++) {
 		struct snap_waiter *one = &waits->waiters[i];
 		struct stacksnap_error *err;
@@ -132,7 +140,7 @@ static struct stacksnap_error *find_runner(struct snap_wait_analysis *waits,
 
 		if (one->object == waiter->object)
 			continue;
-		err = is_runner(waits, waiter, one, &inside);
+		err = is_runner(waits, waiter, one, function, left, &inside);
 		if (err)
 			return err;
 		if (!inside)
@@ -141,13 +149,15 @@ static struct stacksnap_error *find_runner(struct snap_wait_analysis *waits,
 			return NULL;
 		found = one;
 	}
-	*ret = found;
+	/* Another one may be among those that were not looked at. */
+	*ret = function && !*left ? NULL : found;
 	return NULL;
 }
 
 struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits)
 {
 	struct snap_waiter *runner = NULL;
+	size_t left = MOST_COMPARED;
 	uint64_t object = 0; /* whose runner that is */
 
 	for (size_t i = 0; i < waits->waiter_count; i++) {
@@ -160,7 +170,7 @@ struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits)
 		     waiter->wait->kind != SNAP_WAIT_STATIC_INIT))
 			continue;
 		if (waiter->object != object) {
-			err = find_runner(waits, waiter, &runner);
+			err = find_runner(waits, waiter, &left, &runner);
 			if (err)
 				return err;
 			object = waiter->object;
