@@ -224,6 +224,7 @@ static void fill_interrupted(const struct filling *filling, struct snap_thread *
 	    !snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
 		return;
 	most = most_of(filling, thread, most);
+	most = SNAP_MIN(most, snap_region_room(&filling->shared->stacks) & ~(size_t)15);
 	size = interrupted.need.size < most ? interrupted.need.size : most;
 	thread->stack2_address = interrupted.need.address;
 	thread->stack2 =
