@@ -262,7 +262,7 @@ static void settle_hits(struct walk *walk, const struct place *place)
 	hit->is_ada = snap_language_is_ada(walk->unit->language);
 	hit->is_by_source =
 		snap_language_is_by_source(walk->unit->language) ||
-		(hit->symbol_rank > 0 &&
+		(place->function && hit->symbol_rank > 0 &&
 		 snap_symbolizer_is_unknown(symbolizer, hit->symbol, hit->symbol_length));
 	if (place->function &&
 	    (hit->symbol_rank == 0 || hit->is_by_source || snap_hit_is_folded(hit)))
