@@ -43,10 +43,20 @@ struct thread_struct {
 struct pt_regs;
 #endif
 
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
 struct task_struct {
 	int on_cpu, on_rq;
 	unsigned int __state;
 	unsigned long nvcsw, nivcsw;
+	struct pid *thread_pid;
 	struct thread_struct thread;
 };
 

@@ -12,6 +12,7 @@ enum { SNAP_BPF_WORDS = 34 }; /* of struct user_pt_regs on aarch64; x86-64 has f
 
 /* In the order in which it is read. */
 struct snap_bpf_record {
+	uint64_t tid; /* in the reader's pid namespace */
 	uint64_t on_cpu, switches;
 	uint64_t queued, state;
 	uint64_t words[SNAP_BPF_WORDS]; /* as they begin struct pt_regs */

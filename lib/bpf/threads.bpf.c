@@ -33,6 +33,25 @@ static __always_inline void order_reads(void)
 	__asm__ volatile("" ::"r"(__sync_fetch_and_add(&any, 1)));
 }
 
+/* Its number in the pid namespace of the process that reads; 0: it has none there, or has ended. */
+static __always_inline uint64_t number_for_reader(struct task_struct *task)
+{
+	struct task_struct *reader = bpf_get_current_task_btf();
+	struct pid *own = reader->thread_pid, *pid = task->thread_pid;
+	/* struct upid has a pointer behind its number. */
+	const unsigned long each = 2 * sizeof(void *);
+	unsigned int level;
+	int number = 0;
+
+	if (!own || !pid)
+		return 0;
+	level = own->level;
+	if (level > pid->level || bpf_probe_read_kernel(&number, sizeof(number),
+							(char *)&pid->numbers[0].nr + level * each))
+		return 0;
+	return number;
+}
+
 SEC("iter/task")
 int read_task(struct bpf_iter__task *context)
 {
@@ -42,6 +61,7 @@ int read_task(struct bpf_iter__task *context)
 
 	if (!task)
 		return 0;
+	record.tid = number_for_reader(task);
 	record.on_cpu = READ(task->on_cpu);
 	order_reads();
 	record.switches = READ(task->nvcsw) + READ(task->nivcsw);

@@ -22,6 +22,8 @@
 #include "bpf/threads.lskel.h"
 #pragma GCC diagnostic pop
 
+enum { WALK_RECORDS = 96 /* about what the kernel hands out at once */ };
+
 static int call_bpf(enum bpf_cmd command, union bpf_attr *attr)
 {
 	long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
@@ -29,10 +31,9 @@ static int call_bpf(enum bpf_cmd command, union bpf_attr *attr)
 	return result < 0 ? -errno : (int)result;
 }
 
-/* A descriptor that reads what the program writes of a thread; a negative errno. */
-static int open_walk(const struct snap_bpf *bpf, pid_t tid)
+/* A descriptor that reads what the program writes of one thread, or of all of a process; a negative errno. */
+static int open_walk(const struct snap_bpf *bpf, union bpf_iter_link_info which)
 {
-	union bpf_iter_link_info which = { .task.tid = (uint32_t)tid };
 	union bpf_attr attr = { 0 };
 	_cleanup_fd_ int link_fd = -1;
 
@@ -52,7 +53,8 @@ static int open_walk(const struct snap_bpf *bpf, pid_t tid)
 static int read_records(const struct snap_bpf *bpf, pid_t tid, struct snap_bpf_record *records,
 			size_t most)
 {
-	_cleanup_fd_ int fd = open_walk(bpf, tid);
+	_cleanup_fd_ int fd =
+		open_walk(bpf, (union bpf_iter_link_info){ .task.tid = (uint32_t)tid });
 	ssize_t got;
 
 	if (fd < 0)
@@ -125,6 +127,22 @@ static void take_aarch64(const struct snap_bpf_record *record, struct snap_bpf_t
 	memcpy(ret->registers, &registers, sizeof(registers));
 }
 
+static int take_record(const struct snap_bpf_record *record, struct snap_bpf_thread *ret)
+{
+	if (record->on_cpu || record->on_cpu_again || record->switches != record->switches_again)
+		return -EAGAIN;
+	/* Since Linux 6.12 a thread may stay in the queue in its sleep (sched_delayed). */
+	if (record->queued && record->state)
+		return -EAGAIN;
+	ret->switches = record->switches;
+	ret->queued = record->queued;
+	if (SNAP_OWN_ARCH == SNAP_ARCH_AARCH64)
+		take_aarch64(record, ret);
+	else
+		take_x86_64(record, ret);
+	return 0;
+}
+
 int snap_bpf_read(const struct snap_bpf *bpf, pid_t tid, struct snap_bpf_thread *ret)
 {
 	struct snap_bpf_record record;
@@ -132,20 +150,31 @@ int snap_bpf_read(const struct snap_bpf *bpf, pid_t tid, struct snap_bpf_thread 
 
 	if (count < 0)
 		return count;
-	if (count == 0)
-		return -ESRCH;
-	if (record.on_cpu || record.on_cpu_again || record.switches != record.switches_again)
-		return -EAGAIN;
-	/* Since Linux 6.12 a thread may stay in the queue in its sleep (sched_delayed). */
-	if (record.queued && record.state)
-		return -EAGAIN;
-	ret->switches = record.switches;
-	ret->queued = record.queued;
-	if (SNAP_OWN_ARCH == SNAP_ARCH_AARCH64)
-		take_aarch64(&record, ret);
-	else
-		take_x86_64(&record, ret);
-	return 0;
+	return count ? take_record(&record, ret) : -ESRCH;
+}
+
+int snap_bpf_walk(const struct snap_bpf *bpf, pid_t pid, snap_bpf_take *take, void *context)
+{
+	_cleanup_fd_ int fd =
+		open_walk(bpf, (union bpf_iter_link_info){ .task.pid = (uint32_t)pid });
+	struct snap_bpf_record records[WALK_RECORDS];
+	struct snap_bpf_thread thread;
+	size_t have = 0;
+	ssize_t got;
+
+	if (fd < 0)
+		return fd;
+	/* The kernel has a buffer of its own, so a read may end inside of a record. */
+	while ((got = read(fd, (char *)records + have, sizeof(records) - have)) > 0) {
+		size_t count = (have += (size_t)got) / sizeof(*records);
+
+		for (size_t i = 0; i < count; i++)
+			take(context, (pid_t)records[i].tid, take_record(&records[i], &thread),
+			     &thread);
+		have -= count * sizeof(*records);
+		memmove(records, records + count, have);
+	}
+	return got < 0 ? -errno : 0;
 }
 
 #else
@@ -162,6 +191,12 @@ void snap_bpf_close(struct snap_bpf *bpf)
 
 int snap_bpf_read(const struct snap_bpf *bpf _unused_, pid_t tid _unused_,
 		  struct snap_bpf_thread *ret _unused_)
+{
+	return -ENOSYS;
+}
+
+int snap_bpf_walk(const struct snap_bpf *bpf _unused_, pid_t pid _unused_,
+		  snap_bpf_take *take _unused_, void *context _unused_)
 {
 	return -ENOSYS;
 }

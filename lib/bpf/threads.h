@@ -46,6 +46,16 @@ struct snap_bpf_thread {
 int snap_bpf_open(struct snap_bpf *ret);
 void snap_bpf_close(struct snap_bpf *bpf);
 
+/* What a walk calls for each thread; `error`: 0 or EAGAIN, as of snap_bpf_read(). */
+typedef void snap_bpf_take(void *context, pid_t tid, int error,
+			   const struct snap_bpf_thread *thread);
+
+/*
+ * All threads of a process, by its number in the caller's pid namespace. 0 or a negative errno. A thread
+ * that ends meanwhile may end the walk before its time (next_thread() of the kernel).
+ */
+int snap_bpf_walk(const struct snap_bpf *bpf, pid_t pid, snap_bpf_take *take, void *context);
+
 /*
  * A thread by its number in the caller's pid namespace. 0 or a negative errno: EAGAIN it is, or was,
  * on a processor, or has not quite gone to sleep; ESRCH there is none.
