@@ -81,16 +81,25 @@ bool snap_analysis_host(struct snap_analysis *analysis, struct snap_host *ret)
 	       !ret->arch == !from->arch && !ret->boot_id == !from->boot_id;
 }
 
-static bool is_of_many_instants(const struct snap_capture *capture)
+/* How the threads were taken, before filters. */
+static void note_instants(const struct snap_capture *capture, struct snap_snapshot *snapshot)
 {
+	bool any_rested = false;
+	size_t stopped = 0;
+
 	for (size_t i = 0; i < capture->process_count; i++) {
 		const struct snap_process *process = &capture->processes[i];
 
-		for (size_t k = 0; k < process->thread_count; k++)
-			if (process->threads[k].taken != SNAP_TAKEN_TOGETHER)
-				return true;
+		for (size_t k = 0; k < process->thread_count; k++) {
+			const struct snap_thread *thread = &process->threads[k];
+
+			snapshot->many_instants |= !snap_taken_at_once(thread->taken);
+			any_rested |= thread->taken == SNAP_TAKEN_CONFIRMED;
+			stopped += thread->result == SNAP_THREAD_COPIED &&
+				   thread->taken == SNAP_TAKEN_TOGETHER;
+		}
 	}
-	return false;
+	snapshot->threads_stopped = any_rested ? stopped : 0;
 }
 
 static bool copy_head(struct snap_analysis *analysis)
@@ -106,7 +115,7 @@ static bool copy_head(struct snap_analysis *analysis)
 	snapshot->duration_ns = capture->duration_ns;
 	snapshot->stop_duration_ns = capture->stop_duration_ns;
 	snapshot->stop_skew_ns = capture->stop_skew_ns;
-	snapshot->many_instants = is_of_many_instants(capture);
+	note_instants(capture, snapshot);
 	for (size_t i = 0; i < capture->warning_count; i++) {
 		const struct snap_warning *warning = &capture->warnings[i];
 

@@ -90,7 +90,7 @@ enum verdict { MOVED, STUCK, BLIND };
 static enum verdict judge_thread(const struct known *known, const struct snap_stack *stack,
 				 const struct snap_member *thread)
 {
-	uint64_t ours = known && known->thread->taken != SNAP_TAKEN_UNSTOPPED ? RUNS_OF_A_STOP : 0;
+	uint64_t ours = known && snap_taken_stops(known->thread->taken) ? RUNS_OF_A_STOP : 0;
 
 	if (!known || !is_blocked(thread) || strcmp(known->stack->id, stack->id) != 0)
 		return MOVED;

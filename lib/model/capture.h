@@ -98,11 +98,24 @@ enum snap_thread_result {
 
 /* How a thread was read. */
 enum snap_taken {
-	SNAP_TAKEN_TOGETHER,  /* in one stop with all threads of its tree */
+	SNAP_TAKEN_TOGETHER,  /* stopped, at one instant with all threads of its tree */
 	SNAP_TAKEN_ALONE,     /* in a stop of its own, microseconds long */
 	SNAP_TAKEN_UNSTOPPED, /* while it was blocked; it did not run until the copy was made */
+	SNAP_TAKEN_CONFIRMED, /* of the same instant as TOGETHER: on no processor from before until after it */
 	SNAP_TAKEN_COUNT,
 };
+
+/* Whether it is of the one instant of its tree. */
+static inline bool snap_taken_at_once(enum snap_taken taken)
+{
+	return taken == SNAP_TAKEN_TOGETHER || taken == SNAP_TAKEN_CONFIRMED;
+}
+
+/* Whether it ran because of the look. */
+static inline bool snap_taken_stops(enum snap_taken taken)
+{
+	return taken == SNAP_TAKEN_TOGETHER || taken == SNAP_TAKEN_ALONE;
+}
 
 struct snap_thread {
 	pid_t tid;

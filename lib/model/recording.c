@@ -34,6 +34,7 @@ const char *snap_taken_word(enum snap_taken taken)
 		[SNAP_TAKEN_TOGETHER] = "together",
 		[SNAP_TAKEN_ALONE] = "alone",
 		[SNAP_TAKEN_UNSTOPPED] = "unstopped",
+		[SNAP_TAKEN_CONFIRMED] = "confirmed",
 	};
 
 	return words[taken];

@@ -262,6 +262,7 @@ struct snap_snapshot {
 	size_t process_count, thread_count, task_count, stack_count; /* after filters */
 	struct snap_node **processes;                                /* roots */
 	size_t root_count;
+	size_t threads_stopped;   /* where others rested, before filters; 0: all were, or none */
 	const char *tool_version; /* of the stacksnap that wrote the document; NULL: this one */
 	int64_t monotonic_ns;     /* CLOCK_MONOTONIC of its host then, with waits; 0: unknown */
 	int64_t again_ns;   /* --again: how long ago another one was taken; 0: there was none */

@@ -93,7 +93,7 @@ const struct snap_view_thread *snap_view_find(const struct snap_view *view, pid_
 
 int64_t snap_view_left_ns(const struct snap_view *view, const struct snap_member *member)
 {
-	bool was_stopped = member->taken != SNAP_TAKEN_UNSTOPPED;
+	bool was_stopped = snap_taken_stops(member->taken);
 
 	return was_stopped && view->settled_ns ? view->settled_ns : view->taken_ns;
 }

@@ -654,7 +654,7 @@ static void test_extremes_of_waits(void **state _unused_)
 
 _Static_assert(sizeof(struct snap_member) == 72 && sizeof(struct snap_node) == 360 &&
 		       sizeof(struct snap_stack) == 192 && sizeof(struct snap_entry) == 48 &&
-		       sizeof(struct snap_frame) == 72 && sizeof(struct snap_snapshot) == 432,
+		       sizeof(struct snap_frame) == 72 && sizeof(struct snap_snapshot) == 440,
 	       "numbers of a snapshot");
 
 static void test_extremes_of_processes(void **state _unused_)
@@ -670,12 +670,13 @@ static void test_extremes_of_processes(void **state _unused_)
 	FOR_EXTREMES(check_all, all, EXTREME(all->host.cpus), EXTREME(all->host.boot_time_ns),
 		     EXTREME(all->host.ticks_per_second), EXTREME(all->time_ns),
 		     EXTREME(all->duration_ns), EXTREME(all->stop_duration_ns),
-		     EXTREME(all->stop_skew_ns), EXTREME(all->monotonic_ns), EXTREME(all->again_ns),
-		     EXTREME(all->stuck), EXTREME(all->stuck_idle), EXTREME(all->stopped),
-		     EXTREME(all->missing.threads), EXTREME(all->missing.processes),
-		     EXTREME(all->missing.modules), EXTREME(all->missing.shown),
-		     EXTREME(all->idle.threads), EXTREME(all->idle.stacks), EXTREME(all->idle.most),
-		     EXTREME(made.warning.pid), EXTREME(made.warning.tid));
+		     EXTREME(all->stop_skew_ns), EXTREME(all->threads_stopped),
+		     EXTREME(all->monotonic_ns), EXTREME(all->again_ns), EXTREME(all->stuck),
+		     EXTREME(all->stuck_idle), EXTREME(all->stopped), EXTREME(all->missing.threads),
+		     EXTREME(all->missing.processes), EXTREME(all->missing.modules),
+		     EXTREME(all->missing.shown), EXTREME(all->idle.threads),
+		     EXTREME(all->idle.stacks), EXTREME(all->idle.most), EXTREME(made.warning.pid),
+		     EXTREME(made.warning.tid));
 	FOR_EXTREMES(check_all, all, EXTREME(made.node.ppid), EXTREME(made.node.ns_pid),
 		     EXTREME(made.node.type), EXTREME(made.node.state), EXTREME(made.node.uid),
 		     EXTREME(made.node.start_time_ns), EXTREME(made.node.start_ticks),

@@ -122,7 +122,7 @@ static bool is_taken_by_thread(const struct snap_process *process)
 {
 	for (size_t i = 0; i < process->thread_count; i++)
 		if (process->threads[i].result == SNAP_THREAD_COPIED)
-			return process->threads[i].taken != SNAP_TAKEN_TOGETHER;
+			return !snap_taken_at_once(process->threads[i].taken);
 	return false;
 }
 

@@ -37,7 +37,7 @@ static bool stood_still(const struct snap_waiter *waiter)
 {
 	const struct snap_thread *thread = waiter->thread->thread;
 
-	return thread->result == SNAP_THREAD_COPIED && thread->taken == SNAP_TAKEN_TOGETHER;
+	return thread->result == SNAP_THREAD_COPIED && snap_taken_at_once(thread->taken);
 }
 
 struct snap_wait *snap_futex_wait(struct snap_futex *futex, enum snap_wait_kind kind,

@@ -162,7 +162,7 @@ struct stacksnap_error *snap_gil_explain(struct snap_futex *futex)
 	 * These are of the moment of the wait; what the runtime said is, if all were stopped at
 	 * once.
 	 */
-	if (gil.locked == 1 && futex->waiter->thread->thread->taken != SNAP_TAKEN_TOGETHER)
+	if (gil.locked == 1 && !snap_taken_at_once(futex->waiter->thread->thread->taken))
 		holder = holder_of_words(futex, &gil);
 	if (!holder)
 		holder = holder_of_runtime(futex);

@@ -155,8 +155,8 @@ static size_t root_of(const struct snap_wait_analysis *waits, size_t process)
 static bool stood_together(const struct snap_wait_analysis *waits, const struct snap_waiter *a,
 			   const struct snap_waiter *b)
 {
-	return a->thread->thread->taken == SNAP_TAKEN_TOGETHER &&
-	       b->thread->thread->taken == SNAP_TAKEN_TOGETHER &&
+	return snap_taken_at_once(a->thread->thread->taken) &&
+	       snap_taken_at_once(b->thread->thread->taken) &&
 	       b->thread->thread->result == SNAP_THREAD_COPIED &&
 	       (a->process == b->process ||
 		root_of(waits, a->process) == root_of(waits, b->process));
@@ -170,7 +170,7 @@ static bool were_confirmed(const struct snap_waiter *a, const struct snap_waiter
 {
 	const struct snap_thread *first = a->thread->thread, *second = b->thread->thread;
 
-	return first->taken != SNAP_TAKEN_TOGETHER && second->taken != SNAP_TAKEN_TOGETHER &&
+	return !snap_taken_at_once(first->taken) && !snap_taken_at_once(second->taken) &&
 	       first->result == SNAP_THREAD_COPIED && second->result == SNAP_THREAD_COPIED &&
 	       first->confirmed && second->confirmed;
 }
@@ -285,7 +285,7 @@ static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t t
 			wait->confidence = SNAP_WAIT_IS_LIKELY;
 		return;
 	}
-	if (futex->waiter->thread->thread->taken != SNAP_TAKEN_TOGETHER)
+	if (!snap_taken_at_once(futex->waiter->thread->thread->taken))
 		say_if_gone(futex, wait, tid);
 	else if (snap_waiter_process(futex->waiter)->threads_missed)
 		wait->owner_lack = SNAP_OWNER_NOT_SEEN;

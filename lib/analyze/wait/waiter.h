@@ -102,7 +102,7 @@ static inline bool snap_waiter_is_confirmed(const struct snap_waiter *waiter)
 {
 	const struct snap_thread *thread = waiter->thread->thread;
 
-	if (thread->taken != SNAP_TAKEN_TOGETHER)
+	if (!snap_taken_at_once(thread->taken))
 		return thread->confirmed;
 	return thread->result == SNAP_THREAD_COPIED || thread->state == 'D' || thread->confirmed;
 }

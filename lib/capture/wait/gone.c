@@ -299,7 +299,7 @@ static struct stacksnap_error *add_gone_thread(struct list *list,
 		return NULL;
 	map = snap_process_map(process, word);
 	/* In a stop all threads that private memory can mean are known. */
-	if (!map || (thread->taken == SNAP_TAKEN_TOGETHER &&
+	if (!map || (snap_taken_at_once(thread->taken) &&
 		     (op & FUTEX_PRIVATE || !map->shared || !map->inode)))
 		return NULL;
 	/* In the word itself, and behind it as glibc has it: __owner, or __cur_writer. */

@@ -28,6 +28,7 @@ struct snap_thread;
 	KIND(TOGETHER, "copied in that stop")                                                    \
 	KIND(ALONE, "copied in a stop of its own")                                               \
 	KIND(UNSTOPPED, "copied without a stop")                                                 \
+	KIND(CONFIRMED, "copied without a stop, at rest until all others stood still")           \
 	KIND(MAX_STACK, "the copy is cut (--max-stack)")                                         \
 	KIND(MEMORY, "the copy is cut, as all stacks together take too much memory")             \
 	KIND(UNKNOWN_END, "the copy is cut at 64 KiB, as it was not known where the stack ends") \

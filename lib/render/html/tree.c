@@ -26,7 +26,7 @@ static void put_html_threads(struct snap_html *html, const struct snap_stack *st
 		const struct snap_member *thread = &stack->threads[i];
 		unsigned flags = (thread->kernel ? THREAD_KERNEL : 0) |
 				 (thread->stuck ? THREAD_STUCK : 0) |
-				 (thread->taken != SNAP_TAKEN_TOGETHER ? THREAD_APART : 0);
+				 (!snap_taken_at_once(thread->taken) ? THREAD_APART : 0);
 
 		snap_json_number(json, NULL, thread->tid);
 		snap_json_number(json, NULL, (int64_t)snap_html_text(html, thread->name));

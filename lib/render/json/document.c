@@ -397,6 +397,7 @@ bool snap_json_document_put(struct snap_json_document *document, const struct sn
 	snap_json_number_if(json, "duration_ns", snapshot->duration_ns);
 	snap_json_number_if(json, "stop_duration_ns", snapshot->stop_duration_ns);
 	snap_json_number_if(json, "stop_skew_ns", snapshot->stop_skew_ns);
+	snap_json_number_if(json, "threads_stopped", (int64_t)snapshot->threads_stopped);
 	snap_json_number_if(json, "again_ns", snapshot->again_ns);
 	snap_json_number_if(json, "stuck_count", (int64_t)snapshot->stuck);
 	snap_json_number_if(json, "stuck_idle_count", (int64_t)snapshot->stuck_idle);

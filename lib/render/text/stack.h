@@ -65,7 +65,7 @@ void snap_text_share(struct snap_sheet *lines, uint64_t samples, uint64_t all, s
 
 /* How threads were read where not all of them were stopped together (--no-stop). */
 struct snap_text_reads {
-	size_t unstopped, alone, all;
+	size_t unstopped, alone, confirmed, all;
 };
 
 /* Adds those of a stack; threads that could not be read at all count as neither. */

@@ -317,6 +317,8 @@ static void read_head(struct snap_json_reader *reader, const struct snap_json *r
 	snapshot->stopped =
 		(size_t)snap_json_pick_number(pick, root, "stopped_count", 0, INT64_MAX, 0);
 	snapshot->stop_skew_ns = snap_json_pick_number(pick, root, "stop_skew_ns", 0, INT64_MAX, 0);
+	snapshot->threads_stopped =
+		(size_t)snap_json_pick_number(pick, root, "threads_stopped", 0, INT64_MAX, 0);
 }
 
 static void read_warnings(struct snap_json_reader *reader, const struct snap_json *root)

@@ -19,7 +19,7 @@ enum snap_wait_confidence snap_wait_call_confidence(const struct snap_waiter *wa
 		return SNAP_WAIT_IS_CERTAIN;
 	/* What no descriptor is needed for, the registers of the stop tell. */
 	if (waiter->row->fd < 0 && thread->registers_size && !thread->partial &&
-	    thread->taken == SNAP_TAKEN_TOGETHER)
+	    snap_taken_at_once(thread->taken))
 		return SNAP_WAIT_IS_CERTAIN;
 	return SNAP_WAIT_IS_LIKELY;
 }

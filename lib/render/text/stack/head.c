@@ -134,6 +134,7 @@ void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_read
 	for (size_t i = 0; i < stack->thread_count; i++) {
 		reads->unstopped += stack->threads[i].taken == SNAP_TAKEN_UNSTOPPED;
 		reads->alone += stack->threads[i].taken == SNAP_TAKEN_ALONE;
+		reads->confirmed += stack->threads[i].taken == SNAP_TAKEN_CONFIRMED;
 	}
 	reads->all += stack->thread_count;
 }
