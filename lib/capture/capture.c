@@ -162,6 +162,7 @@ struct tree {
 	struct snap_stop_backoff *pace;
 	const struct snap_stop_hook *hook; /* or NULL */
 	struct snap_shared_memory *memory;
+	int bpf_fd;       /* for all stops */
 	bool any;         /* a stop was begun */
 	size_t looked;    /* processes before this one were looked at */
 	uint32_t checked; /* those of the stop before this one still run what was read of them */
@@ -194,6 +195,7 @@ static void add_processes(struct tree *tree, struct snap_stop *stop, bool runnin
 			.proc_fd = capture->live && !running ? capture->live[tree->looked].proc_fd
 							     : -1,
 			.start_ticks = process->start_ticks,
+			.program = process->program,
 			.index = tree->looked,
 			.look_only = is_untouchable(process),
 			.foreign_namespace =
@@ -373,6 +375,7 @@ static struct stacksnap_error *run_stop(struct tree *tree, struct snap_stop **re
 		return snap_error_no_memory();
 	stop->patience =
 		snap_stop_backoff_patience(tree->pace, tree->capture->processes[tree->root].uid);
+	stop->bpf_fd = tree->bpf_fd;
 	stop->until_ns = tree->pace->no_stop_ns;
 	stop->prepare_until_ns =
 		snap_stop_backoff_prepare_until_ns(tree->pace, snap_clock_ns(CLOCK_MONOTONIC));
@@ -542,6 +545,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	_cleanup_(roots_deinit) struct roots roots = { .roots = NULL };
+	_cleanup_fd_ int bpf_fd = -1;
 	struct tree tree = { .options = options, .roots = &roots, .pace = pace, .hook = hook };
 	struct snap_shared_memory *memory;
 	struct stacksnap_error *err;
@@ -563,6 +567,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	tree.capture = capture;
 	tree.memory = memory;
 	snap_stop_backoff_again(pace);
+	bpf_fd = tree.bpf_fd = snap_tracer_open_bpf(options, hook);
 	err = stop_trees(&tree, retry);
 	if (err)
 		return err;

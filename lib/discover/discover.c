@@ -381,15 +381,6 @@ struct stacksnap_error *snap_discover_again(const struct snap_options *options,
 	return remember_pids(&run);
 }
 
-/* A leader that has exited has no program any more, and gets one only by an exec. */
-static bool is_another_program(const struct snap_process *process, const struct snap_stat *stat)
-{
-	if (stat->start_ticks != process->start_ticks || stat->program == process->program)
-		return false;
-	return stat->program ||
-	       (stat->state != 'Z' && stat->state != 'X' && !(stat->flags & SNAP_PF_EXITING));
-}
-
 void snap_discover_execs(struct snap_capture *capture, const size_t *processes, size_t count,
 			 bool *others_ret)
 {
@@ -403,10 +394,12 @@ void snap_discover_execs(struct snap_capture *capture, const size_t *processes, 
 		snap_asker_add(asker, capture->processes[processes[i]].pid);
 	snap_asker_run_stats(asker, ASK_AGAIN_NS, 0);
 	for (size_t i = 0; i < count; i++) {
+		const struct snap_process *process = &capture->processes[processes[i]];
 		struct snap_answer answer = snap_asker_answer(asker, i);
 
 		others_ret[i] = answer.kind == SNAP_ANSWER_GIVEN && answer.args_size == 0 &&
-				is_another_program(&capture->processes[processes[i]], &answer.stat);
+				answer.stat.start_ticks == process->start_ticks &&
+				snap_stat_is_other(&answer.stat, process->program);
 	}
 }
 

@@ -52,6 +52,14 @@ static inline bool snap_stat_has_left(const struct snap_stat *stat)
 	return (stat->state == 'Z' || stat->state == 'X') && stat->threads > 1;
 }
 
+/* Whether the process has executed another program than `program`: one that has ended has none. */
+static inline bool snap_stat_is_other(const struct snap_stat *stat, uint64_t program)
+{
+	return stat->program != program &&
+	       (stat->program ||
+		(stat->state != 'Z' && stat->state != 'X' && !(stat->flags & SNAP_PF_EXITING)));
+}
+
 bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret);
 
 /*

@@ -190,6 +190,14 @@ static bool task_path(char path[TASK_PATH_SIZE], pid_t tid, const char *name)
 	return true;
 }
 
+bool snap_procfs_is_own(int root_fd)
+{
+	char text[TASK_PATH_SIZE];
+	ssize_t length = snap_procfs_link(root_fd, "self", text, sizeof(text));
+
+	return length > 0 && snap_parse_pid(text, (size_t)length) == getpid();
+}
+
 bool snap_procfs_has_task(int tasks_fd, pid_t tid)
 {
 	char path[TASK_PATH_SIZE];

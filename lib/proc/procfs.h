@@ -112,6 +112,8 @@ int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret);
  */
 bool snap_procfs_is_blocked(pid_t child);
 
+/* Whether its numbers are those of our own pid namespace. */
+bool snap_procfs_is_own(int root_fd);
 /* Whether the process has a thread with this number, as far as can be said. */
 bool snap_procfs_has_task(int tasks_fd, pid_t tid);
 

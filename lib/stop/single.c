@@ -274,6 +274,7 @@ static int64_t stood_until(const struct snap_slot *slot, int64_t now)
 	case SNAP_TRACEE_STOPPED:
 		return now - slot->ran_ns;
 	case SNAP_TRACEE_LISTED:
+	case SNAP_TRACEE_RESTING:
 	case SNAP_TRACEE_SEIZED:
 	case SNAP_TRACEE_REFUSED:
 	case SNAP_TRACEE_EXITING:

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/spawn.h"
+#include "bpf/threads.h"
 #include "proc/procfs.h"
 #include "stop/child/child.h"
 #include "stop/describe.h"
@@ -44,6 +45,18 @@ static void scratch_deinit(struct snap_region *scratch)
 		munmap(scratch->next, (size_t)(scratch->end - scratch->next));
 }
 
+int snap_tracer_open_bpf(const struct snap_options *options, const struct snap_stop_hook *hook)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	struct snap_bpf bpf = { -1 };
+
+	if (!options->rest || (hook && hook->unwind) ||
+	    snap_error_ignore(snap_procfs_open(NULL, &procfs)) ||
+	    !snap_procfs_is_own(procfs.root_fd) || snap_bpf_open(&bpf))
+		return -1;
+	return bpf.program_fd;
+}
+
 struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capacity)
 {
 	struct snap_stop *stop = snap_region_alloc(&memory->records, sizeof(*stop));
@@ -55,6 +68,7 @@ struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capa
 	stop->processes = processes;
 	stop->process_capacity = capacity;
 	stop->patience = 100;
+	stop->bpf_fd = -1;
 	return stop;
 }
 

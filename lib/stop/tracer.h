@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tracer: stops the processes of one tree together, copies them, lets them run.
+ * Tracer: copies the processes of one tree at one instant, and stops those threads for it that it must.
  *
  * A short-lived child does the work, so that its death, for any reason, lets everything run again.
  * It uses only SEIZE and INTERRUPT, and never writes to a target. Its results are in memory that it
@@ -49,6 +49,7 @@ struct snap_traced {
 	pid_t pid;
 	int proc_fd;          /* O_PATH directory of procfs, open in both; -1: look it up by pid */
 	uint64_t start_ticks; /* with pid its identity; 0: any process with that pid */
+	uint64_t program;     /* the one whose facts are known, as of struct snap_stat */
 	size_t index;         /* in capture->processes; SIZE_MAX: forked during the stop */
 	bool look_only; /* list its threads, touch none: kernel threads, processes with trouble */
 	bool foreign_namespace; /* its tids differ inside: read ns_tid of each thread */
@@ -56,7 +57,7 @@ struct snap_traced {
 	const struct snap_memory_plan *plan;
 	/* written by the child */
 	int error;        /* errno of SEIZE or of reading; 0: none */
-	bool seized;      /* some thread is, or was, traced by us */
+	bool seized;      /* some thread is, or was, traced by us, or could be copied at rest */
 	bool vanished;    /* gone before it could be stopped */
 	bool has_foreign; /* a thread was seized whose tid was another process's by then */
 	bool execed;      /* it runs another program now: what was read before the stop is stale */
@@ -114,6 +115,7 @@ struct snap_stop {
 	int64_t begin_ns, still_ns, end_ns;
 	struct snap_help help;
 	const struct snap_run_clocks *clocks; /* by the child, for --explain; NULL: none */
+	int bpf_fd;                           /* from the caller, see snap_tracer_open_bpf() */
 	/*
 	 * From the caller: the percentage of the usual time to wait for processes that block calls
 	 * …
@@ -150,6 +152,12 @@ static inline uint64_t snap_stop_extra_bytes(const struct snap_options *options)
 
 	return options->runtime_memory > usual ? options->runtime_memory - usual : 0;
 }
+
+/*
+ * What threads at rest are read by (bpf/threads.h), for all stops of a capture. The descriptor is the
+ * caller's; -1: it is not permitted, or not asked for (--rest), and all threads are stopped.
+ */
+int snap_tracer_open_bpf(const struct snap_options *options, const struct snap_stop_hook *hook);
 
 /* A stop without processes, with room for so many, and full patience. NULL: memory is used up. */
 struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capacity);

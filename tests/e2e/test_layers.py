@@ -54,7 +54,7 @@ class Layers(Case):
             "bpf": {"base", "model", "bpf"},
             "proc": {"base", "model", "proc"},
             "discover": {"base", "model", "proc", "discover"},
-            "stop": {"base", "model", "proc", "stop"},
+            "stop": {"base", "model", "bpf", "proc", "stop"},
             "sample": {"base", "model", "bpf", "proc", "discover", "stop", "sample"},
             "capture": {"base", "model"} | CAPTURE - {"core"},
             "core": {"base", "model", "proc", "stop", "core"},

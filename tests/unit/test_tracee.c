@@ -21,6 +21,7 @@
 
 enum {
 	L = SNAP_TRACEE_LISTED,
+	B = SNAP_TRACEE_RESTING,
 	F = SNAP_TRACEE_REFUSED,
 	X = SNAP_TRACEE_EXITING,
 	S = SNAP_TRACEE_SEIZED,
@@ -34,17 +35,18 @@ enum {
 static void test_phases(void **state _unused_)
 {
 	static const uint8_t expected[SNAP_TRACEE_PHASES][SNAP_TRACEE_EVENTS] = {
-		/* REFUSED ENDED SEIZED BORN INTERRUPTED DELAYED STOPPED KILLED RELEASED EXECED GONE
-		 */
-		[L] = { F, X, S, A, L, L, L, L, L, A, G },
-		[F] = { F, F, F, F, F, F, F, F, F, A, G },
-		[X] = { X, X, X, X, X, X, X, X, X, A, G },
-		[S] = { S, S, S, S, A, S, T, S, S, A, G },
-		[A] = { A, X, A, A, A, D, T, A, A, A, G },
-		[D] = { D, X, D, D, D, D, T, D, D, A, G },
-		[T] = { T, T, T, T, T, T, T, A, R, A, G },
-		[R] = { R, R, R, R, R, R, R, R, R, A, G },
-		[G] = { G, G, G, G, G, G, G, G, G, A, G },
+		/* RESTED RAN REFUSED ENDED SEIZED BORN INTERRUPTED DELAYED STOPPED KILLED RELEASED
+		   EXECED GONE */
+		[L] = { B, L, F, X, S, A, L, L, L, L, L, A, G },
+		[B] = { B, L, B, B, B, B, B, B, B, B, B, A, G },
+		[F] = { F, F, F, F, F, F, F, F, F, F, F, A, G },
+		[X] = { X, X, X, X, X, X, X, X, X, X, X, A, G },
+		[S] = { S, S, S, S, S, S, A, S, T, S, S, A, G },
+		[A] = { A, A, A, X, A, A, A, D, T, A, A, A, G },
+		[D] = { D, D, D, X, D, D, D, D, T, D, D, A, G },
+		[T] = { T, T, T, T, T, T, T, T, T, A, R, A, G },
+		[R] = { R, R, R, R, R, R, R, R, R, R, R, A, G },
+		[G] = { G, G, G, G, G, G, G, G, G, G, G, A, G },
 	};
 
 	assert_int_equal(SNAP_TRACEE_LISTED, 0);
@@ -61,6 +63,7 @@ static void test_predicates(void **state _unused_)
 		bool counted, unwatched, done;
 	} expected[SNAP_TRACEE_PHASES] = {
 		[L] = { .counted = true },
+		[B] = { .counted = true },
 		[F] = { .counted = true, .unwatched = true, .done = true },
 		[X] = { .counted = true, .unwatched = true },
 		[S] = { .counted = true },

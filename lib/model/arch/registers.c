@@ -5,6 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
+enum {
+	USER_CS = 0x33, /* of code of 64 bits: __USER_CS of the kernel */
+	MODE32 = 0x10,  /* of pstate: PSR_MODE32_BIT */
+};
+
 static int32_t call_of(uint64_t number)
 {
 	return (int64_t)number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
@@ -119,6 +124,14 @@ bool snap_registers_read(enum snap_arch arch, const void *raw, size_t size, char
 		return false;
 	}
 	return false;
+}
+
+bool snap_registers_are_wide(enum snap_arch arch, const void *raw)
+{
+	const struct snap_x86_64_registers *x86_64 = raw;
+	const struct snap_aarch64_registers *aarch64 = raw;
+
+	return arch == SNAP_ARCH_X86_64 ? x86_64->cs == USER_CS : !(aarch64->pstate & MODE32);
 }
 
 size_t snap_registers_write(enum snap_arch arch, const struct snap_known_registers *known,

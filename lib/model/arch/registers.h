@@ -71,6 +71,9 @@ static inline bool snap_registers_of(enum snap_arch arch, const struct snap_thre
 							thread->registers_size, thread->state, ret);
 }
 
+/* Whether a thread with such registers runs code of 64 bits (user_64bit_mode() of the kernel). */
+bool snap_registers_are_wide(enum snap_arch arch, const void *raw);
+
 /*
  * The registers of which only these are known, all others 0, into SNAP_MAX_REGISTERS bytes; how
  * many bytes they are, 0: the processor is not known.

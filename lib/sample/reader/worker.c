@@ -208,19 +208,10 @@ static void locate_call(struct snap_reading_area *area, struct snap_reading_loca
 		location->status = -ESTALE;
 }
 
-/* By BPF a thread has the number that it has in our pid namespace: is procfs of the same one? */
-static bool is_own_procfs(const struct snap_reading_area *area)
-{
-	char text[PATH];
-	ssize_t length = snap_procfs_link(area->root_fd, "self", text, sizeof(text));
-
-	return length > 0 && snap_parse_pid(text, (size_t)length) == getpid();
-}
-
 static int open_bpf(struct snap_reading_area *area)
 {
 	if (!area->bpf_tried)
-		area->bpf_status = is_own_procfs(area) ? snap_bpf_open(&area->bpf) : -ENOTSUP;
+		area->bpf_status = snap_procfs_is_own(area->root_fd) ? snap_bpf_open(&area->bpf) : -ENOTSUP;
 	area->bpf_tried = true;
 	return area->bpf_status;
 }

@@ -45,6 +45,7 @@ static bool add_born_process(struct snap_tracer *tracer, pid_t pid, uint32_t par
 		.index = SIZE_MAX,
 		.foreign_namespace = from->foreign_namespace,
 		.forked_from = parent,
+		.program = from->program,
 		.maps = from->maps,
 		.map_count = from->map_count,
 		.credentials = from->credentials,

@@ -263,7 +263,7 @@ static uint64_t plan(struct snap_tracer *tracer)
 		const struct snap_thread *thread = copied_thread(tracer, i);
 
 		tracer->needs[i] = (struct snap_need){ 0 };
-		if (thread)
+		if (thread && !thread->stack_size)
 			tracer->needs[i] =
 				find_own_stack(tracer, tracer->tracees[i].process, thread);
 	}
@@ -641,12 +641,19 @@ bool snap_tracer_lay_out_copies(struct snap_tracer *tracer)
 	       reader->work;
 }
 
+void snap_tracer_copy_rest(struct snap_tracer *tracer)
+{
+	read_stale_maps(tracer);
+	tracer->words = (struct snap_wait_spans){ .want_count = 0 };
+	snap_tracer_copy_needs(tracer, plan(tracer));
+}
+
 void snap_tracer_copy(struct snap_tracer *tracer)
 {
 	uint64_t most;
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
-		if (tracer->tracees[i].phase == SNAP_TRACEE_STOPPED)
+		if (tracer->tracees[i].phase == SNAP_TRACEE_STOPPED && !copied_thread(tracer, i))
 			read_registers(tracer, &tracer->tracees[i]);
 	}
 	read_stale_maps(tracer);

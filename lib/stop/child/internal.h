@@ -8,6 +8,7 @@
  *	await.h    a wait for a tracee that leaves signals with the kernel
  *	birth.c    threads and processes that are born meanwhile
  *	settle.c   whether the known threads are all threads
+ *	rest.c     threads that are on no processor, and are not stopped
  *	copy.c     registers and stacks; interrupted.c: those below signal handlers
  *	wait_bytes.c    memory that explains waits
  *	maps.c     the address spaces
@@ -24,6 +25,7 @@
 #pragma once
 
 #include "base/workers.h"
+#include "bpf/threads.h"
 #include "proc/procfs.h"
 #include "stop/child/child.h"
 #include "stop/child/phases.h"
@@ -36,11 +38,13 @@
 /* A thread under trace. The list is in the order of the INTERRUPTs. */
 struct snap_tracee {
 	pid_t tid;
-	uint32_t process; /* in stop->processes */
-	uint32_t thread;  /* in its threads */
-	uint8_t phase;    /* enum snap_tracee_phase; changed by snap_tracer_note() alone */
-	int8_t signal;    /* to be delivered at DETACH */
-	uint16_t look;    /* the number of the last listing that had it */
+	uint32_t process;  /* in stop->processes */
+	uint32_t thread;   /* in its threads */
+	uint8_t phase;     /* enum snap_tracee_phase; changed by snap_tracer_note() alone */
+	int8_t signal;     /* to be delivered at DETACH */
+	uint16_t look;     /* the number of the last listing that had it */
+	uint16_t pass;     /* the number of the last pass of rest.c that had it */
+	uint64_t switches; /* RESTING: see struct snap_bpf_thread */
 };
 
 /* Memory that explains waits, for the next list of stacks; its wants are sorted by process. */
@@ -69,6 +73,8 @@ struct snap_tracer {
 	uint32_t *counted, *unwatched;
 	int ask_fd;             /* eventfd to the parent */
 	int answer_fd;          /* eventfd from the parent */
+	struct snap_bpf bpf;    /* none: all threads are stopped */
+	uint16_t pass;          /* the number of passes over threads at rest */
 	bool may_probe;         /* the parent can be asked for plans */
 	uint64_t plan_bytes;    /* expected of all plans; 0: there are none */
 	uint32_t *planned;      /* the processes with plans, in the order of their execution */
@@ -114,6 +120,12 @@ enum {
 	SNAP_TRACER_TIDS = 1 << 22, /* PID_MAX_LIMIT of the kernel: no tid is above it */
 };
 
+/* A thread of the kernel, or of io_uring: it runs no code of its process. */
+static inline bool snap_thread_is_worker(const struct snap_thread *thread)
+{
+	return thread->flags & (SNAP_PF_KTHREAD | SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER);
+}
+
 static inline struct snap_traced *snap_tracer_process(const struct snap_tracer *tracer,
 						      const struct snap_tracee *tracee)
 {
@@ -155,8 +167,27 @@ void *snap_ticks_context(const void *frame);
 /* For code that has left the handler by a jump. */
 void snap_ticks_allow(void);
 
+/* rest.c */
+static inline bool snap_tracer_may_rest(const struct snap_tracer *tracer)
+{
+	return tracer->bpf.program_fd >= 0;
+}
+/* Has all threads rest that are on no processor; how many did not rest before, and how many run. */
+struct snap_rest_count {
+	uint32_t fresh, running;
+} snap_tracer_rest(struct snap_tracer *tracer);
+/* The same for one that was found late; whether it rests. */
+bool snap_tracer_rest_late(struct snap_tracer *tracer, struct snap_tracee *tracee);
+/* Before the stop: as many as possible rest, and are copied. */
+void snap_tracer_rest_and_copy(struct snap_tracer *tracer);
+/*
+ * When all others stand still and everything is read: whether one at rest has run. It is traced then,
+ * and what was read of memory is forgotten; in the last of some `rounds` all are.
+ */
+bool snap_tracer_has_woken(struct snap_tracer *tracer, unsigned *rounds);
+
 /* seize.c */
-/* Reads and seizes the processes that were added since the last call. */
+/* Reads the processes that were added since the last call; their threads rest, or are seized. */
 void snap_tracer_prepare(struct snap_tracer *tracer);
 /* Describes a thread from procfs; false when it has gone. */
 bool snap_tracer_describe(struct snap_tracer *tracer, const struct snap_tracee *tracee);
@@ -166,6 +197,8 @@ struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process
 void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process);
 /* Reads what threads that did not stop do in the kernel, as far as options ask for it. */
 void snap_tracer_read_slow(struct snap_tracer *tracer);
+/* Seizes all threads that are listed, and neither rest nor are seized. */
+void snap_tracer_seize_listed(struct snap_tracer *tracer);
 /* Makes one SEIZE, and notes the phase that follows. */
 void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee);
 /* Makes every change of a tracee's phase, and updates the counts and the thread's result. */
@@ -209,7 +242,9 @@ struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t pro
 					uint64_t thread_pointer);
 /* Copies the stacks in needs, at most `most` bytes of each. */
 void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most);
-/* Registers of all stopped threads, then their stacks. */
+/* The stacks of threads at rest, before the stop. */
+void snap_tracer_copy_rest(struct snap_tracer *tracer);
+/* Registers of all stopped threads, then the stacks that are not copied yet, and memory beside them. */
 void snap_tracer_copy(struct snap_tracer *tracer);
 
 /* wait_bytes.c */

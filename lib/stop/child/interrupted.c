@@ -77,7 +77,7 @@ bool snap_tracer_find_interrupted(struct snap_tracer *tracer)
 
 		need->size = 0;
 		if (thread->result != SNAP_THREAD_COPIED || !thread->stack_size ||
-		    snap_tracer_process(tracer, tracee)->stalled)
+		    thread->stack2_size || snap_tracer_process(tracer, tracee)->stalled)
 			continue;
 		*need = find_interrupted_stack(tracer, tracee, &budget);
 		need->size = need->size < most ? need->size : most;

@@ -347,22 +347,28 @@ static void set_deadlines(struct snap_tracer *tracer, int64_t begin)
 	tracer->copy_until_ns = begin + whole - reserve / 2;
 }
 
-void snap_tracer_pause(struct snap_tracer *tracer)
+/*
+ * A thread that rested when the tree was looked at last may have executed another program since, which
+ * the kernel has not reported.
+ */
+static void look_for_other_programs(struct snap_tracer *tracer)
 {
-	struct snap_stop *stop = tracer->stop;
-	int64_t begin;
-	bool settled, detached;
-	struct policy before;
+	for (uint32_t i = 0; i < tracer->stop->process_count; i++) {
+		struct snap_traced *traced = &tracer->stop->processes[i];
+		struct snap_stat stat;
 
-	snap_tracer_set_ticks(SNAP_TRACER_TICK_US);
-	before = raise_priority();
-	tracer->first = before.number >= 0;
-	if (tracer->first)
-		snap_workers_follow(&tracer->pool);
-	begin = snap_clock_ns(CLOCK_MONOTONIC);
-	set_deadlines(tracer, begin);
-	tracer->stopping = true;
-	__atomic_store_n(&stop->begin_ns, begin, __ATOMIC_RELEASE);
+		if (traced->stop_begin_ns && tracer->task_fds[i] >= 0 &&
+		    snap_procfs_task_stat(tracer->task_fds[i], traced->pid, &stat) == 0)
+			traced->execed |= snap_stat_is_other(&stat, traced->program);
+	}
+}
+
+/* Interrupts what is seized, and waits until nothing of it runs, and nothing new does. */
+static void stand_still(struct snap_tracer *tracer)
+{
+	bool settled;
+
+	tracer->waited = 0;
 	interrupt_threads(tracer, 0);
 	wait_for_all(tracer);
 	do
@@ -370,8 +376,41 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	while (wait_for_slow_ones(tracer) || snap_tracer_add_unseen_children(tracer));
 	if (!settled)
 		snap_tracer_note_missed(tracer);
-	stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	snap_tracer_copy(tracer);
+	if (snap_tracer_may_rest(tracer))
+		look_for_other_programs(tracer);
+	tracer->stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
+}
+
+void snap_tracer_pause(struct snap_tracer *tracer)
+{
+	struct snap_stop *stop = tracer->stop;
+	struct policy before;
+	unsigned rounds = 0;
+	int64_t begin;
+	bool detached;
+
+	set_deadlines(tracer, snap_clock_ns(CLOCK_MONOTONIC));
+	if (snap_tracer_may_rest(tracer))
+		snap_tracer_copy_rest(tracer);
+	before = raise_priority();
+	tracer->first = before.number >= 0;
+	if (tracer->first)
+		snap_workers_follow(&tracer->pool);
+	if (snap_tracer_may_rest(tracer))
+		snap_tracer_rest_and_copy(tracer);
+	snap_tracer_seize_listed(tracer);
+	snap_tracer_set_ticks(SNAP_TRACER_TICK_US);
+	begin = snap_clock_ns(CLOCK_MONOTONIC);
+	set_deadlines(tracer, begin);
+	tracer->stopping = true;
+	__atomic_store_n(&stop->begin_ns, begin, __ATOMIC_RELEASE);
+	/* What wakes soon is stopped before memory is read, which may take long. */
+	do {
+		do
+			stand_still(tracer);
+		while (snap_tracer_has_woken(tracer, &rounds));
+		snap_tracer_copy(tracer);
+	} while (snap_tracer_has_woken(tracer, &rounds));
 	/* A stop that had its full time has other reasons for missing parts. */
 	if (tracer->hurries && snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns)
 		stop->out_of_time = true;

@@ -3,6 +3,8 @@
  * Phases of a tracee, which is a thread that a tracing child works on, and the one function that
  * changes them. The events are on the arrows.
  *
+ *	            +--RESTED---> RESTING   on no processor, not traced; RAN leads back to LISTED
+ *	            |
  *	            +--REFUSED--> REFUSED   runs on, not traced
  *	            |
  *	            +--ENDED----> EXITING   has ended, the kernel still counts it <--+
@@ -29,7 +31,8 @@
 #include <stdbool.h>
 
 enum snap_tracee_phase {
-	SNAP_TRACEE_LISTED,   /* its tid is known; zero, the phase of a new record */
+	SNAP_TRACEE_LISTED, /* its tid is known; zero, the phase of a new record */
+	SNAP_TRACEE_RESTING, /* not traced: on no processor since its registers were read, see rest.c */
 	SNAP_TRACEE_REFUSED,  /* not traced: a worker of the kernel, or no permission */
 	SNAP_TRACEE_EXITING,  /* has ended, and counts until the kernel has removed it */
 	SNAP_TRACEE_SEIZED,   /* traced, runs */
@@ -42,6 +45,8 @@ enum snap_tracee_phase {
 };
 
 enum snap_tracee_event {
+	SNAP_TRACEE_ON_RESTED,  /* its registers were read, and it was on no processor */
+	SNAP_TRACEE_ON_RAN,     /* it has been on a processor since then */
 	SNAP_TRACEE_ON_REFUSED, /* SEIZE failed, or is not tried */
 	SNAP_TRACEE_ON_ENDED,   /* has ended, and wait(2) will not report that now */
 	SNAP_TRACEE_ON_SEIZED,  /* SEIZE succeeded */

@@ -113,7 +113,9 @@ void snap_tracer_note(struct snap_tracer *tracer, struct snap_tracee *tracee,
 	*counted = *counted - snap_tracee_is_counted(before) + snap_tracee_is_counted(after);
 	*unwatched =
 		*unwatched - snap_tracee_is_unwatched(before) + snap_tracee_is_unwatched(after);
-	if (after == SNAP_TRACEE_SEIZED || after == SNAP_TRACEE_AWAITED) {
+	if (after == SNAP_TRACEE_RESTING) {
+		process->seized = true;
+	} else if (after == SNAP_TRACEE_SEIZED || after == SNAP_TRACEE_AWAITED) {
 		process->seized = true;
 		thread->result = SNAP_THREAD_NOT_STOPPED;
 	} else if (after == SNAP_TRACEE_EXITING && tracee->tid == process->pid) {
@@ -163,11 +165,6 @@ static void describe_process(struct snap_tracer *tracer, uint32_t process)
 		help->state = SNAP_HELP_CLOSED;
 	snap_describe_in_turns(&describer, help, traced);
 	snap_help_close(help);
-}
-
-static bool is_worker(const struct snap_thread *thread)
-{
-	return thread->flags & (SNAP_PF_KTHREAD | SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER);
 }
 
 /*
@@ -255,7 +252,7 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	if (!process->seized && is_too_late_to_seize(tracer)) {
 		process->unresponsive = SNAP_UNRESPONSIVE_OTHERS;
 		event = SNAP_TRACEE_ON_REFUSED;
-	} else if (is_worker(thread)) {
+	} else if (snap_thread_is_worker(thread)) {
 		event = SNAP_TRACEE_ON_REFUSED;
 	} else if (thread->state == 'Z' && tracee->tid == process->pid) {
 		event = SNAP_TRACEE_ON_ENDED;
@@ -448,7 +445,7 @@ void snap_tracer_read_slow(struct snap_tracer *tracer)
 		read_of_threads(tracer, snap_stop_reader_read_calls, 0, true);
 }
 
-static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
+static void seize_if_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	const struct snap_traced *process = snap_tracer_process(tracer, tracee);
 
@@ -463,10 +460,18 @@ static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
 }
 
+void snap_tracer_seize_listed(struct snap_tracer *tracer)
+{
+	snap_tracer_set_ticks(tracer->stopping ? SNAP_TRACER_TICK_US : SEIZE_TICK_US);
+	for (uint32_t i = 0; i < tracer->count; i++)
+		seize_if_listed(tracer, &tracer->tracees[i]);
+	if (!tracer->stopping)
+		snap_tracer_set_ticks(0);
+}
+
 void snap_tracer_prepare(struct snap_tracer *tracer)
 {
 	struct snap_stop *stop = tracer->stop;
-	uint32_t first = tracer->count;
 	uint64_t stack_bytes;
 
 	read_lists(tracer);
@@ -478,8 +483,8 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 				false);
 	tracer->prepared = stop->process_count;
 	snap_tracer_reserve_copies(tracer, stack_bytes);
-	snap_tracer_set_ticks(SEIZE_TICK_US);
-	for (uint32_t i = first; i < tracer->count; i++)
-		seize_listed(tracer, &tracer->tracees[i]);
-	snap_tracer_set_ticks(0);
+	if (snap_tracer_may_rest(tracer))
+		snap_tracer_rest(tracer);
+	else
+		snap_tracer_seize_listed(tracer);
 }

@@ -125,7 +125,7 @@ static struct snap_tracee *find_counted(const struct snap_tracer *tracer, uint32
 		       : NULL;
 }
 
-/* Seizes a thread that only the new listing has; whether it is a tracee now. */
+/* Seizes a thread that only the new listing has; whether it is a tracee now, or rests. */
 static bool seize_late(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint16_t look)
 {
 	struct snap_tracee *tracee = snap_tracer_add(tracer, process, tid);
@@ -141,6 +141,8 @@ static bool seize_late(struct snap_tracer *tracer, uint32_t process, pid_t tid, 
 		return false;
 	}
 	snap_tracer_thread(tracer, tracee)->late = tracer->stopping;
+	if (snap_tracer_rest_late(tracer, tracee))
+		return true;
 	snap_tracer_seize(tracer, tracee);
 	return tracee->phase == SNAP_TRACEE_SEIZED || tracee->phase == SNAP_TRACEE_AWAITED;
 }
