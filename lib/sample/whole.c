@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A whole process at one instant, between two ticks, and the memory of its runtimes by a plan, as for a
- * snapshot (stop/tracer.h). It counts in the
+ * A whole process at one instant, between two ticks: all its threads are stopped together, and the
+ * memory of its runtimes is copied by a plan, as for a snapshot (stop/tracer.h). It counts in the
  * share of the time that the process may stand. Knows nothing of tasks.
  */
 #include "base/shared_memory.h"
@@ -77,11 +77,9 @@ static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 		.pid = process->facts.pid,
 		.proc_fd = process->live.proc_fd,
 		.start_ticks = process->facts.start_ticks,
-		.program = process->program,
 		.foreign_namespace =
 			process->facts.ns_pid != 0 && process->facts.ns_pid != process->facts.pid,
 	};
-	_cleanup_fd_ int bpf_fd = -1;
 
 	options.max_stack = STACK_BYTES;
 	options.kernel_stacks = options.wchan = false;
@@ -97,7 +95,6 @@ static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 		(*ret)->help.state = SNAP_HELP_CLOSED;
 	if (!*ret || !snap_stop_add(*ret, &traced))
 		return snap_error_no_memory();
-	(*ret)->bpf_fd = bpf_fd = snap_tracer_open_bpf(&options, NULL);
 	return snap_tracer_run(&options, NULL, &again, memory, *ret, &sampler->tracer_fd);
 }
 
