@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One baton goes round a ring of threads: baton COUNT. A thread has it in holds_baton(), which it has left
- * before it hands it on; so at no instant two threads are in there. It is handed on by a condition variable, a pipe,
- * an eventfd or a signal, in turns; and the holder has `lock`, for which other threads wait.
+ * One baton goes round a ring of threads: baton COUNT. A thread has it in holds_baton(), which it has
+ * left before it hands it on; so at no instant two threads are in there. It is handed on by a condition
+ * variable, a pipe, an eventfd or a signal, in turns. The holder has `lock`, for which other threads wait.
  */
 #include "victim.h"
 

@@ -28,7 +28,7 @@ enum {
 
 /*
  * Whether it may be copied at rest. What SEIZE says of all others is needed: zombies, workers, processes
- * that may not be traced or that something else traces.
+ * that may not be traced, threads that a debugger has stopped.
  */
 static bool may_rest(const struct snap_tracer *tracer, const struct snap_tracee *tracee)
 {
@@ -230,9 +230,7 @@ void snap_tracer_rest_and_copy(struct snap_tracer *tracer)
 
 bool snap_tracer_has_woken(struct snap_tracer *tracer, unsigned *rounds)
 {
-	struct pass pass = pass_over(tracer, true);
-
-	if (!pass.woken)
+	if (!snap_tracer_may_rest(tracer) || !pass_over(tracer, true).woken)
 		return false;
 	++*rounds;
 	for (uint32_t i = 0; *rounds + 1 >= ROUNDS && i < tracer->count; i++)
