@@ -50,7 +50,7 @@ if os.geteuid():
 # Tests that may pass at the second try alone, by a regular expression on `module.Class.test` or `unit.NAME.test`, and
 # why that is no matter of the code. All others, which compute, must pass at the first.
 UNSTABLE = {
-    r"^(stop|nostop|exec|children|threads|tree|tasks|target_files|sandbox|trace|unwind|witness|core|output|symbols|"
+    r"^(stop|nostop|rest|exec|children|threads|tree|tasks|target_files|sandbox|trace|unwind|witness|core|output|symbols|"
     r"rights|calls|chain|library|bad_input|mutated_targets|aarch64)\.":
         "they stop a live program at one moment, and on a busy machine it may be elsewhere then, or late",
     r"^(record|record_\w+|top|watch|silent|silent_files|stalls|crowds|deadlines|soak|serve|serve_clients)\.":

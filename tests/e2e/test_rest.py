@@ -30,7 +30,7 @@ class Rest(Case):
         self.assertIn("one instant, no thread stopped", self.run_tool("-p", victim.pid, "--rest").text.splitlines()[0])
 
     def test_what_runs_is_stopped(self):
-        victim = self.victim("threads", "spin:1:runner", "futex:8:worker", settled=False)
+        victim = self.victim("threads", "spin:1:runner", "futex:8:worker", running=1)
         doc = self.json("-p", victim.pid, "--rest")
         taken = {tid: thread.get("taken") for tid, (thread, _) in threads(processes(doc)[victim.pid]).items()}
         self.assertLessEqual(doc.get("threads_stopped", 0), 2)
