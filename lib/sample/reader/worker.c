@@ -211,7 +211,8 @@ static void locate_call(struct snap_reading_area *area, struct snap_reading_loca
 static int open_bpf(struct snap_reading_area *area)
 {
 	if (!area->bpf_tried)
-		area->bpf_status = snap_procfs_is_own(area->root_fd) ? snap_bpf_open(&area->bpf) : -ENOTSUP;
+		area->bpf_status =
+			snap_procfs_is_own(area->root_fd) ? snap_bpf_open(&area->bpf) : -ENOTSUP;
 	area->bpf_tried = true;
 	return area->bpf_status;
 }
