@@ -420,6 +420,8 @@ static bool check_views(const struct snap_cli_request *request, const struct giv
 				 "give one of them");
 	else if (!has_tree && has_option(given, count, "reverse"))
 		snap_cli_message("--reverse needs --call-tree");
+	else if (has_option(given, count, "no-stop") && has_option(given, count, "stop-all"))
+		snap_cli_message("--no-stop and --stop-all exclude each other: give one of them");
 	else if (has_summary && strcmp(format, "text") != 0)
 		snap_cli_message("--summary is a view of the text, and the format is %s: leave "
 				 "--summary out, or use --format text",

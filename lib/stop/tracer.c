@@ -50,7 +50,7 @@ int snap_tracer_open_bpf(const struct snap_options *options, const struct snap_s
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_bpf bpf = { -1 };
 
-	if (!options->rest || (hook && hook->unwind) ||
+	if (options->stop_all || options->no_bpf || (hook && hook->unwind) ||
 	    snap_error_ignore(snap_procfs_open(NULL, &procfs)) ||
 	    !snap_procfs_is_own(procfs.root_fd) || snap_bpf_open(&bpf))
 		return -1;

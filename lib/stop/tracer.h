@@ -155,7 +155,7 @@ static inline uint64_t snap_stop_extra_bytes(const struct snap_options *options)
 
 /*
  * What threads at rest are read by (bpf/threads.h), for all stops of a capture. The descriptor is the
- * caller's; -1: it is not permitted, or not asked for (--rest), and all threads are stopped.
+ * caller's; -1: it is not permitted, or not wanted (--stop-all), and all threads are stopped.
  */
 int snap_tracer_open_bpf(const struct snap_options *options, const struct snap_stop_hook *hook);
 

@@ -160,7 +160,7 @@ class Usage(Case):
                           ["--max-stack", "lots", "1"], ["--stop-timeout", "soon", "1"], ["--format", "nonsense", "1"],
                           ["--color", "sometimes", "1"], ["--width", "wide", "1"], ["--engine", "magic", "1"],
                           ["--perf-map", "maybe", "1"], ["--group-by", "colour", "1"], ["render"],
-                          ["frobnicate"], ["--state", "tired", "1"], ["-Z"]):
+                          ["frobnicate"], ["--state", "tired", "1"], ["-Z"], ["--no-stop", "--stop-all", "1"]):
             with self.subTest(arguments=arguments):
                 got = self.run_tool(*arguments, status=64)
                 self.assertEqual(got.raw, b"")

@@ -47,8 +47,8 @@ class NoStop(Case):
             settle(victim.pid)
             self.assertEqual(set(taken(processes(doc)[victim.pid]).values()), {"unstopped"})
         self.assertEqual(set(counts(victim).values()), {0})
-        # That is what an ordinary snapshot cannot promise.
-        self.run_tool("-p", victim.pid, "-q")
+        # That is what a stop of all cannot promise.
+        self.run_tool("-p", victim.pid, "-q", "--stop-all")
         settle(victim.pid)
         after = counts(victim)
         self.assertGreater(after["epoll_wait"], 0)
@@ -97,7 +97,7 @@ class NoStop(Case):
         victim = self.victim("threads", *[f"{kind}:5:{kind}:{7 * i}" for i, kind in enumerate(KINDS)])
         alone = self.take(victim.pid, "--per-thread", "-n", "0", "--no-inlines")
         settle(victim.pid)
-        whole = self.json("-p", victim.pid, "--no-children", "--per-thread", "-n", "0", "--no-inlines")
+        whole = self.json("-p", victim.pid, "--stop-all", "--no-children", "--per-thread", "-n", "0", "--no-inlines")
         self.assertIs(alone["consistent"], False)
         self.assertNotIn("consistent", whole)
         self.assertNotIn("stop_duration_ns", alone)

@@ -20,22 +20,22 @@ class Rest(Case):
         before = switches(victim.pid)
         before.pop(victim.pid)  # it answers us
         for _ in range(looks(10)):
-            doc = self.json("-p", victim.pid, "--rest")
+            doc = self.json("-p", victim.pid)
             taken = {thread.get("taken") for thread, _ in threads(processes(doc)[victim.pid]).values()}
             self.assertEqual((taken, doc.get("threads_stopped")), ({"confirmed"}, None))
             self.assertNotIn("stop_duration_ns", doc)
         after = switches(victim.pid)
         after.pop(victim.pid)
         self.assertEqual(after, before)
-        self.assertIn("one instant, no thread stopped", self.run_tool("-p", victim.pid, "--rest").text.splitlines()[0])
+        self.assertIn("one instant, no thread stopped", self.run_tool("-p", victim.pid).text.splitlines()[0])
 
     def test_what_runs_is_stopped(self):
         victim = self.victim("threads", "spin:1:runner", "futex:8:worker", running=1)
-        doc = self.json("-p", victim.pid, "--rest")
+        doc = self.json("-p", victim.pid)
         taken = {tid: thread.get("taken") for tid, (thread, _) in threads(processes(doc)[victim.pid]).items()}
         self.assertLessEqual(doc.get("threads_stopped", 0), 2)
         self.assertGreaterEqual(list(taken.values()).count("confirmed"), 8)
-        whole = self.json("-p", victim.pid)
+        whole = self.json("-p", victim.pid, "--stop-all")
         self.assertNotIn("threads_stopped", whole)
         left = threads(processes(whole)[victim.pid]).values()
         self.assertNotIn("confirmed", [thread.get("taken") for thread, _ in left])
@@ -45,7 +45,7 @@ class Rest(Case):
         victim = self.victim("baton", 24, settled=False)
         seen = 0
         for _ in range(looks(40)):
-            node = processes(self.json("-p", victim.pid, "--rest", status=(0, 1)))[victim.pid]
+            node = processes(self.json("-p", victim.pid, status=(0, 1)))[victim.pid]
             found = threads(node)
             holders = [tid for tid, (_, stack) in found.items() if "holds_baton" in functions(stack)]
             self.assertLessEqual(len(holders), 1, holders)

@@ -271,7 +271,7 @@ class GoOdd(Case):
             return None
 
         pid = wait_until(child, "the child to be held")
-        doc = self.json("-p", victim.pid, status=1)
+        doc = self.json("-p", victim.pid, "--stop-all", status=1)
         stack, = [s for s, t in tasks(processes(doc)[victim.pid]) if t["state"] == "running"]
         self.assertEqual(stack["entries"], [])
         self.assertIn("registers", stack["unwind_detail"])

@@ -487,7 +487,7 @@ class Calls(Case):
 
     def test_nothing_is_written_to_a_target(self):
         victim = self.victim("threads", "futex:8:worker:5")
-        self.check_calls(self.traced("-p", victim.pid), victim.pid)
+        self.check_calls(self.traced("--stop-all", "-p", victim.pid), victim.pid)
         self.assert_free(victim.pid)
 
     def test_what_waits_for_an_exec_is_read_by_readers_alone(self):
@@ -503,4 +503,4 @@ class Calls(Case):
     def test_nor_where_names_are_hard_to_get(self):
         """C++ and a debug file: demangling, lines and inlined functions in the sandbox."""
         victim = self.victim("inlined")
-        self.check_calls(self.traced("--engine=libunwind", "-p", victim.pid), victim.pid)
+        self.check_calls(self.traced("--stop-all", "--engine=libunwind", "-p", victim.pid), victim.pid)

@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from harness import (Case, TOOL, blocked, clean_environment, functions, looks, need, need_root,
+from harness import (Case, TOOL, blocked, bpf_works, clean_environment, functions, looks, need, need_root,
                      note_options, proc_state, processes, read_file, settle, status_field, threads,
                      tids_of, wait_until)
 
@@ -34,10 +34,10 @@ class Special(Case):
         os.kill(victim.pid, signal.SIGSTOP)
         wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
         os.waitpid(victim.process.pid, os.WUNTRACED)
-        for _ in range(looks(20)):
+        for number in range(looks(20)):
             # A thread that was just let go is for a moment on its way back into its stop.
             wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
-            node = self.node(victim.pid, stopped=True)
+            node = self.node(victim.pid, *["--stop-all"] * (number % 2), stopped=True)
             self.assertEqual({t["state"] for t, _ in threads(node).values()}, {"stopped"})
             self.assertEqual(self.stack_of(node, "wait_futex")["count"], 3)
         wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
@@ -54,19 +54,19 @@ class Special(Case):
         os.kill(victim.pid, signal.SIGSTOP)
         os.waitpid(victim.process.pid, os.WUNTRACED)
         wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
-        node = self.node(victim.pid, "--stop-timeout", "10000", stopped=True)
+        node = self.node(victim.pid, "--stop-all", "--stop-timeout", "10000", stopped=True)
         self.assertEqual(self.stack_of(node, "wait_futex")["count"], count)
 
     def test_parent_sees_nothing(self):
         victim = self.victim("threads", "futex:3:worker")
         for _ in range(10):
-            self.run_tool("-p", victim.pid)
+            self.run_tool("-p", victim.pid, "--stop-all")
         pid, _ = os.waitpid(victim.process.pid, os.WUNTRACED | os.WCONTINUED | os.WNOHANG)
         self.assertEqual(pid, 0)
 
     def test_vfork_parent(self):
         victim = self.victim("vforker")
-        doc = self.json("-p", victim.pid, status=(0, 1), timeout=20)
+        doc = self.json("-p", victim.pid, "--stop-all", status=(0, 1), timeout=20)
         node = processes(doc)[victim.pid]
         # All its threads have the program's name.
         held = {(t["state"], s["unwind"]) for t, s in threads(node).values() if t["state"] != "sleeping"}
@@ -77,19 +77,27 @@ class Special(Case):
         self.assertLess(doc["stop_duration_ns"], 900e6)
         child = node["children"][0]
         self.assertIn(child["stacks"][0]["unwind"], ("complete", "no_cfi"))
+        if bpf_works():
+            found = threads(self.node(victim.pid, status=(0, 1), timeout=20))
+            held = {(t["state"], s["unwind"]) for t, s in found.values() if t["state"] != "sleeping"}
+            self.assertEqual(held, {("disk", "complete")})
 
     def test_disk_wait(self):
         victim = self.victim("uffd", "disk", settled=False)
         slow = wait_until(lambda: [t for t in tids_of(victim.pid) if proc_state(victim.pid, t) == "D"],
                           "state D")[0]
-        got = self.run_tool("-p", victim.pid, "--json", status=1, timeout=20)
+        got = self.run_tool("-p", victim.pid, "--stop-all", "--json", status=1, timeout=20)
         node = processes(got.doc)[victim.pid]
         thread, stack = threads(node)[slow]
         self.assertEqual((thread["state"], stack["unwind"]), ("disk", "not_stopped"))
         self.assertTrue(any("victim_hold" in functions(s) for s in node["stacks"]), got)
-        text = self.run_tool("-p", victim.pid, status=1).text
+        text = self.run_tool("-p", victim.pid, "--stop-all", status=1).text
         self.assertIn("DISK", text)
         self.assertIn("not stopped", text + got.err)
+        if bpf_works():
+            thread, stack = threads(self.node(victim.pid))[slow]
+            self.assertEqual((thread["state"], stack["unwind"]), ("disk", "complete"))
+            self.assertIn("disk_main", functions(stack))
 
     def test_zombie_leader(self):
         victim = self.victim("zleader", settled=False)
@@ -102,12 +110,15 @@ class Special(Case):
 
     def test_already_traced(self):
         victim = self.victim("traced")
-        got = self.run_tool("-p", victim["child"], status=2, free=False)
+        got = self.run_tool("-p", victim["child"], "--stop-all", status=2, free=False)
         self.assertRegex(got.err, rf"traced by .*{victim.pid}")
-        doc = self.json("-p", victim.pid, status=1, free=False)
+        doc = self.json("-p", victim.pid, "--stop-all", status=1, free=False)
         child = processes(doc)[victim["child"]]
         self.assertEqual(child["error"]["code"], "already_traced")
         self.assertIn("victim_hold", functions(processes(doc)[victim.pid]["stacks"][0]))
+        if bpf_works():
+            node = processes(self.json("-p", victim.pid, free=False))[victim["child"]]
+            self.assertEqual([stack["unwind"] for stack in node["stacks"]], ["complete"])
 
     def test_strict_seccomp(self):
         victim = self.victim("strict", settled=False)
@@ -162,8 +173,9 @@ class Churn(Case):
         main = f"/proc/{victim.pid}/task/{victim.pid}/syscall"
         wait_until(lambda: (read_file(main) or "").startswith("0 "), "the main thread to read")
         crowded = 0
-        for _ in range(count):
-            got = self.run_tool("-p", victim.pid, "--json", status=(0, 1), free=False)
+        for number in range(count):
+            stops = ["--stop-all"] * (number % 2)
+            got = self.run_tool("-p", victim.pid, *stops, "--json", status=(0, 1), free=False)
             node = processes(got.doc).get(victim.pid)
             self.assertIsNotNone(node, got)
             main = [s for t, s in threads(node).values() if t["tid"] == victim.pid]
@@ -188,8 +200,9 @@ class Churn(Case):
     def test_exec_by_a_thread(self):
         victim = self.victim("churn", "exec", settled=False)
         answered = 0
-        for _ in range(20):
-            got = self.run_tool("-p", victim.pid, "--json", status=(0, 1, 2), free=False)
+        for number in range(20):
+            stops = ["--stop-all"] * (number % 2)
+            got = self.run_tool("-p", victim.pid, *stops, "--json", status=(0, 1, 2), free=False)
             answered += got.status == 0
             self.assertEqual([n["pid"] for n in got.doc["processes"]], [victim.pid], got)
         self.assertGreater(answered, 0)
@@ -206,7 +219,7 @@ class Killed(Case):
         chance = random.Random(seed)
         hit = 0
         for _ in range(count):
-            tool = start_tool("-p", victim.pid, start_new_session=True, **popen)
+            tool = start_tool("-p", victim.pid, "--stop-all", start_new_session=True, **popen)
             time.sleep(chance.uniform(0, 0.02))  # a moment of the snapshot, whichever
             tool.send_signal(number)
             status = tool.wait(30)
@@ -236,7 +249,7 @@ class Killed(Case):
 
     def test_full_pipe_does_not_hold_the_target(self):
         victim = self.victim("threads", "futex:300:worker:30", "spin:1:busy", running=1)
-        tool = start_tool("-p", victim.pid, "--per-thread", stdout=subprocess.PIPE)
+        tool = start_tool("-p", victim.pid, "--stop-all", "--per-thread", stdout=subprocess.PIPE)
         self.addCleanup(tool.stdout.close)
         wait_until(lambda: "pipe" in (read_file(f"/proc/{tool.pid}/wchan") or "pipe") and
                    proc_state(tool.pid) == "S", "the tool to block on its output")
@@ -246,7 +259,7 @@ class Killed(Case):
 
     def test_signal_while_output_blocks(self):
         victim = self.victim("threads", "futex:300:worker:30")
-        tool = start_tool("-p", victim.pid, "--per-thread", stdout=subprocess.PIPE)
+        tool = start_tool("-p", victim.pid, "--stop-all", "--per-thread", stdout=subprocess.PIPE)
         self.addCleanup(tool.stdout.close)
         wait_until(lambda: "pipe" in (read_file(f"/proc/{tool.pid}/wchan") or "pipe") and
                    proc_state(tool.pid) == "S", "the tool to block on its output")
@@ -262,7 +275,8 @@ class Signals(Case):
         victim.tell()
         runs = 0
         while not victim_line_ready(victim):
-            self.run_tool("-p", victim.pid, "--no-children", "-q", status=(0, 1), free=False)
+            stops = ["--stop-all"] if runs % 2 else []
+            self.run_tool("-p", victim.pid, "--no-children", "-q", *stops, status=(0, 1), free=False)
             runs += 1
         words = victim.read_line().split()
         self.assertEqual(words, ["counted", str(wanted), "disorder", "0"])
@@ -274,7 +288,7 @@ class Signals(Case):
         victim = self.victim("sigcount", wanted, 300)
         victim.tell()
         while not victim_line_ready(victim):
-            tool = start_tool("-p", victim.pid, "--no-children", "-q", *argv)
+            tool = start_tool("-p", victim.pid, "--stop-all", "--no-children", "-q", *argv)
             while tool.poll() is None and proc_state(victim.pid) != "t":
                 pass
             tracer = int(status_field(victim.pid, "TracerPid") or 0)
@@ -320,7 +334,7 @@ class Signals(Case):
     def test_restarted_calls_do_not_come_back(self):
         victim = self.victim("eintr")
         for _ in range(looks(20)):
-            self.run_tool("-p", victim.pid)
+            self.run_tool("-p", victim.pid, "--stop-all")
             settle(victim.pid)
         victim.tell()
         line = victim.read_line()

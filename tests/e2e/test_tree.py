@@ -140,7 +140,7 @@ class Family(Case):
         self.assertEqual(node["start_ticks"], int(stat[19]))
         self.assertRegex(node["start_time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$")
         self.assertEqual(node["ppid"], os.getpid())
-        doc = self.json("-p", victim.pid)
+        doc = self.json("-p", victim.pid, "--stop-all")
         self.assertRegex(doc["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$")
         self.assertGreater(doc["stop_duration_ns"], 0)
         self.assertGreaterEqual(doc["duration_ns"], doc["stop_duration_ns"])

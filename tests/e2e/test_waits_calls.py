@@ -261,7 +261,7 @@ class Fuse(WaitCase):
         tasks = f"/proc/{victim.pid}/task"
         wait_until(lambda: sum(read_file(f"{tasks}/{tid}/wchan") == "request_wait_answer" for tid in os.listdir(tasks)) == 2,
                    "both in their calls")
-        for options, path in (["--no-stop"], r" of mount/file"), ([], ""):
+        for options, path in (["--no-stop"], r" of mount/file"), (["--stop-all"], ""):
             doc = self.json("-p", victim.pid, *options, free=False, status=(0, 1))
             found = {wait["call"]: wait for wait in waits_of(doc).values() if wait and wait.get("variant") == "fuse"}
             size = "fstat" if "fstat" in found else "newfstatat"

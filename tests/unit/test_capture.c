@@ -161,6 +161,7 @@ static void test_copies(void **state _unused_)
 	const struct snap_process *process;
 
 	snap_options_init(&options);
+	options.stop_all = true;
 	assert_null(take(&victim, &options, &capture));
 	finish(&victim);
 	skip_where_forbidden(capture);
@@ -533,6 +534,7 @@ static void test_already_traced(void **state _unused_)
 	traced_by_other = victim.pid;
 	tracer = start(trace_other, 1);
 	snap_options_init(&options);
+	options.stop_all = true;
 	assert_null(take(&victim, &options, &capture));
 	finish(&tracer);
 	finish(&victim);

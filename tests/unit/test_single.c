@@ -247,7 +247,8 @@ static void test_sees_what_a_snapshot_sees(void **state _unused_)
 	struct snap_single *single = create();
 	struct snap_capture *capture;
 	struct snap_target target = { .kind = SNAP_TARGET_PID };
-	struct snap_options options = { .max_stack = 1 << 20,
+	struct snap_options options = { .stop_all = true,
+					.max_stack = 1 << 20,
 					.max_snapshot = 1 << 24,
 					.stop_timeout_ns = PATIENCE,
 					.timeout_ns = 2 * PATIENCE,

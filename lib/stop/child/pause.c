@@ -357,7 +357,7 @@ static void look_for_other_programs(struct snap_tracer *tracer)
 		struct snap_traced *traced = &tracer->stop->processes[i];
 		struct snap_stat stat;
 
-		if (traced->stop_begin_ns && tracer->task_fds[i] >= 0 &&
+		if (!traced->look_only && !traced->unresponsive && tracer->task_fds[i] >= 0 &&
 		    snap_procfs_task_stat(tracer->task_fds[i], traced->pid, &stat) == 0)
 			traced->execed |= snap_stat_is_other(&stat, traced->program);
 	}
