@@ -260,7 +260,9 @@ struct snap_sampler {
 	uint64_t ticks;
 	bool left_out;              /* in the last look: others come first in the next one */
 	struct snap_single *single; /* made when it is first needed */
-	int tracer_fd;              /* of a stop of a whole process, which is over; -1: none */
+	int tracer_fd;              /* of a look at a whole process, which is over; -1: none */
+	int bpf_fd;                 /* for these looks, -1: there is none */
+	bool bpf_tried;
 	struct snap_sampler_process **processes;
 	size_t process_count, process_capacity;
 	struct snap_renewal renewal;

@@ -151,7 +151,7 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 		return snap_error_no_memory();
 	sampler->options = options;
 	sampler->sink = sink;
-	sampler->procfs.root_fd = sampler->loadavg_fd = sampler->tracer_fd = -1;
+	sampler->procfs.root_fd = sampler->loadavg_fd = sampler->tracer_fd = sampler->bpf_fd = -1;
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	sampler->until_ns = sampler->now_ns + options->timeout_ns / 100 * 2 * ONLY_PERCENT;
 	err = init_sampler(sampler);
@@ -170,6 +170,7 @@ void snap_sampler_destroy(struct snap_sampler *sampler)
 	if (!sampler)
 		return;
 	snap_tracer_end(&sampler->tracer_fd);
+	snap_close(&sampler->bpf_fd);
 	snap_single_destroy(sampler->single);
 	snap_reader_destroy(sampler->reader);
 	snap_asker_destroy(sampler->asker);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A whole process at one instant, between two ticks: all its threads are stopped together, and the
- * memory of its runtimes is copied by a plan, as for a snapshot (stop/tracer.h). It counts in the
- * share of the time that the process may stand. Knows nothing of tasks.
+ * A whole process at one instant, between two ticks, and the memory of its runtimes by a plan, as for a
+ * snapshot (stop/tracer.h). A stop counts in the share of the time that the process may stand. Knows
+ * nothing of tasks.
  */
 #include "base/shared_memory.h"
 #include "sample/internal.h"
@@ -62,6 +62,14 @@ static void account(struct snap_sampler *sampler, struct snap_sampler_process *p
 	sampler->stood_ns = SNAP_MAX(sampler->stood_ns, process->budget.stood_ns);
 }
 
+static int open_bpf_once(struct snap_sampler *sampler, const struct snap_options *options)
+{
+	if (!sampler->bpf_tried)
+		sampler->bpf_fd = snap_tracer_open_bpf(options, NULL);
+	sampler->bpf_tried = true;
+	return sampler->bpf_fd;
+}
+
 static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 					    const struct snap_sampler_process *process,
 					    const struct snap_memory_plan *plan,
@@ -77,6 +85,7 @@ static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 		.pid = process->facts.pid,
 		.proc_fd = process->live.proc_fd,
 		.start_ticks = process->facts.start_ticks,
+		.program = process->program,
 		.foreign_namespace =
 			process->facts.ns_pid != 0 && process->facts.ns_pid != process->facts.pid,
 	};
@@ -95,6 +104,7 @@ static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 		(*ret)->help.state = SNAP_HELP_CLOSED;
 	if (!*ret || !snap_stop_add(*ret, &traced))
 		return snap_error_no_memory();
+	(*ret)->bpf_fd = open_bpf_once(sampler, &options);
 	return snap_tracer_run(&options, NULL, &again, memory, *ret, &sampler->tracer_fd);
 }
 

@@ -4,7 +4,7 @@ often a program is stopped for them."""
 import json
 import os
 
-from harness import Case, SOURCE, build_once, need
+from harness import Case, SOURCE, TOOL, build_once, need, need_bpf, need_root, status_field
 import traces
 
 WAITING = os.path.join(SOURCE, "tests", "runtime", "go", "waiting", "waiting.go")
@@ -58,8 +58,8 @@ class Recorded(Case):
         super().setUp()
         self.path = os.path.join(self.scratch(), "out.snaprec")
 
-    def record(self, pid, *options, seconds="1", status=(0, 1)):
-        self.run_tool("record", pid, "-d", seconds, "-o", self.path, *PATIENCE, *options, status=status)
+    def record(self, pid, *options, seconds="1", status=(0, 1), tool=TOOL):
+        self.run_tool("record", pid, "-d", seconds, "-o", self.path, *PATIENCE, *options, status=status, tool=tool)
         return self.render("json")
 
     def render(self, form, *options, path=None):
@@ -152,6 +152,19 @@ class Recorded(Case):
         self.formats("inner", 21)
         self.written_again()
 
+    def test_a_program_at_rest_is_not_touched(self):
+        """Its wait for events would end early, and its thread run."""
+        need("python3")
+        need_root()
+        need_bpf()
+        program = self.program(["python3", "-c", ASYNCIO], settled=False)
+        self.assertEqual(len(waiting(self.record(program.pid))), 21)
+        before = status_field(program.pid, "voluntary_ctxt_switches")
+        document = self.record(program.pid, "--task-hz", "10")
+        self.assertEqual(len(waiting(document)), 21)
+        self.assertGreaterEqual(document["recording"]["task_looks"], 2)
+        self.assertEqual(status_field(program.pid, "voluntary_ctxt_switches"), before)
+
     def test_none_are_wanted(self):
         program = self.waiting_program()
         for options in (["--task-hz", "0"], ["--mode", "cpu"], ["--runtimes", "none"]):
@@ -168,7 +181,7 @@ class Recorded(Case):
     def test_a_process_does_not_stand_for_long(self):
         """A hundred looks a second would be a tenth of the time or more: most are left out, and that is said."""
         program = self.waiting_program()
-        document = self.record(program.pid, "--task-hz", "100", seconds="2")
+        document = self.record(program.pid, "--task-hz", "100", seconds="2", tool=self.without_bpf())
         figures = document["recording"]
         self.assertGreater(figures["task_looks_left_out"], figures["task_looks"])
         self.assertIn("task_looks_left_out", [warning["code"] for warning in document["warnings"]])
