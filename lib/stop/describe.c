@@ -70,8 +70,11 @@ void snap_describe_start(const struct snap_describer *describer, struct snap_thr
 /* Another process may read it meanwhile. */
 void snap_describe_kernel_stack(const struct snap_describer *describer, struct snap_thread *thread)
 {
-	const char *text = read_text(describer, thread->tid, "stack", LONGEST_KERNEL_STACK);
+	const char *text;
 
+	if (!snap_wants_kernel_stack(describer->options, thread))
+		return;
+	text = read_text(describer, thread->tid, "stack", LONGEST_KERNEL_STACK);
 	__atomic_store_n(&thread->kernel_stack, text, __ATOMIC_RELEASE);
 }
 

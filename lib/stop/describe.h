@@ -51,7 +51,14 @@ void snap_describe_runs(const struct snap_describer *describer, struct snap_thre
 /* Fills in when it began, if how long it has not run is asked for, and that is not known yet. */
 void snap_describe_start(const struct snap_describer *describer, struct snap_thread *thread);
 
-/* Fills in only the kernel stack. An exec of the process can block this read. */
+/* Whether its kernel stack is wanted: in state D nothing else says what holds it up. */
+static inline bool snap_wants_kernel_stack(const struct snap_options *options,
+					   const struct snap_thread *thread)
+{
+	return options->kernel_stacks || thread->state == 'D';
+}
+
+/* Fills in only the kernel stack, if it is wanted. An exec of the process can block this read. */
 void snap_describe_kernel_stack(const struct snap_describer *describer, struct snap_thread *thread);
 
 /* Fills in those threads of help->process that the other side has not begun with. */

@@ -316,7 +316,7 @@ def own_stop(label, text):
     """Milliseconds that the tool itself says it held the target."""
     try:
         if label == JSON:
-            return json.loads(text)["stop_duration_ns"] / 1e6
+            return json.loads(text).get("stop_duration_ns", 0) / 1e6
         if label == "floor":
             return int(re.search(r" stop=(\d+)", text).group(1)) / 1e3
     except (ValueError, KeyError, AttributeError):

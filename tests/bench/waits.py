@@ -149,10 +149,10 @@ class WaitsBench:
     def once(self, pid, *options):
         """The tool's stop and its wall time in ms."""
         begin = time.monotonic()
-        done = subprocess.run([self.tool, "-j", "-p", str(pid), *options], stdout=subprocess.PIPE,
+        done = subprocess.run([self.tool, "-j", "--stop-all", "-p", str(pid), *options], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, check=False)
         wall = (time.monotonic() - begin) * 1e3
-        return json.loads(done.stdout)["stop_duration_ns"] / 1e6, wall
+        return json.loads(done.stdout).get("stop_duration_ns", 0) / 1e6, wall
 
     def pairs(self, label, arguments, count):
         """Runs with waits and without, in turn; (stop, wall) of each."""

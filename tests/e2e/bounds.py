@@ -103,8 +103,9 @@ class Bounded(Case):
 
     def held(self, victim, *arguments, stop=300, whole=1500, status=(0, 1), text=True, computes=False):
         """
-        Both limits hold; the node of the victim, and its document. `computes`: a thread of it does, which stops as soon
-        as it gets a processor. Beside other tests that may be too late, which is told, and tried again.
+        Both limits hold, also where threads at rest are not stopped; the node of the victim, and its document, of a
+        stop of all. `computes`: a thread of it does, which stops as soon as it gets a processor. Beside other tests that
+        may be too late, which is told, and tried again.
         """
         limits = ("-p", victim.pid, "--stop-timeout", stop * SLOWNESS, "--timeout", whole * SLOWNESS, *arguments)
 
@@ -113,9 +114,10 @@ class Bounded(Case):
                              any("error" in node for node in processes(got.doc).values())):
                 return False
             return got.doc["stop_duration_ns"] <= (stop * 1000000 + OVERRUN * 2e8) * SLOWNESS
-        got = self.measure(*limits, "--json", seconds=whole / 1000 + OVERRUN, status=status, good=stopped_shortly)
-        if text:
-            self.measure(*limits, seconds=whole / 1000 + OVERRUN, status=status)
+        got = self.measure(*limits, "--stop-all", "--json", seconds=whole / 1000 + OVERRUN, status=status,
+                           good=stopped_shortly)
+        form = [] if text else ["--json"]
+        self.measure(*limits, *form, seconds=whole / 1000 + OVERRUN, status=(0, 1, 2))
         node = processes(got.doc).get(victim.pid)
         self.assertIsNotNone(node, got)
         return node, got

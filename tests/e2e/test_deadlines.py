@@ -106,7 +106,7 @@ class Stacks(Bounded):
 
     def test_mappings(self):
         victim = self.victim("hostile", "maps", 30000, settled=False)
-        got = self.measure("-p", victim.pid, "--json", seconds=1.5,
+        got = self.measure("-p", victim.pid, "--stop-all", "--json", seconds=1.5,
                            good=lambda got: got.doc["stop_duration_ns"] <= 20e6)
         self.all_threads(got.doc["processes"][0], got, 2)
 

@@ -98,6 +98,7 @@ class Special(Case):
             thread, stack = threads(self.node(victim.pid))[slow]
             self.assertEqual((thread["state"], stack["unwind"]), ("disk", "complete"))
             self.assertIn("disk_main", functions(stack))
+            self.assertTrue([e for e in stack["entries"] if e.get("kernel")], stack)
 
     def test_zombie_leader(self):
         victim = self.victim("zleader", settled=False)

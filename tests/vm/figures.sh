@@ -28,7 +28,7 @@ pause() {
 	rm -f "$folder/floor" "$folder/ours"
 	for ((round = 0; round < rounds; round++)); do
 		build/tests/bench/floor "$pid" | grep -oP ' stop=\K[0-9]+' >>"$folder/floor"
-		"$tool" --json -p "$pid" 2>/dev/null | jq '.stop_duration_ns / 1000 | floor' >>"$folder/ours"
+		"$tool" --json -p "$pid" 2>/dev/null | jq '(.stop_duration_ns // 0) / 1000 | floor' >>"$folder/ours"
 	done
 	finish
 	awk -v ours="$(median "$folder/ours")" -v floor="$(median "$folder/floor")" -v threads="$1" 'BEGIN {

@@ -53,6 +53,8 @@ static void wake(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	thread->group_stopped = thread->stack_limited = thread->stack_unreadable = false;
 	thread->registers_size = thread->stack_size = thread->stack2_size = 0;
 	thread->stack = thread->stack2 = NULL;
+	if (!tracer->options->kernel_stacks)
+		thread->kernel_stack = NULL;
 }
 
 /* Its state may have been read before it went to sleep, or was woken. */

@@ -433,13 +433,22 @@ static void read_of_threads(struct snap_tracer *tracer, void (*run)(void *list, 
 	snap_workers_run(&tracer->pool, &work);
 }
 
+static bool wants_kernel_stacks(const struct snap_tracer *tracer)
+{
+	for (uint32_t i = 0; i < tracer->count; i++)
+		if (snap_wants_kernel_stack(tracer->options,
+					    snap_tracer_thread(tracer, &tracer->tracees[i])))
+			return true;
+	return false;
+}
+
 void snap_tracer_read_slow(struct snap_tracer *tracer)
 {
 	bool any = false;
 
 	for (uint32_t i = 0; i < tracer->count && !any; i++)
 		any = tracer->tracees[i].phase == SNAP_TRACEE_SLOW;
-	if (tracer->options->kernel_stacks)
+	if (any || tracer->options->kernel_stacks)
 		read_of_threads(tracer, snap_stop_reader_read_kernel_stacks, 0, true);
 	if (any && tracer->options->explain != SNAP_EXPLAIN_NO)
 		read_of_threads(tracer, snap_stop_reader_read_calls, 0, true);
@@ -478,7 +487,7 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 	stack_bytes = snap_tracer_expect(tracer);
 	stop->help.stack_bytes = stack_bytes;
 	describe_processes(tracer);
-	if (tracer->options->kernel_stacks)
+	if (wants_kernel_stacks(tracer))
 		read_of_threads(tracer, snap_stop_reader_read_kernel_stacks, tracer->prepared,
 				false);
 	tracer->prepared = stop->process_count;
