@@ -542,7 +542,7 @@ class Shares(Serve):
     def test_clients_in_loops(self):
         """Four that ask for one target in four ways stop it for 3 % of the time, by what the server counts."""
         pid = self.victim("threads", "sleep:400:worker:20").pid
-        server = self.serve("-p", pid)
+        server = self.serve("-p", pid, tool=self.without_bpf())
         paths = ["/snapshot.json", "/snapshot.txt", "/snapshot.pb.gz", f"/snapshot.json?target={pid}"]
         begin = time.monotonic()
         seen, stops = set(), 0
@@ -562,7 +562,7 @@ class Shares(Serve):
     def test_snapshots_beyond_the_share_come_later(self):
         """A stop that takes long, and a small share: the next one is refused, and says when it would not be."""
         pid = self.victim("threads", "sleep:1000:worker:20").pid
-        server = self.serve("-p", pid, "--max-stopped", "0.1")
+        server = self.serve("-p", pid, "--max-stopped", "0.1", tool=self.without_bpf())
         self.assertEqual(server.ask("/snapshot.json").status, 200)
         client = self.send(server, "/snapshot.txt")
         head = client.recv(1 << 16).decode()
