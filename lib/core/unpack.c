@@ -11,6 +11,7 @@
 
 #ifdef SNAP_WITH_ZSTD
 #include <zstd.h>
+#include <zstd_errors.h>
 #endif
 #ifdef SNAP_WITH_LZ4
 #include <lz4frame.h>
@@ -22,6 +23,7 @@ static const uint64_t MOST_MEMORY = 128u << 20;
 struct snap_unpacker {
 	enum snap_packing packing;
 	z_stream gzip;
+	bool needs_more; /* than MOST_MEMORY */
 	lzma_stream xz;
 #ifdef SNAP_WITH_ZSTD
 	ZSTD_DStream *zstd;
@@ -104,6 +106,7 @@ static bool step_xz(struct snap_unpacker *unpacker, struct snap_unpack_step *ste
 	step->in_size = stream->avail_in;
 	step->out = stream->next_out;
 	step->out_size = stream->avail_out;
+	unpacker->needs_more = result == LZMA_MEMLIMIT_ERROR;
 	return result == LZMA_OK || result == LZMA_BUF_ERROR || result == LZMA_STREAM_END;
 }
 
@@ -130,6 +133,8 @@ static bool step_zstd(struct snap_unpacker *unpacker, struct snap_unpack_step *s
 	step->in_size -= in.pos;
 	step->out += out.pos;
 	step->out_size -= out.pos;
+	unpacker->needs_more =
+		ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge;
 	return !ZSTD_isError(result);
 }
 
@@ -314,6 +319,12 @@ struct stacksnap_error *snap_unpacker_step(struct snap_unpacker *unpacker,
 	case SNAP_PACKING_COUNT:
 		break;
 	}
+	if (unpacker->needs_more)
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "unpacking the core takes more than %llu MiB of memory "
+					 "(%s): unpack it first",
+					 (unsigned long long)(MOST_MEMORY >> 20),
+					 packings[unpacker->packing].name);
 	return fine ? NULL
 		    : snap_error_format(SNAP_ERROR_FORMAT, "the packed core is damaged (%s)",
 					packings[unpacker->packing].name);

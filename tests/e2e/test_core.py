@@ -457,6 +457,14 @@ class Hostile(Cores):
                     self.assertIn("the core is cut off", got.err)
         self.assertGreater(shown, 3)
 
+    def test_packed_with_too_large_a_window(self):
+        """512 MiB: it is not damaged, and zstd by hand unpacks it."""
+        path = os.path.join(self.scratch(), "core.zst")
+        with open(path, "wb") as f:
+            f.write(bytes.fromhex("28b52ffd0098") + bytes(64))
+        got = self.run_tool("core", path, status=2)
+        self.assertIn("unpacking the core takes more than 128 MiB of memory (zstd): unpack it first", got.err)
+
     def test_damaged(self):
         """Headers and notes with any byte in them: a report, or a reason for none."""
         core = self.small_core()
