@@ -66,7 +66,7 @@ class Nothing(Case):
     def test_already_traced_names_the_tracer(self):
         victim = self.victim("traced")
         victim.watched = []
-        self.refused("-p", victim["child"], word=f"traced by .*{victim.pid}", code="already_traced")
+        self.refused("--stop-all", "-p", victim["child"], word=f"traced by .*{victim.pid}", code="already_traced")
 
     def test_32_bit(self):
         try:
