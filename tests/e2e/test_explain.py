@@ -161,6 +161,38 @@ class Deadlocks(WaitCase):
         run = self.run_tool("-p", victim.pid, "--watch=deadlock", "--once", status=3)
         self.assertIn("a deadlock may have been missed", run.err)
 
+    def test_an_end_in_flight_is_no_deadlock(self):
+        """Two processes wait for each other's pipes. Whoever receives the end that was sent may write, too, as may a
+        request of an io_uring."""
+        code = """
+import ctypes, os, socket, sys
+up, down = os.pipe(), os.pipe()
+sockets = socket.socketpair()
+if sys.argv[1] == "sent":
+    socket.send_fds(sockets[0], [b"x"], [down[1]])
+if sys.argv[1] == "ring" and ctypes.CDLL(None).syscall(425, 8, ctypes.create_string_buffer(120)) < 0:
+    sys.exit("no io_uring")
+if os.fork() == 0:
+    os.close(up[0]), os.close(down[1])
+    os.read(down[0], 1)
+    os._exit(0)
+os.close(up[1]), os.close(down[0])
+print("ready", os.getpid(), flush=True)
+os.read(up[0], 1)
+"""
+        known = tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 11)
+        for how, status in (("kept", 1), ("sent", 3 if known else 1), ("ring", 3)):
+            with self.subTest(how):
+                try:
+                    victim = self.program(["/usr/bin/python3", "-c", code, how])
+                except AssertionError:
+                    if how != "ring":
+                        raise
+                    self.skipTest("kernel: there is no io_uring")
+                for options in ([], ["--no-stop"]):
+                    run = self.run_tool("-p", victim.pid, "--deadlocks", *options, status=status)
+                    self.assertEqual("DEADLOCK" in run.text, status == 1, run)
+
     def test_locks_without_an_owner_are_not_known(self):
         victim = self.run_program("locks", "rwlocks")
         truths_of(victim)

@@ -288,6 +288,12 @@ static struct stacksnap_error *take_scan(struct ends *ends, const struct snap_sc
 	return err;
 }
 
+static void note_scans(struct snap_wait_facts *facts, const struct snap_scans *scans)
+{
+	facts->lacks |=
+		(scans->is_cut ? SNAP_LACK_CUT : 0) | (scans->in_flight ? SNAP_LACK_IN_FLIGHT : 0);
+}
+
 static void note_scan(struct ends *ends, const struct snap_scan *scan)
 {
 	if (scan->status == -EACCES || scan->status == -EPERM)
@@ -308,7 +314,7 @@ static struct stacksnap_error *scan_tree(struct ends *ends)
 		scans->list[i].pid = capture->processes[i].pid;
 	marks = snap_wait_asker_run(resolver->asker, snap_scan_run, scans, capture->process_count,
 				    resolver->until_ns);
-	resolver->facts->lacks |= scans->is_cut ? SNAP_LACK_CUT : 0;
+	note_scans(resolver->facts, scans);
 	for (size_t i = 0; marks && i < capture->process_count && !err; i++) {
 		const struct snap_scan *scan = &scans->list[i];
 
@@ -446,7 +452,7 @@ static struct stacksnap_error *scan_outside(struct ends *ends, const struct pids
 	for (size_t i = 0; i < pids->count; i++)
 		scans->list[i].pid = pids->list[i];
 	marks = snap_wait_asker_run(resolver->asker, snap_scan_run, scans, pids->count, until_ns);
-	resolver->facts->lacks |= scans->is_cut ? SNAP_LACK_CUT : 0;
+	note_scans(resolver->facts, scans);
 	for (size_t i = 0; marks && i < pids->count && !err; i++) {
 		const struct snap_scan *scan = &scans->list[i];
 

@@ -15,8 +15,9 @@ enum {
 	INFO_TEXT = 4096,
 	MOST_INFO = 1 << 20,
 	NUMBER_TEXT = 16,
-	OWN_LINKS = 256, /* of a process, which no other one can take from it … */
-	OWN_FOUND = 128, /* … and as many ends and locks */
+	OWN_LINKS = 256,     /* of a process, which no other one can take from it … */
+	OWN_FOUND = 128,     /* … and as many ends and locks */
+	MOST_SOCKETS = 1024, /* of a process that are asked what they hold, 5 us each */
 	MOST_LOCKS = SNAP_MAX_FILE_LOCKS / 16, /* of a process */
 };
 
@@ -129,6 +130,30 @@ static void scan_eventfd(const struct table *table, const char *number)
 		add_scanned_end(table, wanted, true, true);
 }
 
+/*
+ * Descriptors that were sent and not yet received belong to no process (SCM_RIGHTS, unix(7)), and the
+ * receiver may act with them. fdinfo counts them since Linux 5.11.
+ */
+static void scan_socket(const struct table *table, const char *number)
+{
+	static const char NAME[] = "scm_fds:";
+	_cleanup_fd_ int fd = -1;
+	char text[INFO_TEXT], *line;
+	struct snap_lines lines;
+	size_t length;
+
+	if (table->scan->sockets++ >= MOST_SOCKETS)
+		return;
+	fd = open_info(table, number);
+	if (fd < 0)
+		return;
+	snap_lines_init(&lines, fd, text, sizeof(text));
+	lines.most = MOST_INFO;
+	while (snap_lines_next(&lines, &line, &length) > 0)
+		if (length > sizeof(NAME) && memcmp(line, NAME, sizeof(NAME) - 1) == 0)
+			table->scans->in_flight |= strpbrk(line, "123456789") != NULL;
+}
+
 static bool is_on(const struct snap_file_lock *lock, const struct snap_wanted_peer *wanted)
 {
 	return lock->inode == wanted->inode &&
@@ -210,7 +235,7 @@ static void scan_path(const struct table *table, char *path, size_t length, cons
 
 static void scan_link(const struct table *table, const char *number)
 {
-	const struct snap_scans *scans = table->scans;
+	struct snap_scans *scans = table->scans;
 	char text[SNAP_MAX_LINK + 1];
 	ssize_t length = snap_procfs_link(table->fd, number, text, sizeof(text));
 	enum snap_descriptor_kind kind;
@@ -225,6 +250,10 @@ static void scan_link(const struct table *table, const char *number)
 			scan_path(table, text, (size_t)length, number);
 		return;
 	}
+	if (kind == SNAP_DESCRIPTOR_SOCKET)
+		scan_socket(table, number);
+	else if (kind == SNAP_DESCRIPTOR_IO_URING)
+		scans->in_flight = true;
 	if (!scans->kinds[kind])
 		return;
 	if (kind == SNAP_DESCRIPTOR_EVENTFD) {

@@ -36,6 +36,7 @@ struct snap_scan {
 	struct snap_scan_end *ends;
 	struct snap_scan_lock *locks; /* that it holds, on wanted files */
 	uint64_t links, found;        /* that were looked at; ends and locks */
+	uint64_t sockets;             /* that were asked what they hold */
 	size_t lock_count;
 	/* If it has some: its identity. */
 	uint64_t start_ticks;
@@ -54,6 +55,7 @@ struct snap_scans {
 	uint64_t links, most_links;
 	uint64_t found, most_found;
 	bool is_cut;
+	bool in_flight; /* a socket holds descriptors not yet received, or there is an io_uring */
 };
 
 int snap_scan_compare(const void *left, const void *right); /* of struct snap_wanted_peer */

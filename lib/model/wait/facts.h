@@ -193,7 +193,8 @@ enum snap_wait_lack {
 	SNAP_LACK_PYTHON_LOCKS = 1 << 8, /* threading.Lock keeps no owner */
 	SNAP_LACK_OWNERS = 1 << 9,       /* a thread waits for a lock whose owner cannot be named */
 	SNAP_LACK_CORE = 1 << 10,        /* what only a kernel with processes can tell */
-	SNAP_LACK_ALL = (1 << 11) - 1,
+	SNAP_LACK_IN_FLIGHT = 1 << 11, /* descriptors that wait in sockets, requests of io_uring */
+	SNAP_LACK_ALL = (1 << 12) - 1,
 };
 
 /* Facts that do not belong to one process. Lists are sorted as said. */

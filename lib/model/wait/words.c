@@ -106,6 +106,8 @@ static const char *const missing[][2] = {
 	{ "python locks", "owners of Python's locks" },
 	{ "owners", "owners of locks that keep none" },
 	{ "core", "a core has no descriptors, no locks of files and no other processes" },
+	{ "in flight",
+	  "descriptors in sockets and requests of io_uring, with which the kernel may act" },
 };
 _Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a row each");
 

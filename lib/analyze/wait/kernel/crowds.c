@@ -158,7 +158,8 @@ struct stacksnap_error *snap_wait_crowd_of_peers(struct snap_wait_analysis *wait
 						 const struct snap_wait_crowd **ret)
 {
 	/* With these, a process that was not seen may have the end open. */
-	const unsigned blind = SNAP_LACK_TIME | SNAP_LACK_RIGHTS | SNAP_LACK_CUT | SNAP_LACK_CORE;
+	const unsigned blind = SNAP_LACK_TIME | SNAP_LACK_RIGHTS | SNAP_LACK_CUT | SNAP_LACK_CORE |
+			       SNAP_LACK_IN_FLIGHT;
 	const struct snap_wait_facts *facts = waits->facts;
 	const struct snap_file_peer *ends = facts->peers;
 	uint64_t key = snap_hash_add(snap_wait_object_of(SNAP_WAIT_KINDS, kind, inode, 0), mode);
