@@ -12,12 +12,13 @@ void snap_contents_deinit(struct snap_contents *contents)
 		munmap(contents->bytes, contents->capacity);
 }
 
+/* Room that is not used takes no memory, however large. */
 static struct stacksnap_error *resize_contents(struct snap_contents *contents, size_t capacity)
 {
 	void *bytes = contents->bytes ? mremap(contents->bytes, contents->capacity, capacity,
 					       MREMAP_MAYMOVE)
 				      : mmap(NULL, capacity, PROT_READ | PROT_WRITE,
-					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+					     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (bytes == MAP_FAILED)
 		return snap_error_no_memory();
@@ -26,17 +27,25 @@ static struct stacksnap_error *resize_contents(struct snap_contents *contents, s
 	return NULL;
 }
 
+static struct stacksnap_error *too_large(const struct snap_contents *contents)
+{
+	return snap_error_format(SNAP_ERROR_FORMAT, "the %s is too large", contents->what);
+}
+
 struct stacksnap_error *snap_contents_init(struct snap_contents *contents, int fd, const char *what,
 					   size_t first_size, uint64_t largest)
 {
 	size_t capacity = first_size;
 	struct stat status;
 
-	*contents = (struct snap_contents){ .what = what, .largest = largest };
-	/* One more than there is: then the end is seen without a growth. */
-	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= 0 &&
-	    (uint64_t)status.st_size >= first_size && (uint64_t)status.st_size < largest)
-		capacity = (size_t)status.st_size + 1;
+	*contents = (struct snap_contents){ .what = what, .fd = fd, .largest = largest };
+	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= 0) {
+		if ((uint64_t)status.st_size >= largest)
+			return too_large(contents);
+		contents->is_file = true;
+		contents->total = (size_t)status.st_size;
+		capacity = SNAP_MAX(capacity, contents->total);
+	}
 	return resize_contents(contents, capacity);
 }
 
@@ -45,7 +54,7 @@ struct stacksnap_error *snap_contents_map(struct snap_contents *contents, int fd
 	struct stat status;
 	void *bytes;
 
-	*contents = (struct snap_contents){ .what = what };
+	*contents = (struct snap_contents){ .what = what, .fd = -1 };
 	if (fstat(fd, &status) < 0)
 		return snap_error_os(errno, "cannot stat the %s", what);
 	if (status.st_size <= 0)
@@ -54,35 +63,39 @@ struct stacksnap_error *snap_contents_map(struct snap_contents *contents, int fd
 	if (bytes == MAP_FAILED)
 		return snap_error_os(errno, "cannot map the %s", what);
 	contents->bytes = bytes;
-	contents->capacity = contents->size = (size_t)status.st_size;
+	contents->capacity = contents->size = contents->total = (size_t)status.st_size;
 	return NULL;
 }
 
-struct stacksnap_error *snap_contents_load(struct snap_contents *contents, int fd, size_t wanted)
+struct stacksnap_error *snap_contents_load(struct snap_contents *contents, size_t wanted)
 {
-	while (contents->size < wanted) {
+	if (contents->is_file)
+		wanted = SNAP_MIN(wanted, contents->total);
+	else if (contents->size)
+		wanted = SIZE_MAX;
+	while (contents->fd >= 0 && contents->size < wanted) {
 		size_t part = contents->capacity - contents->size;
 		struct stacksnap_error *err;
 		ssize_t got;
 
 		if (part == 0) {
 			if (contents->capacity >= contents->largest)
-				return snap_error_format(SNAP_ERROR_FORMAT, "the %s is too large",
-							 contents->what);
+				return too_large(contents);
 			err = resize_contents(contents, contents->capacity * 2);
 			if (err)
 				return err;
 			continue;
 		}
 		part = SNAP_MIN(part, wanted - contents->size);
-		got = read(fd, contents->bytes + contents->size, part);
+		got = read(contents->fd, contents->bytes + contents->size, part);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
 			return snap_error_os(errno, "cannot read the %s", contents->what);
 		if (got == 0)
-			return NULL;
+			contents->fd = -1;
 		contents->size += (size_t)got;
+		contents->total = SNAP_MAX(contents->total, contents->size);
 	}
 	return NULL;
 }

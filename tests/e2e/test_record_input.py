@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 
+import bounds
 from harness import Case, TOOL, blocked, clean_environment, wait_until
 from test_record import formats
 
@@ -190,6 +191,21 @@ class Recordings(Case):
                 self.assertIn("unfinished", got.err)
                 shown += "wait_futex" in got.text
         self.assertGreater(shown, 0)
+
+    def test_a_long_tail_takes_no_memory(self):
+        """Of a sparse file of 3 GiB, and of one that is larger than any."""
+        victim = self.victim("chain")
+        capture = os.path.join(self.scratch(), "tail.capture")
+        recording = os.path.join(self.scratch(), "tail.snaprec")
+        self.run_tool("-q", "-p", victim.pid, "--save-capture", capture)
+        self.run_tool("record", "-p", victim.pid, "-q", "-d", "0.2", "-o", recording, status=(0, 1))
+        for path, word in ((capture, "capture"), (recording, "recording")):
+            for size, why in ((3 << 30, f"the {word} is damaged: trailing data"), (1 << 40, f"the {word} is too large")):
+                os.truncate(path, size)
+                got = bounds.Measured(["render", path])
+                self.check(got, (2,))
+                self.assertIn(why, got.err)
+                self.assertLess(got.memory, 256 << 20, got)
 
     def test_damaged(self):
         path = self.record()

@@ -264,21 +264,32 @@ static struct stacksnap_error *read_capture_header(struct source *source, uint32
 
 static struct stacksnap_error *read_section(struct source *source, const struct subject *subject)
 {
+	const size_t frame = sizeof(struct section_header) + sizeof(struct section_end);
+	struct stacksnap_error *err = snap_contents_load(&source->contents, source->at + frame);
 	struct section_header header;
 	struct section_end end, right;
-	const uint8_t *payload = source->contents.bytes + source->at + sizeof(header);
-	size_t left = source->contents.size - source->at;
+	const uint8_t *payload;
+	size_t left;
 	uint64_t length, whole;
 
-	if (left < sizeof(header) + sizeof(end))
+	if (err)
+		return err;
+	payload = source->contents.bytes + source->at + sizeof(header);
+	left = source->contents.total - source->at;
+	if (left < frame)
 		return truncated_capture();
 	memcpy(&header, source->contents.bytes + source->at, sizeof(header));
 	length = le64toh(header.length);
 	if (le32toh(header.kind) != subject->kind || header.zero)
 		return damaged_capture("misplaced section");
-	left -= sizeof(header) + sizeof(end);
+	left -= frame;
 	whole = length + padding_size(length);
 	if (length > left || whole > left)
+		return truncated_capture();
+	err = snap_contents_load(&source->contents, source->at + frame + whole);
+	if (err)
+		return err;
+	if (source->contents.size - source->at < frame + whole)
 		return truncated_capture();
 	memcpy(&end, payload + whole, sizeof(end));
 	right = source->handed ? (struct section_end){ 0 }
@@ -318,7 +329,7 @@ static struct stacksnap_error *read_capture_process(struct source *source,
 		return err;
 	count = process->embedded_count;
 	process->embedded_count = 0;
-	if (count > (source->contents.size - source->at) / least)
+	if (count > (source->contents.total - source->at) / least)
 		return truncated_capture();
 	process->embedded = snap_arena_new_array(&capture->arena, count, struct snap_embedded);
 	if (!process->embedded)
@@ -341,7 +352,7 @@ static struct stacksnap_error *read_sections(struct source *source, uint32_t pro
 	struct subject subject = { .kind = SECTION_CAPTURE, .capture = capture };
 	struct stacksnap_error *err;
 
-	if (process_count > source->contents.size / least)
+	if (process_count > source->contents.total / least)
 		return truncated_capture();
 	capture->processes =
 		snap_arena_new_array(&capture->arena, process_count, struct snap_process);
@@ -358,7 +369,7 @@ static struct stacksnap_error *read_sections(struct source *source, uint32_t pro
 	err = read_section(source, &subject);
 	if (err)
 		return err;
-	return source->at == source->contents.size ? NULL : damaged_capture("trailing data");
+	return source->at == source->contents.total ? NULL : damaged_capture("trailing data");
 }
 
 static struct stacksnap_error *map_outside(struct snap_capture *capture, int fd)
@@ -402,11 +413,12 @@ struct stacksnap_error *snap_capture_read(int fd, struct snap_capture **ret)
 	err = snap_contents_init(&source.contents, fd, "capture", FIRST_BYTES, LARGEST_FILE);
 	if (err)
 		return err;
-	err = snap_contents_load(&source.contents, fd, sizeof(struct file_header));
+	err = snap_contents_load(&source.contents, sizeof(struct file_header));
 	if (!err)
 		err = read_capture_header(&source, &process_count);
+	/* The whole of a pipe: how long it is says what there may be in it. */
 	if (!err)
-		err = snap_contents_load(&source.contents, fd, SIZE_MAX);
+		err = snap_contents_load(&source.contents, sizeof(struct file_header));
 	return err ? err : read_capture(&source, process_count, ret);
 }
 

@@ -332,10 +332,9 @@ static struct stacksnap_error *damaged_recording(const char *how)
 }
 
 /* A foreign file is not read to its end, which it may not have. */
-static struct stacksnap_error *read_magic(struct reader *reader, int fd)
+static struct stacksnap_error *read_magic(struct reader *reader)
 {
-	struct stacksnap_error *err =
-		snap_contents_load(&reader->contents, fd, SNAP_LOG_MAGIC_SIZE);
+	struct stacksnap_error *err = snap_contents_load(&reader->contents, SNAP_LOG_MAGIC_SIZE);
 	uint32_t version[2];
 
 	if (err)
@@ -354,7 +353,7 @@ static struct stacksnap_error *read_magic(struct reader *reader, int fd)
 	if (version[1])
 		return damaged_recording("invalid header");
 	reader->at = SNAP_LOG_MAGIC_SIZE;
-	return snap_contents_load(&reader->contents, fd, SIZE_MAX);
+	return NULL;
 }
 
 static void read_texts(struct snap_log_file *file)
@@ -396,18 +395,21 @@ static struct stacksnap_error *read_payload(struct snap_log_file *file, uint32_t
 static struct stacksnap_error *read_chunk(struct reader *reader, uint32_t *type_ret,
 					  bool *whole_ret)
 {
-	size_t left = reader->contents.size - reader->at;
-	const uint8_t *at = reader->contents.bytes + reader->at, *payload;
 	struct snap_log_chunk chunk;
+	struct stacksnap_error *err =
+		snap_contents_load(&reader->contents, reader->at + sizeof(chunk));
+	size_t left = reader->contents.size - reader->at;
+	const uint8_t *payload;
 	uint64_t length;
 	uint32_t type;
 
 	*whole_ret = false;
-	if (left < sizeof(chunk))
-		return NULL;
-	memcpy(&chunk, at, sizeof(chunk));
-	payload = at + sizeof(chunk);
-	left -= sizeof(chunk);
+	if (err || left < sizeof(chunk))
+		return err;
+	payload = reader->contents.bytes + reader->at;
+	memcpy(&chunk, payload, sizeof(chunk));
+	payload += sizeof(chunk);
+	left = reader->contents.total - reader->at - sizeof(chunk);
 	if (chunk.check != hash_chunk_head(&chunk))
 		return damaged_recording("invalid chunk header");
 	type = le32toh(chunk.type);
@@ -419,6 +421,9 @@ static struct stacksnap_error *read_chunk(struct reader *reader, uint32_t *type_
 	/* It is being written, or was when its writer was killed. */
 	if (length > left)
 		return NULL;
+	err = snap_contents_load(&reader->contents, reader->at + sizeof(chunk) + length);
+	if (err || reader->contents.size - reader->at - sizeof(chunk) < length)
+		return err;
 	if (le64toh(chunk.hash) != snap_hash_bytes(payload, length, 0))
 		return damaged_recording("checksum mismatch");
 	*whole_ret = true;
@@ -441,7 +446,7 @@ static struct stacksnap_error *read_chunks(struct reader *reader)
 	}
 	if (reader->sequence == 0)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
-	if (type == SNAP_LOG_CHUNK_END && reader->at != reader->contents.size)
+	if (type == SNAP_LOG_CHUNK_END && reader->at != reader->contents.total)
 		return damaged_recording("trailing data");
 	return NULL;
 }
@@ -454,7 +459,7 @@ struct stacksnap_error *snap_log_read(int fd, struct snap_log **ret)
 
 	err = snap_contents_init(&reader.contents, fd, "recording", FIRST_BYTES, LARGEST_FILE);
 	if (!err)
-		err = read_magic(&reader, fd);
+		err = read_magic(&reader);
 	if (!err)
 		err = snap_log_new(1, &reader.file.log);
 	if (err)
