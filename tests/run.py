@@ -235,8 +235,7 @@ class Check:
     def run(self):
         began = time.monotonic()
         with tempfile.TemporaryFile("w+", errors="replace") as output:
-            nice = ["nice", "-n", "19"] if self.place == pool.SPARE else []
-            done = subprocess.run([*nice, "bash", "-c", self.command], stdin=subprocess.DEVNULL, stdout=output,
+            done = subprocess.run(["bash", "-c", self.command], stdin=subprocess.DEVNULL, stdout=output,
                                   stderr=subprocess.STDOUT, check=False)
             output.seek(0)
             said = output.read()
@@ -471,7 +470,7 @@ def chosen_tests(options):
     wanted = re.compile(options.filter)
     arguments = {"build": os.path.abspath(options.build),
                  "asan": os.path.abspath(options.asan) if options.asan else ""}
-    found = [Check(text, pool.SPARE) for text in options.check] + [Check(text, pool.ALONE) for text in options.alone]
+    found = [Check(text, pool.BESIDE) for text in options.check] + [Check(text, pool.ALONE) for text in options.alone]
     if not options.end_to_end:
         found += unit_tests(arguments, options, wanted)
     return found + class_tests(arguments, options, wanted)
@@ -503,7 +502,7 @@ def main():
             report.add(*row, job.test.variant, job.test)
 
     processors = len(os.sched_getaffinity(0))
-    pool.Pool(dict(durations), processors, options.jobs or processors + pool.WAITERS).run(
+    pool.Pool(dict(durations), processors, options.jobs or pool.most_at_once(processors)).run(
         [pool.Job(test.name, test.place, test, lambda test=test: timed(test)) for test in tests], ended)
     run_again(report)
     if options.measure:

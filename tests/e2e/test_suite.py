@@ -14,8 +14,9 @@ import run  # noqa: E402
 
 
 class Pool(Case):
-    def run_jobs(self, costs, alone=(), spare=(), processors=2, at_once=99):
-        """Most that computed, and that ran, beside each other; what ran beside those that must be alone; the order."""
+    def run_jobs(self, costs, alone=(), processors=2, at_once=99):
+        """Most that was asked of processors, and most that ran, beside each other; what ran beside those that must be
+        alone; the order."""
         lock, running, most, beside, order = threading.Lock(), set(), [0, 0], set(), []
 
         def job(name):
@@ -23,39 +24,43 @@ class Pool(Case):
                 with lock:
                     running.add(name)
                     order.append(name)
-                    computing = [n for n in running if costs[n].busy >= pool.COMPUTES * costs[n].seconds]
-                    most[0], most[1] = max(most[0], len(computing)), max(most[1], len(running))
+                    asked = sum(costs[n].busy / costs[n].seconds for n in running)
+                    most[0], most[1] = max(most[0], asked), max(most[1], len(running))
                     if name in alone:
                         beside.update(running - {name})
                 threading.Event().wait(0.01)
                 with lock:
                     running.discard(name)
-            place = pool.ALONE if name in alone else pool.SPARE if name in spare else pool.BESIDE
-            return pool.Job(name, place, None, work)
+            return pool.Job(name, pool.ALONE if name in alone else pool.BESIDE, None, work)
         ended = []
         pool.Pool(costs, processors, at_once).run([job(name) for name in costs], lambda job, _: ended.append(job.name))
         self.assertEqual(sorted(ended), sorted(costs))
         return most, beside, order
 
-    def test_those_that_compute_take_a_processor_each(self):
+    def test_those_that_compute_ask_for_somewhat_more_than_there_is(self):
         most, _, _ = self.run_jobs({f"{i}": pool.Cost(1, 1) for i in range(12)})
-        self.assertEqual(most, [2, 2])
+        self.assertEqual(most, [int(2 * pool.ASKED)] * 2)
 
-    def test_those_that_wait_share_one(self):
-        most, _, _ = self.run_jobs({f"{i}": pool.Cost(1, 0.01) for i in range(30)})
-        self.assertEqual(most, [0, pool.WAITERS])
+    def test_those_that_wait_are_as_many_as_may_be(self):
+        most, _, _ = self.run_jobs({f"{i}": pool.Cost(1, 0.01) for i in range(30)}, at_once=7)
+        self.assertEqual(most[1], 7)
 
-    def test_of_few_at_once_one_computes(self):
-        costs = {f"w{i}": pool.Cost(2, 0.01) for i in range(9)} | {f"c{i}": pool.Cost(1, 1) for i in range(9)}
-        most, _, order = self.run_jobs(costs, at_once=3)
-        self.assertEqual(most[1], 3)
-        self.assertEqual(sorted(name[0] for name in order[:3]), ["c", "w", "w"])
+    def test_what_waits_leaves_room_for_what_computes(self):
+        costs = {f"w{i}": pool.Cost(2, 0.2) for i in range(9)} | {f"c{i}": pool.Cost(1, 1) for i in range(9)}
+        most, _, order = self.run_jobs(costs, at_once=12)
+        self.assertLessEqual(most[0], 2 * pool.ASKED + 1e-6)
+        self.assertEqual(sorted(name[0] for name in order[:11]), ["c"] * 2 + ["w"] * 9)
         self.assertEqual(self.run_jobs(costs, at_once=1)[0][1], 1)
 
+    def test_one_that_fits_passes_a_longer_one_that_does_not(self):
+        costs = {f"c{i}": pool.Cost(9 - i, 9 - i) for i in range(4)} | {"w": pool.Cost(1, 0)}
+        _, _, order = self.run_jobs(costs, processors=1)
+        self.assertEqual(order[:2], ["c0", "w"])
+
     def test_one_processor_is_enough(self):
-        costs = {f"w{i}": pool.Cost(1, 0.01) for i in range(9)} | {f"c{i}": pool.Cost(1, 1) for i in range(9)}
-        most, _, _ = self.run_jobs(costs, processors=1)
-        self.assertEqual(most[0], 1)
+        costs = {f"w{i}": pool.Cost(1, 0.01) for i in range(9)} | {f"c{i}": pool.Cost(1, 4) for i in range(9)}
+        _, _, order = self.run_jobs(costs, processors=1)
+        self.assertEqual(len(order), 18)
 
     def test_alone_is_alone_and_the_long_come_first(self):
         costs = {"short": pool.Cost(1, 1), "long": pool.Cost(9, 9), "alone": pool.Cost(5, 5)}
@@ -63,11 +68,16 @@ class Pool(Case):
         self.assertEqual(beside, set())
         self.assertEqual(order, ["long", "short", "alone"])
 
-    def test_spare_jobs_begin_at_once_and_take_no_processor(self):
-        costs = {f"c{i}": pool.Cost(1, 1) for i in range(4)} | {f"s{i}": pool.Cost(1, 1) for i in range(3)}
-        most, _, order = self.run_jobs(costs, spare=("s0", "s1", "s2"))
-        self.assertEqual(most, [3, 3])
-        self.assertIn("s0", order[:3])
+    def test_what_is_not_known_costs_what_it_costs_in_the_other_build(self):
+        known = pool.Pool({"a.B.asan": pool.Cost(9, 1)}, 2, 9)
+        self.assertEqual([known.cost(name) for name in ("a.B.asan", "a.B.release", "c.D.asan")],
+                         [pool.Cost(9, 1), pool.Cost(9, 1), pool.UNKNOWN])
+
+    def test_simulated_time(self):
+        """Of those that compute as much as they compute; those that wait take as long as one of them."""
+        for costs, seconds in (([pool.Cost(4, 4)] * 6, 12), ([pool.Cost(4, 0)] * 9, 4), ([pool.Cost(4, 0)] * 11, 8)):
+            named = {f"{i}": cost for i, cost in enumerate(costs)}
+            self.assertAlmostEqual(pool.simulated(pool.Pool(named, 2, 10), named), seconds, places=3)
 
 
 class Rows(Case):
