@@ -1,10 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# newcomer.sh --make FOLDER: makes a bare Debian 12 there. Ends with 1, and says why, where none can be had.
-# newcomer.sh FOLDER [OPTION…]: does in it what README says first, as root, with the compilers of Debian alone:
-# `./dev demo`, then `./dev test OPTION…`. Prints what the tests print, and removes FOLDER.
+# newcomer.sh --make FOLDER [OPTION…]: makes a bare Debian 12 there. Ends with 1, and says why, where none can be had.
+# Does in it what README says first, as root, with the compilers of Debian alone: `./dev demo`, then `./dev test OPTION…`
+# up to the tests, which it lists. If one of the two fails, that is kept for the next call.
+# newcomer.sh FOLDER [OPTION…]: says what failed, or does the two to their end; prints what the tests print, and removes
+# FOLDER.
 #
-# Nothing of this machine is seen in there but the caches of its compilers, which know objects of the same compiler.
+# Nothing of this machine is seen in there but the caches of its compilers, which know objects of the same compiler, and
+# packages that it has fetched already.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 source=$(dirname "$(dirname "$here")")
@@ -23,29 +26,26 @@ can() {
 	(find_mirror) || return 1
 }
 
+# Packages need not reach the disk, as the system is removed. Those that this machine has fetched are there, too, where
+# they can be linked.
 make() {
 	local root=$1/root
 
 	can || return 1
 	find_mirror
 	rm -rf --one-file-system "$1"
-	mkdir -p "$1"
+	mkdir -p "$root/etc/dpkg/dpkg.cfg.d"
+	echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io"
 	debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" >"$1/log" 2>&1 ||
 		{ say "a bare system cannot be made: $(tail -n 1 "$1/log")"; return 1; }
+	find /var/cache/apt/archives -maxdepth 1 -name '*.deb' -exec cp -fl -t "$root/var/cache/apt/archives" {} + 2>/dev/null ||
+		true
 }
 
-if [[ $1 == --make ]]; then
-	make "$2"
-	exit
-fi
 # In namespaces of its own, so that what is mounted and started goes with the last process.
-if [[ ${STACKSNAP_NEWCOMER:-} != inside ]]; then
-	trap 'rm -rf --one-file-system "$1"' EXIT
-	STACKSNAP_NEWCOMER=inside unshare --mount --propagation private --pid --fork --kill-child "$0" "$@"
-	exit
-fi
-root=$(readlink -f "$1")/root
-shift
+apart() {
+	STACKSNAP_NEWCOMER=$1 unshare --mount --propagation private --pid --fork --kill-child "$0" "${@:2}"
+}
 
 # show_cache FOLDER PLACE: nothing where the compiler, or its cache, is not there.
 show_cache() {
@@ -85,11 +85,37 @@ run() {
 	}
 }
 
-copy_sources
-enter
-export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-unset STACKSNAP_NEWCOMER
-export CCACHE_DIR=/var/cache/ccache GOCACHE=/var/cache/go
-cd /srv/stacksnap
-run ./dev demo
-exec ./dev test "$@"
+# both [OPTION…]: README's two commands. Where they were done beforehand, nothing is left to build.
+both() {
+	enter
+	export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+	export CCACHE_DIR=/var/cache/ccache GOCACHE=/var/cache/go
+	cd /srv/stacksnap
+	run ./dev demo || return 1
+	if [[ $STACKSNAP_NEWCOMER == prepare ]]; then
+		run ./dev test "$@" --list
+		return
+	fi
+	unset STACKSNAP_NEWCOMER
+	exec ./dev test "$@"
+}
+
+case ${STACKSNAP_NEWCOMER:-} in
+prepare | test)
+	root=$(readlink -f "$1")/root
+	[[ $STACKSNAP_NEWCOMER == test ]] || copy_sources
+	both "${@:2}"
+	exit
+	;;
+esac
+if [[ $1 == --make ]]; then
+	make "$2"
+	apart prepare "${@:2}" >"$2/failed" 2>&1 && rm "$2/failed"
+	exit 0
+fi
+trap 'rm -rf --one-file-system "$1"' EXIT
+if [[ -f $1/failed ]]; then
+	cat "$1/failed"
+	exit 1
+fi
+apart test "$@"
