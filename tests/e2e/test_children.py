@@ -48,12 +48,6 @@ class Children(Case):
         self.assertLessEqual(max(one.count('"pid"') for one in lists), 32)
         self.assertIn('"report_limited"', got.text)
 
-    def test_recording(self):
-        parent, innocent = self.both()
-        found = self.measured("record", "-p", parent.pid, "-p", innocent.pid, "-d", "2s")
-        stacks = [s for s in found[innocent.pid]["stacks"] if s["samples"]]
-        self.assertEqual(len({t["tid"] for s in stacks for t in s["threads"]}), 4)
-
     def test_who_is_listed_was_read(self):
         """Who is one of thousands is read later, but before he is recorded."""
         parent, innocent = self.both()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each system call and allocation of a capture fails once: the target runs on, nothing is left
-over, the exit status says whether the report is whole, and stderr names what failed. The runs are
-those of tests/faults/run.py; ./dev faults tries each errno that a call can give."""
+"""Each system call and allocation of a capture fails once, one half of them on one day and the other on
+the next: the target runs on, nothing is left over, the exit status says whether the report is whole, and
+stderr names what failed. The runs are those of tests/faults/run.py; ./dev faults tries each errno that a
+call can give."""
 import errno
 import os
 import re

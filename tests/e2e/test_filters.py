@@ -14,7 +14,7 @@ import sys
 from harness import Case, need, settle, wait_until, walk
 from waits import program, program_of
 
-TRIES = int(os.environ.get("STACKSNAP_FILTERS", "4"))
+TRIES = int(os.environ.get("STACKSNAP_FILTERS", "2"))
 SEED = int(os.environ.get("STACKSNAP_SEED", "1"))
 
 # An option, its values, and how often it is there. Filters choose; a view orders and words.

@@ -13,11 +13,11 @@ import run as fuzz  # noqa: E402
 
 FUZZ = os.path.join(SOURCE, "build-fuzz")
 
-# About two seconds each.
-RUNS = {"capture": 1200, "cgroup": 60000, "core": 1500, "demangle": 30000, "diff": 200, "dwarf": 800, "escape": 60000, "frames": 1000,
-        "json": 2500, "merge": 150, "options": 40000, "perfmap": 20000, "plan": 800, "procfs": 60000, "recording": 1200,
-        "runtime": 300, "runtime_probe": 300, "snapshot": 200, "symbols": 800, "writers": 1500}
-OTHER_RUNS = 1000
+# About a second each.
+RUNS = {"capture": 600, "cgroup": 30000, "core": 750, "demangle": 15000, "diff": 200, "dwarf": 400, "escape": 30000, "frames": 500,
+        "json": 1250, "merge": 150, "options": 20000, "perfmap": 10000, "plan": 400, "procfs": 30000, "recording": 600,
+        "runtime": 300, "runtime_probe": 300, "snapshot": 200, "symbols": 400, "writers": 750}
+OTHER_RUNS = 500
 
 
 class ShortRound(Case):

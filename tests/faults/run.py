@@ -9,8 +9,10 @@ status says whether the report is whole, and stderr says what failed.
 --all tries every errno that a call can give, at its first, second and last time, and some of them
 from then on. Where a former scenario has come to a call in the same role, by the same NEAR callers
 and as often, it is not tried again.
-Without --all: one errno at the first time, a site once however one comes to it, and none of those
-that read files and write the report. --continue FILE keeps what was tried, and goes on behind it."""
+Without --all: one errno at the first time, a line that calls once however one comes to it, and none of
+those that read files and write the report. Of these lines it is one half in the rounds of one day, and
+the other in those of the next; --half says which. --continue FILE keeps what was tried, and goes on
+behind it."""
 import argparse
 import collections
 import contextlib
@@ -22,6 +24,7 @@ import re
 import sys
 import tempfile
 import time
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -78,15 +81,19 @@ class Plan:
     def add(self, scenario, sites):
         self.names.learn(sites)
         for site in sites:
-            place = site.id if self.options.all else self.names.place(site)
-            if not self.options.all and (place in self.done or
-                                         self.names.folder(site).startswith(PURE)):
+            place = site.id if self.options.all else self.names.place(site, 1)
+            if not self.options.all and (place in self.done or self.is_left_out(site, place)):
                 continue
             self.done.add(place)
             if site.id % self.options.parts != self.options.part:
                 continue
             if self.wanted.search(f"{scenario.name} {faults.describe(site, self.names)}"):
                 self.add_site(scenario, site)
+
+    def is_left_out(self, site, place):
+        """A place is in the same half in all processes of a round."""
+        return self.names.folder(site).startswith(PURE) or \
+            self.options.half not in (None, zlib.crc32(repr(place).encode()) % 2)
 
     def add_site(self, scenario, site):
         near = (site.name, site.detail, site.frames[:NEAR], self.names.role(site))
@@ -256,10 +263,13 @@ def main():
     parser.add_argument("--scenario", default="", help="names, with commas")
     parser.add_argument("--part", type=int, default=0, help="of --parts, counted from 0")
     parser.add_argument("--parts", type=int, default=1)
+    parser.add_argument("--half", type=int, choices=(0, 1), default=int(time.time()) // 86400 % 2, help="without --all")
     parser.add_argument("--jobs", type=int, default=0, help="runs at a time (--all: two a processor)")
     parser.add_argument("--continue", dest="keep", metavar="FILE", help="what was tried already")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for each fault")
     options = parser.parse_args()
+    if options.filter:
+        options.half = None  # what is named is tried
     if options.jobs < 1:
         options.jobs = 2 * len(os.sched_getaffinity(0)) if options.all else 1
     return 1 if run_all(options).broken else 0
