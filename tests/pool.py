@@ -9,7 +9,7 @@ import concurrent.futures
 import os
 import sys
 
-ASKED = 1.4  # of what there is of processors, by all that run
+ASKED = 1.25  # of what there is of processors, by all that run
 MOST = 5  # jobs a processor, whatever they do: many have limits of time that more would make them miss
 LEAST_SHARE = 0.05  # of a processor, of one that waits: it starts programs, too
 

@@ -12,7 +12,7 @@ from harness import BUILD, BUILD_ASAN, SOURCE, Case, clean_environment
 sys.path.insert(0, os.path.join(SOURCE, "tests", "fuzz"))
 import make_cases  # noqa: E402
 
-INPUTS = int(os.environ.get("STACKSNAP_MUTANTS", "4000"))
+INPUTS = int(os.environ.get("STACKSNAP_MUTANTS", "2000"))
 SEED = int(os.environ.get("STACKSNAP_MUTANTS_SEED", "1"))
 PROCESSES = 2
 MEGABYTES = 200

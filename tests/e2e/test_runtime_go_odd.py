@@ -204,7 +204,7 @@ class GoOdd(Case):
         victim = self.program(["nice", "-n", "15", program], settled=False)
         seen, labelled, looks = 0, 0, 0
         # Who gets no processor changes no labels: most looks see some, and none need.
-        while looks < 30 or (looks < 300 and not labelled):
+        while looks < 15 or (looks < 300 and not labelled):
             looks += 1
             doc = self.json("-p", victim.pid, status=(0, 1, 2))
             node = processes(doc).get(victim.pid)
@@ -282,7 +282,7 @@ class GoOdd(Case):
 
     def test_beginning_and_end(self):
         program, known = build("churn-stripped", ["churn/churn.go"], ["-ldflags=-s -w"]), self.names()
-        for _ in range(25):
+        for _ in range(15):
             process = subprocess.Popen(["nice", "-n", "15", program, "once"], stdout=subprocess.DEVNULL)
             try:
                 while process.poll() is None:
