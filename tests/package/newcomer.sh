@@ -91,11 +91,13 @@ both() {
 	export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 	export CCACHE_DIR=/var/cache/ccache GOCACHE=/var/cache/go
 	cd /srv/stacksnap
-	run ./dev demo || return 1
 	if [[ $STACKSNAP_NEWCOMER == prepare ]]; then
+		# What writes to a disk that is busy cannot be stopped in time: the demo must end well when nothing else runs.
+		run ./dev demo || [[ -x build/demo/orderd && -x build/cli/stacksnap ]] || return 1
 		run ./dev test "$@" --list
 		return
 	fi
+	run ./dev demo || return 1
 	unset STACKSNAP_NEWCOMER
 	exec ./dev test "$@"
 }
@@ -113,9 +115,10 @@ if [[ $1 == --make ]]; then
 	apart prepare "${@:2}" >"$2/failed" 2>&1 && rm "$2/failed"
 	exit 0
 fi
-trap 'rm -rf --one-file-system "$1"' EXIT
-if [[ -f $1/failed ]]; then
-	cat "$1/failed"
+folder=$1
+trap 'rm -rf --one-file-system "$folder"' EXIT
+if [[ -f $folder/failed ]]; then
+	cat "$folder/failed"
 	exit 1
 fi
 apart test "$@"
