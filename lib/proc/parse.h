@@ -80,13 +80,15 @@ struct snap_status {
 	uint64_t permitted, effective; /* capabilities, bits of linux/capability.h */
 	gid_t groups[SNAP_MAX_GROUPS]; /* supplementary, the first ones */
 	size_t group_count;
-	unsigned seccomp;  /* 0: no filter */
+	unsigned seccomp;  /* 0: none; 1: strict; see SNAP_SECCOMP_FILTER */
 	uint64_t pending;  /* signals of the thread, bit 0 is number 1 */
 	unsigned threads;  /* living ones; a zombie leader counts until it is reaped */
 	pid_t ns_pid;      /* in the innermost pid namespace */
 	unsigned ns_depth; /* 1: in the pid namespace that procfs shows */
 	uint64_t voluntary_switches, other_switches; /* away from a processor, of one thread */
 };
+
+enum { SNAP_SECCOMP_FILTER = 2 };
 
 void snap_status_init(struct snap_status *status);
 /* Takes one line, without its newline; other lines are ignored. */

@@ -2,6 +2,8 @@
 /* Facts of threads, read by one or two processes: see describe.h. */
 #include "stop/describe.h"
 
+#include "model/arch/registers.h"
+#include "model/wait/call.h"
 #include "proc/procfs.h"
 
 #include <linux/futex.h>
@@ -56,6 +58,21 @@ void snap_describe_runs(const struct snap_describer *describer, struct snap_thre
 				       describer->buffer, SNAP_DESCRIBE_BYTES);
 	if (length > 0 && snap_parse_schedstat(describer->buffer, (size_t)length, numbers))
 		thread->runs = numbers[2] <= INT64_MAX ? numbers[2] : 0;
+}
+
+bool snap_stop_may_kill(int tasks_fd, pid_t tid, struct snap_syscall_line *line_ret)
+{
+	enum { LINE = 256 };
+	struct snap_status status = { .seccomp = 0 };
+	char text[LINE];
+	ssize_t length = snap_procfs_task_read(tasks_fd, tid, "syscall", text, sizeof(text));
+
+	return length > 0 && snap_parse_syscall(text, (size_t)length, line_ret) &&
+	       !line_ret->running &&
+	       snap_wait_call_row(SNAP_OWN_ARCH, (int32_t)line_ret->number)->facts &
+		       SNAP_CALL_RESTARTS &&
+	       snap_procfs_task_status(tasks_fd, tid, &status) == 0 &&
+	       status.seccomp == SNAP_SECCOMP_FILTER;
 }
 
 void snap_describe_start(const struct snap_describer *describer, struct snap_thread *thread)

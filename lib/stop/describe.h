@@ -48,6 +48,13 @@ void snap_describe_blocked(const struct snap_describer *describer, struct snap_t
 /* Fills in how often it had run, if options need it to see whether it runs again. */
 void snap_describe_runs(const struct snap_describer *describer, struct snap_thread *thread);
 
+/*
+ * Whether a stop may end its process: it is in a call that goes on as restart_syscall(2) after a stop
+ * (ERESTART_RESTARTBLOCK of the kernel), about which a filter of seccomp(2) decides. *line_ret: the
+ * call. `tasks_fd`: of its process, or procfs itself.
+ */
+bool snap_stop_may_kill(int tasks_fd, pid_t tid, struct snap_syscall_line *line_ret);
+
 /* Fills in when it began, if how long it has not run is asked for, and that is not known yet. */
 void snap_describe_start(const struct snap_describer *describer, struct snap_thread *thread);
 

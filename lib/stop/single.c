@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/spawn.h"
 #include "proc/procfs.h"
+#include "stop/describe.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -229,9 +230,12 @@ static void begin_images(struct snap_channel *channel)
 	channel->images = channel->all_images;
 }
 
-static void hand_over_picks(struct snap_channel *channel, const struct snap_pick *picks,
+static void hand_over_picks(const struct snap_single *single, const struct snap_pick *picks,
 			    size_t count)
 {
+	struct snap_channel *channel = single->channel;
+	struct snap_syscall_line line;
+
 	for (size_t i = 0; i < count; i++) {
 		struct snap_slot *slot = &channel->slots[i];
 
@@ -246,6 +250,11 @@ static void hand_over_picks(struct snap_channel *channel, const struct snap_pick
 			snap_thread_plan_set(&channel->plans[i], picks[i].plan);
 		channel->plans[i].image.piece_count = 0;
 		slot->phase = SNAP_TRACEE_LISTED;
+		if (snap_stop_may_kill(single->procfs.root_fd, picks[i].tid, &line)) {
+			slot->phase = SNAP_TRACEE_REFUSED;
+			slot->pick.copy.result = SNAP_THREAD_NOT_STOPPED;
+			slot->pick.error = ETIMEDOUT;
+		}
 		slot->signal = 0;
 		slot->ran_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	}
@@ -463,7 +472,7 @@ static struct stacksnap_error *make_call(struct snap_single *single, const struc
 	before = child_times(single);
 	single->channel->patience_ns = single->patience_ns;
 	single->channel->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + timeout_ns;
-	hand_over_picks(single->channel, picks, count);
+	hand_over_picks(single, picks, count);
 	*ret = watch_single_child(single, timeout_ns);
 	note_end(single, &before, *ret == WATCH_SERVED && single->channel->leaves);
 	if (*ret != WATCH_SERVED || single->channel->leaves)

@@ -88,6 +88,7 @@ struct snap_traced {
 	/* Memory that explains waits, as snap_process.words; NULL: none was wanted or found. */
 	struct snap_memory_image *words;
 	bool wait_bytes_missing;     /* some of it is missing, as a read stalled */
+	bool is_filtered;            /* its first thread has a filter of seccomp(2) */
 	struct snap_thread *threads; /* in no order */
 	size_t thread_count, thread_capacity;
 	size_t threads_missed;

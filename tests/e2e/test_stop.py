@@ -121,6 +121,23 @@ class Special(Case):
             node = processes(self.json("-p", victim.pid, free=False))[victim["child"]]
             self.assertEqual([stack["unwind"] for stack in node["stacks"]], ["complete"])
 
+    def test_a_seccomp_filter_without_restart_syscall(self):
+        """A stop ends some calls, which the kernel takes up again by restart_syscall: that would kill the process."""
+        without_bpf = self.without_bpf()
+        for how in ("poll", "sleep", "futex"):
+            with self.subTest(how):
+                victim = self.victim("filtered", how, settled=False)
+                wait_until(lambda: blocked(victim.pid, victim.pid), "the call")
+                for tool in (TOOL, without_bpf):
+                    for options in ([], ["--stop-all"], ["--no-stop"]):
+                        node = self.node(victim.pid, *options, tool=tool)
+                        self.assertEqual([stack["unwind"] for stack in node["stacks"]], ["complete"])
+                        self.stack_of(node, "rest_filtered")
+                    path = os.path.join(self.scratch(), "filtered.snaprec")
+                    self.run_tool("record", victim.pid, "-q", "-d", "0.3", "--max-stopped", "100", "-o", path,
+                                  status=(0, 1), tool=tool)
+                self.assertIsNone(victim.process.poll())
+
     def test_strict_seccomp(self):
         victim = self.victim("strict", settled=False)
         wait_until(lambda: blocked(victim.pid, victim.pid), "the read")

@@ -11,10 +11,13 @@
  *		   stopped, too, and the instant is a new one.
  *
  * The order matters: memory that is read after the last step may be of another instant. Without BPF all
- * threads are stopped. Knows nothing of what is copied.
+ * threads are stopped but those whose process a stop may end: of these procfs tells pc, sp and the call,
+ * and how often they ran. Knows nothing of what is copied.
  */
 #include "model/arch/registers.h"
 #include "stop/child/internal.h"
+#include "stop/describe.h"
+#include "stop/wait_bytes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -51,6 +54,7 @@ static void wake(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	thread->result = SNAP_THREAD_UNTRACED;
 	thread->taken = SNAP_TAKEN_TOGETHER;
 	thread->group_stopped = thread->stack_limited = thread->stack_unreadable = false;
+	thread->partial = false;
 	thread->registers_size = thread->stack_size = thread->stack2_size = 0;
 	thread->stack = thread->stack2 = NULL;
 	if (!tracer->options->kernel_stacks)
@@ -70,25 +74,94 @@ static void correct_state(struct snap_tracer *tracer, const struct snap_tracee *
 		thread->state = stat.state;
 }
 
-/* False: memory is used up. */
-static bool keep_registers(struct snap_tracer *tracer, struct snap_tracee *tracee,
-			   const struct snap_bpf_thread *found)
+/* `from`: SNAP_OWN_REGISTERS bytes. False: memory is used up. */
+static bool keep_registers(struct snap_tracer *tracer, struct snap_tracee *tracee, const void *from,
+			   uint64_t switches)
 {
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
 	void *registers = snap_region_alloc(&tracer->memory->records, SNAP_OWN_REGISTERS);
 
 	if (!registers)
 		return false;
-	thread->registers = memcpy(registers, found->registers, SNAP_OWN_REGISTERS);
+	thread->registers = memcpy(registers, from, SNAP_OWN_REGISTERS);
 	thread->registers_size = SNAP_OWN_REGISTERS;
 	thread->stack_unreadable = true; /* until its bytes are there */
 	thread->result = SNAP_THREAD_COPIED;
 	thread->taken = SNAP_TAKEN_CONFIRMED;
 	thread->group_stopped = thread->state == 'T';
-	tracee->switches = found->switches;
+	tracee->switches = switches;
 	snap_tracer_process(tracer, tracee)->arch = SNAP_OWN_ARCH;
 	snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_RESTED);
 	return true;
+}
+
+/* ---- threads that must not be stopped, without BPF ---- */
+
+/* How often it has got a processor. */
+static bool read_runs(const struct snap_tracer *tracer, const struct snap_tracee *tracee,
+		      uint64_t *ret)
+{
+	enum { LINE = 128 };
+	char text[LINE];
+	uint64_t numbers[3];
+	ssize_t length = snap_procfs_task_read(tracer->task_fds[tracee->process], tracee->tid,
+					       "schedstat", text, sizeof(text));
+
+	if (length <= 0 || !snap_parse_schedstat(text, (size_t)length, numbers))
+		return false;
+	*ret = numbers[2];
+	return true;
+}
+
+static void refuse_to_stop(struct snap_thread *thread)
+{
+	thread->spared = true;
+	thread->result = SNAP_THREAD_NOT_STOPPED;
+}
+
+/* The filters of other threads are mostly those of the first one, which was asked. */
+bool snap_tracer_spare(struct snap_tracer *tracer, struct snap_tracee *tracee)
+{
+	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	uint8_t registers[SNAP_MAX_REGISTERS];
+	struct snap_known_registers known = { .sp = 0 };
+	struct snap_syscall_line line;
+	uint64_t runs = 0;
+	bool has_runs;
+
+	if (!snap_tracer_process(tracer, tracee)->is_filtered)
+		return false;
+	has_runs = read_runs(tracer, tracee, &runs);
+	if (!snap_stop_may_kill(tracer->task_fds[tracee->process], tracee->tid, &line))
+		return false;
+	thread->call = snap_call_of_line(&line, 0);
+	known.pc = line.pc;
+	known.sp = line.sp;
+	known.call = (int32_t)line.number;
+	memcpy(known.arguments, line.arguments, sizeof(known.arguments));
+	if (snap_tracer_may_rest(tracer) || !has_runs || line.sp <= UINT32_MAX ||
+	    !may_rest(tracer, tracee) ||
+	    snap_registers_write(SNAP_OWN_ARCH, &known, registers) != SNAP_OWN_REGISTERS ||
+	    !keep_registers(tracer, tracee, registers, runs)) {
+		refuse_to_stop(thread);
+		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
+	}
+	thread->partial = tracee->phase == SNAP_TRACEE_RESTING;
+	return true;
+}
+
+void snap_tracer_check_spared(struct snap_tracer *tracer)
+{
+	for (uint32_t i = 0; !snap_tracer_may_rest(tracer) && i < tracer->count; i++) {
+		struct snap_tracee *tracee = &tracer->tracees[i];
+		uint64_t runs;
+
+		if (tracee->phase != SNAP_TRACEE_RESTING ||
+		    (read_runs(tracer, tracee, &runs) && runs == tracee->switches))
+			continue;
+		wake(tracer, tracee);
+		refuse_to_stop(snap_tracer_thread(tracer, tracee));
+	}
 }
 
 /* ---- a pass over all threads ---- */
@@ -122,7 +195,7 @@ static void judge(struct pass *pass, struct snap_tracee *tracee, int error,
 	correct_state(tracer, tracee, error == -EAGAIN || (found && found->queued));
 	if (pass->confirms)
 		return;
-	if (!found || !keep_registers(tracer, tracee, found)) {
+	if (!found || !keep_registers(tracer, tracee, found->registers, found->switches)) {
 		pass->count.running++;
 		return;
 	}

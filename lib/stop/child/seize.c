@@ -153,7 +153,11 @@ static void describe_process(struct snap_tracer *tracer, uint32_t process)
 	struct snap_describer describer = describer_of(tracer, process);
 	struct snap_help *help = &tracer->stop->help;
 	uint64_t message = SNAP_TRACER_HELP;
+	struct snap_status status;
 
+	traced->is_filtered =
+		snap_procfs_task_status(describer.tasks_fd, traced->pid, &status) == 0 &&
+		status.seccomp == SNAP_SECCOMP_FILTER;
 	if (traced->thread_count < SNAP_TRACER_MANY || help->state != SNAP_HELP_NONE) {
 		for (size_t i = 0; i < traced->thread_count; i++)
 			snap_describe(&describer, &traced->threads[i]);
@@ -247,7 +251,7 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	enum snap_tracee_event event = SNAP_TRACEE_ON_SEIZED;
 	int error;
 
-	if (process->look_only)
+	if (process->look_only || snap_tracer_spare(tracer, tracee))
 		return;
 	if (!process->seized && is_too_late_to_seize(tracer)) {
 		process->unresponsive = SNAP_UNRESPONSIVE_OTHERS;

@@ -332,7 +332,8 @@ static void serve_call(struct single *single)
 	uint32_t count = channel->count;
 
 	for (uint32_t i = 0; i < count; i++)
-		seize_single_thread(single, &channel->slots[i]);
+		if (channel->slots[i].phase == SNAP_TRACEE_LISTED)
+			seize_single_thread(single, &channel->slots[i]);
 	for (uint32_t i = 0; i < count; i++) {
 		if (channel->slots[i].phase != SNAP_TRACEE_SEIZED)
 			continue;
