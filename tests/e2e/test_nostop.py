@@ -123,6 +123,18 @@ class NoStop(Case):
         self.assertEqual(codes.count("not_one_instant"), 1)
         self.assertNotIn("not_one_instant", [w["code"] for w in whole["warnings"]])
 
+    def test_programs_with_frame_pointers(self):
+        """Their CFI names a register that only a stop tells, but what a function takes from the stack leads there, too."""
+        victim = self.victim("threads_frame_pointers", *[f"{kind}:2:{kind}:9" for kind in KINDS])
+        whole = threads(self.node(victim.pid, "--stop-all", "--per-thread", "-n", "0", "--no-inlines"))
+        settle(victim.pid)
+        doc = self.take(victim.pid, "--per-thread", "-n", "0", "--no-inlines", tool=self.without_bpf())
+        found = threads(processes(doc)[victim.pid])
+        self.assertEqual(sorted(found), sorted(whole))
+        for tid, (thread, stack) in found.items():
+            self.assertEqual((thread["taken"], stack["unwind"]), ("unstopped", "complete"), thread)
+            self.assertEqual(as_stopped(addresses(stack), addresses(whole[tid][1])), addresses(whole[tid][1]), thread)
+
     def test_running_threads_are_stopped_alone(self):
         victim = self.victim("threads", "spin:2:spinner:9", "futex:6:waiter:5", running=2)
         doc = self.take(victim.pid, "--per-thread", tool=self.without_bpf())

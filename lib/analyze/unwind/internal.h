@@ -95,6 +95,13 @@ void snap_unwinder_note_stale(struct snap_unwinder *unwinder, uint64_t address);
 bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *row);
 /* The same, by a row of kind SNAP_ROW_NONE: by a guess, which the pc of the caller tells. */
 bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct snap_row *row);
+/* What is known of the function at an address, whatever CFI it has. */
+struct snap_row snap_unwinder_code(struct snap_unwinder *unwinder, uint64_t lookup);
+/*
+ * Of a thread that was not stopped, by a simple row whose CFA is by the frame pointer: what that must
+ * be. False: it is not known.
+ */
+bool snap_unwinder_find_frame_pointer(struct snap_unwinder *unwinder, const struct snap_row *row);
 /*
  * The end of a step: moves to the caller, whose registers are in place but for pc and sp. False: it
  * has no address, and the stack ends as complete; or a guess has led to what is no code.

@@ -377,6 +377,32 @@ static uint64_t find_above_frame(struct snap_unwinder *unwinder, const struct ca
 		       : 0;
 }
 
+/*
+ * The return address lies where what the function has taken from the stack pointer leads to, if it is
+ * behind a call of the function: CFI says only how far from the frame pointer.
+ */
+bool snap_unwinder_find_frame_pointer(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	struct snap_row code = snap_unwinder_code(unwinder, snap_pc_lookup(unwinder->pc));
+	struct callee callee;
+	struct snap_call call;
+	uint64_t at, pc;
+
+	if (row->kind != SNAP_ROW_SIMPLE || row->cfa_register != arch->fp ||
+	    arch->has_link_register || !code.code.is_readable)
+		return false;
+	callee = find_callee(unwinder, &code);
+	at = find_above_frame(unwinder, &callee);
+	if (!at || !read_return(unwinder, at, &pc) || !read_call_before(unwinder, pc, &call) ||
+	    !is_call_of(unwinder, &call, &callee))
+		return false;
+	unwinder->state.registers[arch->fp] =
+		at - (uint64_t)(8 * (int64_t)row->at[0]) - (uint64_t)(int64_t)row->cfa_offset;
+	snap_unwinder_set_known(unwinder, arch->fp, true);
+	return true;
+}
+
 /* By the first word of the stack that can be the return address. */
 static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *callee)
 {

@@ -364,7 +364,7 @@ static struct snap_function find_cfi_function(struct snap_rows *rows, uint64_t v
 	return function;
 }
 
-static struct snap_row row_of_code(struct snap_rows *rows, uint64_t vaddr)
+struct snap_row snap_rows_code(struct snap_rows *rows, uint64_t vaddr)
 {
 	struct snap_function function = find_cfi_function(rows, vaddr);
 	struct snap_row row = { .kind = SNAP_ROW_NONE };
@@ -447,7 +447,7 @@ static struct snap_row compute_cfi_row(struct snap_rows *rows, uint64_t vaddr)
 	if (kind == SNAP_ROW_NONE && find_stub_row(rows, vaddr, &row))
 		return row;
 	if (kind == SNAP_ROW_NONE)
-		return row_of_code(rows, vaddr);
+		return snap_rows_code(rows, vaddr);
 	if (kind != SNAP_ROW_SIMPLE)
 		return (struct snap_row){ .kind = kind };
 	row = row_of_frame(rows, frame);

@@ -69,6 +69,9 @@ void snap_rows_destroy(struct snap_rows *rows);
 /* The row for an unbiased address. What `wide` points to lives as long as `rows`. */
 struct snap_row snap_rows_find(struct snap_rows *rows, uint64_t vaddr);
 
+/* The same without CFI: what is known of the function, also where there is a row. */
+struct snap_row snap_rows_code(struct snap_rows *rows, uint64_t vaddr);
+
 /* state->known of whole threads. */
 #define SNAP_ALL_KNOWN UINT64_MAX
 

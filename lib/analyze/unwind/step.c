@@ -142,10 +142,12 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
 	uint64_t *registers = unwinder->state.registers;
-	uint64_t cfa = registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_offset, pc;
+	uint64_t cfa, pc;
 
-	if (!snap_unwinder_knows(unwinder, row->cfa_register))
+	if (!snap_unwinder_knows(unwinder, row->cfa_register) &&
+	    !snap_unwinder_find_frame_pointer(unwinder, row))
 		return snap_unwinder_end_unknown(unwinder);
+	cfa = registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_offset;
 	if (cfa <= registers[arch->sp])
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	if (!snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[0], &pc))

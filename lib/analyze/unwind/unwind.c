@@ -109,14 +109,16 @@ struct stacksnap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
 	return NULL;
 }
 
-static struct snap_row compute_cached_row(struct snap_unwinder *unwinder, uint64_t lookup)
+/* Those of the module at an address, which lies at *vaddr_ret in its file; NULL: there are none. */
+static struct snap_rows *open_rows(struct snap_unwinder *unwinder, uint64_t lookup,
+				   uint64_t *vaddr_ret)
 {
 	struct snap_module *module = snap_modules_find(unwinder->modules, lookup);
-	struct snap_row none = { .kind = SNAP_ROW_NONE };
 	struct snap_rows *rows;
 
 	if (!module || !snap_module_open(unwinder->set, module))
-		return none;
+		return NULL;
+	*vaddr_ret = lookup - module->bias;
 	if (!module->file->unwind) {
 		struct stacksnap_error *err =
 			snap_rows_create(unwinder->set, module->file, unwinder->arch, &rows);
@@ -124,11 +126,29 @@ static struct snap_row compute_cached_row(struct snap_unwinder *unwinder, uint64
 		if (err) {
 			unwinder->sink.no_memory |= snap_error_code(err) == SNAP_ERROR_NO_MEMORY;
 			snap_error_destroy(err);
-			return none;
+			return NULL;
 		}
 		module->file->unwind = rows;
 	}
-	return snap_rows_find(module->file->unwind, lookup - module->bias);
+	return module->file->unwind;
+}
+
+static struct snap_row compute_cached_row(struct snap_unwinder *unwinder, uint64_t lookup)
+{
+	struct snap_row none = { .kind = SNAP_ROW_NONE };
+	uint64_t vaddr;
+	struct snap_rows *rows = open_rows(unwinder, lookup, &vaddr);
+
+	return rows ? snap_rows_find(rows, vaddr) : none;
+}
+
+struct snap_row snap_unwinder_code(struct snap_unwinder *unwinder, uint64_t lookup)
+{
+	struct snap_row none = { .kind = SNAP_ROW_NONE };
+	uint64_t vaddr;
+	struct snap_rows *rows = open_rows(unwinder, lookup, &vaddr);
+
+	return rows ? snap_rows_code(rows, vaddr) : none;
 }
 
 static inline size_t slot_of(uint64_t lookup, size_t size)
