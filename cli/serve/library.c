@@ -17,6 +17,7 @@ bool snap_serve_library_load(void)
 		const char *name;
 		void *function;
 	} functions[] = {
+		{ "MHD_add_connection", &library->add_connection },
 		{ "MHD_add_response_header", &library->add_response_header },
 		{ "MHD_create_response_from_buffer", &library->create_response_from_buffer },
 		{ "MHD_create_response_from_fd64", &library->create_response_from_fd64 },
@@ -27,7 +28,6 @@ bool snap_serve_library_load(void)
 		{ "MHD_get_timeout", &library->get_timeout },
 		{ "MHD_lookup_connection_value", &library->lookup_connection_value },
 		{ "MHD_queue_response", &library->queue_response },
-		{ "MHD_quiesce_daemon", &library->quiesce_daemon },
 		{ "MHD_resume_connection", &library->resume_connection },
 		{ "MHD_run", &library->run },
 		{ "MHD_start_daemon", &library->start_daemon },

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 struct snap_serve_library {
+	__typeof__(MHD_add_connection) *add_connection;
 	__typeof__(MHD_add_response_header) *add_response_header;
 	__typeof__(MHD_create_response_from_buffer) *create_response_from_buffer;
 	__typeof__(MHD_create_response_from_fd64) *create_response_from_fd64;
@@ -20,7 +21,6 @@ struct snap_serve_library {
 	__typeof__(MHD_get_timeout) *get_timeout;
 	__typeof__(MHD_lookup_connection_value) *lookup_connection_value;
 	__typeof__(MHD_queue_response) *queue_response;
-	__typeof__(MHD_quiesce_daemon) *quiesce_daemon;
 	__typeof__(MHD_resume_connection) *resume_connection;
 	__typeof__(MHD_run) *run;
 	__typeof__(MHD_start_daemon) *start_daemon;
@@ -34,6 +34,7 @@ extern struct snap_serve_library snap_serve_library;
 /* Before anything else. False after a message: it is not installed. */
 bool snap_serve_library_load(void);
 
+#define MHD_add_connection snap_serve_library.add_connection
 #define MHD_add_response_header snap_serve_library.add_response_header
 #define MHD_create_response_from_buffer snap_serve_library.create_response_from_buffer
 #define MHD_create_response_from_fd64 snap_serve_library.create_response_from_fd64
@@ -44,7 +45,6 @@ bool snap_serve_library_load(void);
 #define MHD_get_timeout snap_serve_library.get_timeout
 #define MHD_lookup_connection_value snap_serve_library.lookup_connection_value
 #define MHD_queue_response snap_serve_library.queue_response
-#define MHD_quiesce_daemon snap_serve_library.quiesce_daemon
 #define MHD_resume_connection snap_serve_library.resume_connection
 #define MHD_run snap_serve_library.run
 #define MHD_start_daemon snap_serve_library.start_daemon

@@ -15,7 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 64, FIRST_PASSED_FD = 3 /* sd_listen_fds(3) */ };
+/* The backlog holds more clients than come at once: one that finds no room there waits a second. */
+enum { BACKLOG = 1024, FIRST_PASSED_FD = 3 /* sd_listen_fds(3) */ };
 
 static const char usual[] = "127.0.0.1:6099";
 

@@ -4,6 +4,7 @@
 
 #include "message.h"
 #include "serve/body.h"
+#include "serve/heads.h"
 #include "serve/http.h"
 #include "serve/library.h"
 #include "serve/look.h"
@@ -21,13 +22,12 @@
 #include <unistd.h>
 
 enum {
-	MOST_CONNECTIONS = 64,
-	/* for a request to come, for an answer to be read, and then to go */
-	PATIENCE_S = 30,
+	MOST_CONNECTIONS = 64,    /* with a request */
+	PATIENCE_S = 30,          /* for an answer to be read, and then to go */
 	MALFORMED_PATIENCE_S = 1, /* for what can become no request of ours */
 	READING_S = 5,            /* what an answer may be read for where memory is scarce */
 	ENDING_PATIENCE_S = 5,    /* for answers that are being read, once it has to end */
-	HEAD_BYTES = 16 << 10,    /* of a request */
+	REST_S = 1,               /* without new clients, where there are no descriptors */
 };
 
 /* A request and its answer. */
@@ -46,7 +46,6 @@ struct connection {
 	struct MHD_Connection *mhd;
 	int fd;
 	int64_t deadline_ns;       /* CLOCK_MONOTONIC; 0: none */
-	bool has_ended;            /* the client sends no more, and had its short time since then */
 	struct exchange *exchange; /* the current one, NULL: none */
 };
 
@@ -55,7 +54,10 @@ struct snap_serve_server {
 	struct MHD_Daemon *daemon;
 	volatile sig_atomic_t is_told_to_stop;
 	int64_t ending_ns; /* when it ends whatever is going on; 0: it is not to end */
-	struct connection *connections;
+	int listener;      /* -1: no more clients are accepted */
+	int64_t accept_ns; /* not before that */
+	struct snap_serve_heads heads;
+	struct connection *connections; /* with a request */
 	unsigned connection_count;
 	struct snap_serve_metrics metrics;
 	struct snap_serve_looks looks;
@@ -159,12 +161,12 @@ static enum MHD_Result respond_with_look(struct snap_serve_server *server,
 
 /* ---- looks ---- */
 
-/* Half a request, or one that no more of it can mend, is answered past libmicrohttpd. */
+/* A request that libmicrohttpd does not go on with is answered past it. */
 static void cut_connection(struct snap_serve_server *server, struct connection *connection)
 {
 	const struct exchange *exchange = connection->exchange;
 	bool is_open = exchange && !exchange->is_answered;
-	bool is_bad = is_open && (!exchange->is_wellformed || connection->has_ended);
+	bool is_bad = is_open && !exchange->is_wellformed;
 
 	if (is_bad)
 		snap_serve_metrics_add_refusal(&server->metrics, 400);
@@ -275,9 +277,6 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
 		return NULL;
 	/* NULL: a line of one word. */
 	exchange->is_wellformed = target && snap_serve_query_parse(target, &exchange->query);
-	/* libmicrohttpd 0.9 forgets to go on where parameters are too many for its memory. */
-	if (!exchange->is_wellformed)
-		connection->deadline_ns = in_seconds(MALFORMED_PATIENCE_S);
 	connection->exchange = exchange;
 	return exchange;
 }
@@ -319,7 +318,9 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **plac
 			return;
 		connection->mhd = mhd;
 		connection->fd = snap_serve_http_descriptor(mhd);
-		connection->deadline_ns = in_seconds(PATIENCE_S);
+		/* Its head is there. libmicrohttpd may still wait for more, and 0.9 forgets to go
+		 * on where parameters are too many for its memory. */
+		connection->deadline_ns = in_seconds(MALFORMED_PATIENCE_S);
 		connection->next = server->connections;
 		connection->link = &server->connections;
 		if (connection->next)
@@ -347,15 +348,6 @@ static bool waits_for_look(const struct connection *connection)
 	return exchange && exchange->look && !exchange->is_answered;
 }
 
-/* For its request, or the rest of it. */
-static bool is_waited_for(const struct connection *connection)
-{
-	const struct exchange *exchange = connection->exchange;
-
-	return !connection->has_ended &&
-	       (!exchange || !(exchange->look || exchange->is_answered || exchange->is_gone));
-}
-
 static void resume(struct connection *connection)
 {
 	if (!connection->exchange->is_resumed)
@@ -363,25 +355,36 @@ static void resume(struct connection *connection)
 	connection->exchange->is_resumed = true;
 }
 
-/* The client sends no more: it waits for no look, but perhaps for an answer to what it sent. */
+/* The client sends no more: it waits for no look. */
 static void note_end(struct connection *connection)
 {
 	struct exchange *exchange = connection->exchange;
 
-	if (waits_for_look(connection)) {
-		snap_serve_look_leave(exchange->look);
-		exchange->look = NULL;
-		exchange->is_gone = true;
-		connection->deadline_ns = in_seconds(MALFORMED_PATIENCE_S);
-		resume(connection);
-	} else {
-		connection->has_ended = true;
-		connection->deadline_ns = in_seconds(MALFORMED_PATIENCE_S);
-	}
+	snap_serve_look_leave(exchange->look);
+	exchange->look = NULL;
+	exchange->is_gone = true;
+	connection->deadline_ns = in_seconds(MALFORMED_PATIENCE_S);
+	resume(connection);
+}
+
+/* For one more request: else clients without one are neither looked at nor accepted. */
+static bool has_place(const struct snap_serve_server *server)
+{
+	return server->connection_count < MOST_CONNECTIONS;
+}
+
+/* When another client is accepted; INT64_MAX: not before one goes. */
+static int64_t accepts_at(const struct snap_serve_server *server)
+{
+	int64_t room_ns = snap_serve_heads_room_at(&server->heads);
+
+	if (server->listener < 0 || !has_place(server))
+		return INT64_MAX;
+	return room_ns > server->accept_ns ? room_ns : server->accept_ns;
 }
 
 /* How long to sleep, in milliseconds; -1: until something happens. */
-static int time_to_sleep(struct snap_serve_server *server)
+static int time_to_sleep(struct snap_serve_server *server, int64_t accept_ns)
 {
 	/* Jobs are waited for longer, and wake the loop themselves. */
 	bool can_end = server->ending_ns && server->looks.captures + server->looks.lists == 0;
@@ -391,6 +394,10 @@ static int time_to_sleep(struct snap_serve_server *server)
 
 	if (can_end && server->ending_ns < first)
 		first = server->ending_ns;
+	if (accept_ns < first)
+		first = accept_ns;
+	if (has_place(server) && server->heads.count && server->heads.heads[0].deadline_ns < first)
+		first = server->heads.heads[0].deadline_ns;
 	for (const struct connection *c = server->connections; c; c = c->next)
 		if (c->deadline_ns && c->deadline_ns < first)
 			first = c->deadline_ns;
@@ -407,33 +414,36 @@ static int time_to_sleep(struct snap_serve_server *server)
 /* Sleeps until there is something to do, and finds out which clients have gone away. */
 static bool wait_for_something(struct snap_serve_server *server)
 {
-	enum { OWN = 2 };
-	struct pollfd polled[OWN + MOST_CONNECTIONS];
-	struct connection *clients[MOST_CONNECTIONS];
+	enum { OWN = 4, ALL = OWN + MOST_CONNECTIONS };
+	struct pollfd polled[ALL];
+	struct connection *clients[ALL];
 	const union MHD_DaemonInfo *info =
 		MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	nfds_t count = OWN;
+	int64_t accept_ns = accepts_at(server);
+	bool accepts = accept_ns <= snap_serve_now_ns();
 	uint64_t drained;
 
 	polled[0] = (struct pollfd){ .fd = server->looks.common.wake, .events = POLLIN };
 	polled[1] = (struct pollfd){ .fd = info->epoll_fd, .events = POLLIN };
-	/* libmicrohttpd does not look at connections whose answer is being made, and misses an end
-	 * that comes with the last bytes of half a request. */
-	for (struct connection *c = server->connections; c && count < OWN + MOST_CONNECTIONS;
-	     c = c->next) {
-		if (!waits_for_look(c) && !is_waited_for(c))
+	polled[2] = (struct pollfd){ .fd = has_place(server) ? server->heads.news : -1,
+				     .events = POLLIN };
+	polled[3] = (struct pollfd){ .fd = accepts ? server->listener : -1, .events = POLLIN };
+	/* libmicrohttpd does not look at connections whose answer is being made. */
+	for (struct connection *c = server->connections; c && count < ALL; c = c->next) {
+		if (!waits_for_look(c))
 			continue;
-		clients[count - OWN] = c;
+		clients[count] = c;
 		polled[count++] = (struct pollfd){ .fd = c->fd, .events = POLLRDHUP };
 	}
-	if (poll(polled, count, time_to_sleep(server)) < 0)
+	if (poll(polled, count, time_to_sleep(server, accepts ? INT64_MAX : accept_ns)) < 0)
 		return errno == EINTR || snap_cli_message("cannot wait: %s", strerror(errno));
 	if (polled[0].revents && read(server->looks.common.wake, &drained, sizeof(drained)) < 0 &&
 	    errno != EAGAIN && errno != EINTR)
 		return snap_cli_message("cannot wait: %s", strerror(errno));
 	for (nfds_t i = OWN; i < count; i++) {
 		if (polled[i].revents)
-			note_end(clients[i - OWN]);
+			note_end(clients[i]);
 	}
 	return true;
 }
@@ -448,17 +458,52 @@ static void look_after_connections(struct snap_serve_server *server)
 	}
 }
 
+/* Those that have a whole head go to libmicrohttpd. */
+static void hand_over(struct snap_serve_server *server)
+{
+	struct sockaddr_storage address;
+	int fd;
+
+	while (has_place(server) && (fd = snap_serve_heads_take(&server->heads)) >= 0) {
+		socklen_t size = sizeof(address);
+
+		if (getpeername(fd, (struct sockaddr *)&address, &size) < 0)
+			close(fd);
+		else /* which closes it where it fails */
+			MHD_add_connection(server->daemon, fd, (struct sockaddr *)&address, size);
+	}
+}
+
+static void look_after_clients(struct snap_serve_server *server)
+{
+	hand_over(server);
+	for (unsigned n = 0; n < MOST_CONNECTIONS; n++) {
+		int fd;
+
+		if (accepts_at(server) > snap_serve_now_ns())
+			return;
+		fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		server->accept_ns = 0;
+		if (fd < 0) {
+			/* Without descriptors or memory it would be asked for again and again. */
+			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+				server->accept_ns = in_seconds(REST_S);
+			return;
+		}
+		snap_serve_heads_add(&server->heads, fd);
+		hand_over(server);
+	}
+}
+
 /*
  * No more clients are accepted; present ones are answered: jobs are asked to end, idle clients go.
  */
 static void begin_to_end(struct snap_serve_server *server)
 {
 	server->ending_ns = in_seconds(ENDING_PATIENCE_S);
-	MHD_quiesce_daemon(server->daemon);
+	server->listener = -1;
+	snap_serve_heads_deinit(&server->heads);
 	snap_serve_looks_cancel(&server->looks);
-	for (struct connection *c = server->connections; c; c = c->next)
-		if (!c->exchange)
-			c->deadline_ns = snap_serve_now_ns();
 }
 
 static bool is_over(const struct snap_serve_server *server)
@@ -472,21 +517,6 @@ static bool is_over(const struct snap_serve_server *server)
 	       server->looks.captures + server->looks.lists == 0;
 }
 
-/*
- * Where connections were as many as there may be, and fewer are left, libmicrohttpd begins to
- * accept when it is run the next time: nothing else would wake it.
- */
-static bool run_daemon(struct snap_serve_server *server)
-{
-	bool was_full = server->connection_count >= MOST_CONNECTIONS;
-
-	if (MHD_run(server->daemon) == MHD_YES &&
-	    (!was_full || server->connection_count >= MOST_CONNECTIONS ||
-	     MHD_run(server->daemon) == MHD_YES))
-		return true;
-	return snap_cli_message("cannot serve: %s", strerror(errno));
-}
-
 bool snap_serve_server_run(struct snap_serve_server *server)
 {
 	bool fine = true;
@@ -497,7 +527,9 @@ bool snap_serve_server_run(struct snap_serve_server *server)
 			begin_to_end(server);
 		snap_serve_looks_go_on(&server->looks);
 		look_after_connections(server);
-		fine = run_daemon(server) && fine;
+		look_after_clients(server);
+		if (MHD_run(server->daemon) != MHD_YES)
+			fine = snap_cli_message("cannot serve: %s", strerror(errno));
 	}
 	return fine;
 }
@@ -514,12 +546,12 @@ void snap_serve_server_stop(struct snap_serve_server *server)
 
 /* ---- its life ---- */
 
-static struct MHD_Daemon *start_daemon(struct snap_serve_server *server, int fd)
+static struct MHD_Daemon *start_daemon(struct snap_serve_server *server)
 {
-	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
-				server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET,
+				0, NULL, NULL, on_request, server, MHD_OPTION_CONNECTION_LIMIT,
 				(unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-				(size_t)HEAD_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+				(size_t)SNAP_SERVE_HEAD_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, 0u,
 				MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
 				on_target, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
 				server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
@@ -551,7 +583,8 @@ struct snap_serve_server *snap_serve_server_create(const struct snap_cli_request
 		return NULL;
 	}
 	server->looks.common.request = request;
-	server->looks.common.wake = -1;
+	server->looks.common.wake = server->heads.news = -1;
+	server->listener = fd;
 	err = snap_cli_request_look(request, &server->seen);
 	if (err) {
 		snap_cli_message("cannot serve: %s", stacksnap_error_message(err));
@@ -564,8 +597,9 @@ struct snap_serve_server *snap_serve_server_create(const struct snap_cli_request
 	server->looks.ledger.share = share_of_time(request);
 	server->guard = guard;
 	server->looks.common.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (server->looks.common.wake >= 0)
-		server->daemon = start_daemon(server, fd);
+	if (server->looks.common.wake >= 0 &&
+	    snap_serve_heads_init(&server->heads, &server->metrics))
+		server->daemon = start_daemon(server);
 	if (server->daemon)
 		return server;
 	snap_cli_message("cannot serve: %s", strerror(errno));
@@ -591,10 +625,9 @@ void snap_serve_server_destroy(struct snap_serve_server *server)
 		return;
 	if (server->daemon) {
 		end_looks(server);
-		/* The socket is its opener's to close. */
-		MHD_quiesce_daemon(server->daemon);
 		MHD_stop_daemon(server->daemon);
 	}
+	snap_serve_heads_deinit(&server->heads);
 	snap_serve_looks_deinit(&server->looks);
 	stacksnap_snapshot_destroy(server->seen);
 	if (server->looks.common.wake >= 0)

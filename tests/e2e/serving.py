@@ -7,6 +7,7 @@ import selectors
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 from harness import DEADLINE, PATIENCE, SANITIZER, TOOL, Timeout, clean_environment, note_options
@@ -122,3 +123,40 @@ class Server:
             pass
         self.process.wait()
         self.process.stderr.close()
+
+
+class HalfOpen:
+    """Clients with half a request each. One that is disconnected comes again at once."""
+
+    def __init__(self, server, count):
+        self.server, self.count, self.ended, self.is_over = server, count, 0, False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over = True
+        self.thread.join()
+
+    def connect(self, selector):
+        client = self.server.connect()
+        selector.register(client, selectors.EVENT_READ)
+        try:
+            client.sendall(b"GET / HT")
+        except OSError:
+            pass  # it has ended already, as the selector will say
+
+    def run(self):
+        with selectors.DefaultSelector() as selector:
+            for _ in range(self.count):
+                self.connect(selector)
+            while not self.is_over:
+                for key, _ in selector.select(0.1):
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()
+                    self.ended += 1
+                    self.connect(selector)
+            for key in list(selector.get_map().values()):
+                key.fileobj.close()
