@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "message.h"
+#include "output_location.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -64,6 +65,9 @@ static bool describe(struct snap_serve_listener *listener)
 	if (getsockname(listener->fd, &address.any, &length) < 0)
 		return false;
 	listener->is_loopback = is_loopback(&address);
+	/* As it was given, where it was made here: the socket itself knows the name alone. */
+	if (listener->url[0])
+		return true;
 	if (address.any.sa_family == AF_UNIX) {
 		snprintf(listener->url, sizeof(listener->url), "unix:%.*s",
 			 (int)sizeof(address.path.sun_path), address.path.sun_path);
@@ -170,17 +174,8 @@ static bool bind_privately(int fd, const union address *address)
 }
 
 /* So that the name goes away at the end, even by a second signal. */
-static void note_path(struct snap_serve_listener *listener, const char *path)
+static void note_name(struct snap_serve_listener *listener)
 {
-	const char *slash = strrchr(path, '/');
-	char folder[sizeof(listener->name)] = ".";
-
-	if (slash)
-		snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path) + 1, path);
-	snprintf(listener->name, sizeof(listener->name), "%s", slash ? slash + 1 : path);
-	listener->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (listener->folder < 0)
-		return;
 	if (fstatat(listener->folder, listener->name, &listener->made, AT_SYMLINK_NOFOLLOW) < 0)
 		listener->made = (struct stat){ .st_ino = 0 };
 	listener->leftover =
@@ -188,18 +183,42 @@ static void note_path(struct snap_serve_listener *listener, const char *path)
 	snap_cli_signals_add_leftover(&listener->leftover);
 }
 
+/* bind() takes a path alone: from within the folder, so that no link on the way to it is followed. */
+static bool bind_in_folder(int fd, int folder, const union address *address)
+{
+	int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), os_errno;
+	bool fine = here >= 0 && fchdir(folder) == 0 && bind_privately(fd, address);
+
+	os_errno = errno;
+	if (here >= 0) {
+		fine = fchdir(here) == 0 && fine;
+		close(here);
+	}
+	errno = os_errno;
+	return fine;
+}
+
 static int listen_on_path(struct snap_serve_listener *listener, const char *where, const char *path)
 {
 	union address address = { .path.sun_family = AF_UNIX };
-	size_t length = strlen(path);
+	struct snap_cli_location at;
 
-	if (length == 0 || length >= sizeof(address.path.sun_path))
+	if (!path[0] || strlen(path) >= sizeof(address.path.sun_path))
 		return refuse_usage(where);
-	memcpy(address.path.sun_path, path, length + 1);
-	listener->fd = open_socket(AF_UNIX);
-	if (listener->fd < 0 || !bind_privately(listener->fd, &address))
+	if (!snap_cli_locate(path, "listen on", &at))
+		return SNAP_CLI_TROUBLE;
+	listener->folder = at.folder;
+	if (strlen(at.name) >= sizeof(address.path.sun_path)) {
+		errno = ENAMETOOLONG;
 		return refuse(where);
-	note_path(listener, path);
+	}
+	strcpy(address.path.sun_path, at.name);
+	strcpy(listener->name, at.name);
+	snprintf(listener->url, sizeof(listener->url), "unix:%s", path);
+	listener->fd = open_socket(AF_UNIX);
+	if (listener->fd < 0 || !bind_in_folder(listener->fd, listener->folder, &address))
+		return refuse(where);
+	note_name(listener);
 	return listen(listener->fd, BACKLOG) < 0 ? refuse(where) : SNAP_CLI_WHOLE;
 }
 

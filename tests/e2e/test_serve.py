@@ -782,6 +782,27 @@ class Places(Serve):
         self.run_tool("serve", "--listen", "unix:" + path, "-p", pid, status=2)
         self.assertTrue(os.path.isfile(path))
 
+    def test_a_path_with_a_link_of_another_user(self):
+        """The link would choose where the socket is made, and what of a dead server is replaced."""
+        need_root()
+        pid = self.victim("threads", "sleep:1:worker").pid
+        folder = os.path.join(self.scratch(), "folder")
+        os.mkdir(folder)
+        for name, target in (("link", folder), ("name", os.path.join(folder, "other"))):
+            link = folder + "-" + name
+            os.symlink(target, link)
+            place = os.path.join(link, "socket") if name == "link" else link
+            server = self.serve("-p", pid, place="unix:" + place)
+            self.assertEqual(server.url, "unix:" + place)
+            self.assertEqual(server.ask("/metrics").status, 200)
+            self.assert_ends(server)
+            self.assertEqual(os.listdir(folder), [])
+            os.lchown(link, 65534, 65534)
+            got = self.run_tool("serve", "--listen", "unix:" + place, "-p", pid, status=2)
+            self.assertIn("cannot listen on", got.err)
+            self.assertIn("belongs to another user", got.err)
+            self.assertEqual(os.listdir(folder), [])
+
     def test_a_socket_of_a_service_manager(self):
         pid = self.victim("threads", "sleep:1:worker").pid
         with socket.socket() as passed:
