@@ -27,14 +27,29 @@ static void sort_threads(struct snap_process *process)
 	}
 }
 
-static void collect_threads(struct snap_process *process, const struct snap_traced *traced)
+/* The tracer has ended before it knew whether the thread rested all the time. */
+static struct snap_thread without_copy(struct snap_thread thread)
+{
+	thread.result = SNAP_THREAD_NOT_STOPPED;
+	thread.taken = SNAP_TAKEN_TOGETHER;
+	thread.partial = false;
+	thread.registers_size = thread.stack_size = thread.stack2_size = 0;
+	return thread;
+}
+
+static void collect_threads(struct snap_process *process, const struct snap_traced *traced,
+			    bool settled)
 {
 	size_t kept = 0;
 
 	process->threads = traced->threads;
 	for (size_t i = 0; i < traced->thread_count; i++) {
-		if (traced->threads[i].result != SNAP_THREAD_VANISHED)
-			process->threads[kept++] = traced->threads[i];
+		struct snap_thread thread = traced->threads[i];
+
+		if (thread.result != SNAP_THREAD_VANISHED)
+			process->threads[kept++] = thread.taken == SNAP_TAKEN_CONFIRMED && !settled
+							   ? without_copy(thread)
+							   : thread;
 	}
 	process->thread_count = kept;
 	process->threads_missed = traced->threads_missed;
@@ -255,7 +270,7 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 		process->stop_duration_ns = traced->alone_ns;
 	if (traced->alone_ns > capture->stop_duration_ns)
 		capture->stop_duration_ns = traced->alone_ns;
-	collect_threads(process, traced);
+	collect_threads(process, traced, stop->settled);
 	/* The kernel's stack is all that there is of such a process. */
 	if (process->trouble == SNAP_TROUBLE_KERNEL_THREAD && process->thread_count &&
 	    process->threads[0].kernel_stack) {

@@ -116,7 +116,8 @@ static void take_whole(const struct snap_sampler_process *process, const struct 
 
 	if (traced->stop_begin_ns && traced->stop_end_ns > traced->stop_begin_ns)
 		whole->stopped_ns = traced->stop_end_ns - traced->stop_begin_ns;
-	if (traced->execed || traced->vanished || traced->error || !traced->memory)
+	if (traced->execed || traced->vanished || traced->error || !traced->memory ||
+	    !stop->settled)
 		return;
 	snap_plan_finish(traced->memory, begin, begin + whole->memory->size);
 	whole->process = process->facts;

@@ -129,6 +129,7 @@ struct snap_stop {
 	bool limited; /* the snapshot's limit cut stacks */
 	bool stalled; /* the child was ended because a target blocked it */
 	bool killed;  /* the child did not end by itself: its results may be incomplete */
+	bool settled; /* it is known that threads at rest have not run until all was read */
 	bool overdue; /* its time was up, so it was ended */
 };
 

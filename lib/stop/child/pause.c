@@ -411,7 +411,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 		while (snap_tracer_has_woken(tracer, &rounds));
 		snap_tracer_copy(tracer);
 	} while (snap_tracer_has_woken(tracer, &rounds));
-	snap_tracer_check_spared(tracer);
+	__atomic_store_n(&stop->settled, true, __ATOMIC_RELEASE);
 	/* A stop that had its full time has other reasons for missing parts. */
 	if (tracer->hurries && snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns)
 		stop->out_of_time = true;
