@@ -310,6 +310,7 @@ static struct stacksnap_error *scan_tree(struct ends *ends)
 
 	if (!scans)
 		return snap_error_no_memory();
+	scans->is_tree = true;
 	for (size_t i = 0; i < capture->process_count; i++)
 		scans->list[i].pid = capture->processes[i].pid;
 	marks = snap_wait_asker_run(resolver->asker, snap_scan_run, scans, capture->process_count,

@@ -250,9 +250,9 @@ static void scan_link(const struct table *table, const char *number)
 			scan_path(table, text, (size_t)length, number);
 		return;
 	}
-	if (kind == SNAP_DESCRIPTOR_SOCKET)
+	if (scans->is_tree && kind == SNAP_DESCRIPTOR_SOCKET)
 		scan_socket(table, number);
-	else if (kind == SNAP_DESCRIPTOR_IO_URING)
+	else if (scans->is_tree && kind == SNAP_DESCRIPTOR_IO_URING)
 		scans->in_flight = true;
 	if (!scans->kinds[kind])
 		return;

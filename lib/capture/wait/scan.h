@@ -55,6 +55,7 @@ struct snap_scans {
 	uint64_t links, most_links;
 	uint64_t found, most_found;
 	bool is_cut;
+	bool is_tree;   /* of the tree, where sockets and io_urings are looked at */
 	bool in_flight; /* a socket holds descriptors not yet received, or there is an io_uring */
 };
 

@@ -183,8 +183,6 @@ bool snap_tracer_rest_late(struct snap_tracer *tracer, struct snap_tracee *trace
  * or, where that is not enough, has no stack.
  */
 bool snap_tracer_spare(struct snap_tracer *tracer, struct snap_tracee *tracee);
-/* When everything is read: a spared thread that has run meanwhile has no stack. */
-void snap_tracer_check_spared(struct snap_tracer *tracer);
 /* Before the stop: as many as possible rest, and are copied. */
 void snap_tracer_rest_and_copy(struct snap_tracer *tracer);
 /*

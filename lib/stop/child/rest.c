@@ -150,18 +150,37 @@ bool snap_tracer_spare(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	return true;
 }
 
-void snap_tracer_check_spared(struct snap_tracer *tracer)
+/* It runs for a moment, as a clock of a runtime does: some tries to meet it asleep again. */
+static void spare_again(struct snap_tracer *tracer, struct snap_tracee *tracee, unsigned round)
 {
-	for (uint32_t i = 0; !snap_tracer_may_rest(tracer) && i < tracer->count; i++) {
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+
+	wake(tracer, tracee);
+	for (unsigned i = 0; round < TRIES && i < TRIES; i++) {
+		if (snap_tracer_spare(tracer, tracee))
+			return;
+		nanosleep(&nap, NULL);
+	}
+	refuse_to_stop(snap_tracer_thread(tracer, tracee));
+	snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
+}
+
+/* As snap_tracer_has_woken(), of spared threads: they are never stopped. */
+static bool has_spared_run(struct snap_tracer *tracer, unsigned round)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < tracer->count; i++) {
 		struct snap_tracee *tracee = &tracer->tracees[i];
 		uint64_t runs;
 
 		if (tracee->phase != SNAP_TRACEE_RESTING ||
 		    (read_runs(tracer, tracee, &runs) && runs == tracee->switches))
 			continue;
-		wake(tracer, tracee);
-		refuse_to_stop(snap_tracer_thread(tracer, tracee));
+		spare_again(tracer, tracee, round);
+		any = round < TRIES;
 	}
+	return any;
 }
 
 /* ---- a pass over all threads ---- */
@@ -305,7 +324,8 @@ void snap_tracer_rest_and_copy(struct snap_tracer *tracer)
 
 bool snap_tracer_has_woken(struct snap_tracer *tracer, unsigned *rounds)
 {
-	if (!snap_tracer_may_rest(tracer) || !pass_over(tracer, true).woken)
+	if (snap_tracer_may_rest(tracer) ? !pass_over(tracer, true).woken
+					 : !has_spared_run(tracer, *rounds))
 		return false;
 	++*rounds;
 	for (uint32_t i = 0; *rounds + 1 >= ROUNDS && i < tracer->count; i++)
