@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 enum {
@@ -194,6 +195,16 @@ struct pass {
 	struct snap_rest_count count;
 };
 
+/* It may have the memory of its next program already, and the registers of the last one. */
+static bool is_in_exec_call(const struct snap_bpf_thread *found)
+{
+	struct snap_known_registers known;
+
+	return snap_registers_read(SNAP_OWN_ARCH, found->registers, SNAP_OWN_REGISTERS, 'S',
+				   &known) &&
+	       (known.call == SYS_execve || known.call == SYS_execveat);
+}
+
 /* What is known of a thread now; `error`: as of snap_bpf_read(). */
 static void judge(struct pass *pass, struct snap_tracee *tracee, int error,
 		  const struct snap_bpf_thread *found)
@@ -201,7 +212,8 @@ static void judge(struct pass *pass, struct snap_tracee *tracee, int error,
 	struct snap_tracer *tracer = pass->tracer;
 
 	/* Programs of 32 bits have other registers, which only a stop tells in their form. */
-	if (error || !snap_registers_are_wide(SNAP_OWN_ARCH, found->registers))
+	if (error || !snap_registers_are_wide(SNAP_OWN_ARCH, found->registers) ||
+	    is_in_exec_call(found))
 		found = NULL;
 	if (tracee->phase == SNAP_TRACEE_RESTING) {
 		if (found && found->switches == tracee->switches)
