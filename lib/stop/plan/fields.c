@@ -31,7 +31,10 @@ bool snap_plan_number(const struct snap_plan_view *view, uint64_t offset, unsign
 
 	if (offset > view->size || width > view->size - offset)
 		return false;
-	memcpy(&number, view->bytes + offset, width);
+	if (width == sizeof(number)) /* almost all of them, and then without a call */
+		memcpy(&number, view->bytes + offset, sizeof(number));
+	else
+		memcpy(&number, view->bytes + offset, width);
 	*ret = number;
 	return true;
 }
