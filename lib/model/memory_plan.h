@@ -33,6 +33,7 @@ enum {
 struct snap_plan_thread {
 	uint64_t tid, rip, rsp, rbp, fs_base, rbx, r12, r13, r14, r15;
 	uint64_t ns_tid; /* its number in the pid namespace that it is in */
+	uint64_t rdi;    /* in a call: its first argument */
 };
 
 enum snap_plan_op {

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import Case, SOURCE, TARGETS, missing, need, wait_until
+from harness import Case, SOURCE, TARGETS, missing, need, wait_until, walk
 
 RECURSION = os.path.join(SOURCE, "tests", "runtime", "python", "recursion.py")
 
@@ -169,6 +169,58 @@ async def main():
     print("ready", os.getpid(), flush=True)
     await forever
 asyncio.run(main())
+"""
+# Each argument is a thread, which takes the locks in its name one after the other: "x" is no RLock. At "_" it waits for
+# the others, at "z" it sleeps, and with "t" a lock is taken for an hour at most.
+LOCKS = """
+import os, sys, threading, time
+locks = {name: threading.Lock() if name == "x" else threading.RLock() for name in "abx"}
+turns = threading.Barrier(sum("_" in names for names in sys.argv[1:]) or 1)
+def takes(names):
+    for name in names:
+        if name == "_":
+            turns.wait()
+        elif name == "z":
+            time.sleep(3600)
+        elif name != "t":
+            locks[name].acquire(timeout=3600 if "t" in names else -1)
+for names in sys.argv[1:]:
+    threading.Thread(target=takes, args=(names,), name=names, daemon=True).start()
+    time.sleep(0.05)
+print("ready", os.getpid(), flush=True)
+time.sleep(3600)
+"""
+
+# A thread has a lock while another one forks, and the child wants it. A new thread of the child could have it: it gets the
+# memory, and so the number, of the one that had it.
+LOCK_AT_FORK = """
+import os, sys, threading, time
+lock, held = threading.RLock(), threading.Event()
+def has_it():
+    with lock:
+        held.set()
+        time.sleep(3600)
+holder = threading.Thread(target=has_it, name="has_it", daemon=True)
+holder.start()
+held.wait()
+pid = os.fork()
+if pid:
+    print("ready", os.getpid(), f"child={pid}", f"holder={holder.native_id}", flush=True)
+    time.sleep(3600)
+lock.acquire()
+"""
+
+TAKES_IN_ORDER = """
+import os, threading, time
+first, second = threading.RLock(), threading.RLock()
+def takes():
+    while True:
+        with first, second, first:
+            pass
+for _ in range(2):
+    threading.Thread(target=takes, daemon=True).start()
+print("ready", os.getpid(), flush=True)
+time.sleep(3600)
 """
 PATIENT = ("--runtime-budget", 20000, "--stop-timeout", 40000, "--timeout", 60000)
 
@@ -382,3 +434,94 @@ class PythonStates(Case):
         before = self.embed("later")
         self.assertEqual(before.get("warnings", []), [])
         self.assertNotIn("runtimes", before["processes"][0])
+
+
+class PythonLockCase(Case):
+    def start(self, code, *arguments):
+        need("python3")
+        python = os.path.realpath(shutil.which("python3", path="/usr/bin") or sys.executable)
+        return self.program(["nice", "-n", "15", python, "-c", code, *arguments], settled=False)
+
+    def look(self, pid, *options):
+        """The document, and threads by the names that Python gives them."""
+        document = self.json("-p", pid, *options, status=(0, 1, 3))
+        nodes = list(walk(document["processes"]))
+        return document, {t.get("name"): t for node in nodes for stack in node["stacks"] for t in stack["threads"]}
+
+    def waits(self, pid, kinds, *options):
+        """The same, when the threads of these names wait for such objects."""
+        def there():
+            document, threads = self.look(pid, *options)
+            found = {name: threads.get(name, {}).get("wait", {}).get("kind") for name in kinds}
+            return (document, threads) if found == kinds else None
+        return wait_until(there, f"threads to wait for {kinds}")
+
+
+class PythonLocks(PythonLockCase):
+    """An RLock has an owner, which is a thread of the process."""
+    asan = True
+
+    def test_two_locks_in_a_circle(self):
+        victim = self.start(LOCKS, "a_b", "b_a", "a")
+        document, threads = self.waits(victim.pid, {"a_b": "mutex", "b_a": "mutex", "a": "mutex"})
+        for name, owner in ("a_b", "b_a"), ("b_a", "a_b"), ("a", "a_b"):
+            wait = threads[name]["wait"]
+            self.assertEqual((wait["variant"], wait["confidence"], wait["owner"]["tid"]),
+                             ("rlock", "certain", threads[owner]["tid"]))
+        self.assertEqual(threads["a"]["wait"]["address"], threads["b_a"]["wait"]["address"])
+        dead, = document["deadlocks"]
+        self.assertEqual((dead["certain"], dead["behind"]), (True, 1))
+        text = self.run_tool("-p", victim.pid, "--deadlocks", status=1).text
+        self.assertRegex(text, r"a_b +waits for RLock of Python #\d +held by \d+ b_a")
+
+    def test_without_a_stop_none_is_certain(self):
+        victim = self.start(LOCKS, "a_b", "b_a")
+        self.waits(victim.pid, {"a_b": "mutex", "b_a": "mutex"})
+        self.run_tool("-p", victim.pid, "--deadlocks", "--no-stop", status=3)
+
+    def test_a_time_limit_is_no_deadlock(self):
+        victim = self.start(LOCKS, "a_bt", "b_a")
+        document, threads = self.waits(victim.pid, {"a_bt": "mutex", "b_a": "mutex"})
+        self.assertTrue(threads["a_bt"]["wait"]["timed"])
+        self.assertFalse([dead for dead in document.get("deadlocks", []) if not dead.get("timed")])
+
+    def test_the_holder_sleeps(self):
+        """It has the lock once or twice; a Lock of the same thread has no owner."""
+        for holder in "axz", "aaxz":
+            victim = self.start(LOCKS, holder, "a", "x")
+            document, threads = self.waits(victim.pid, {"a": "mutex", "x": "semaphore"})
+            self.assertEqual(threads["a"]["wait"]["owner"]["tid"], threads[holder]["tid"])
+            self.assertEqual(threads["x"]["wait"]["variant"], "python")
+            self.assertNotIn("owner", threads["x"]["wait"])
+            self.assertNotIn("deadlocks", document)
+            victim.close()
+
+    def test_left_behind_by_fork(self):
+        victim = self.start(LOCK_AT_FORK)
+        child = int(victim.values["child"])
+
+        def waits(pid):
+            nodes = walk(self.json("-p", pid)["processes"])
+            return [t["wait"] for node in nodes if node["pid"] == child for stack in node["stacks"]
+                    for t in stack["threads"] if t.get("wait", {}).get("variant") == "rlock"]
+
+        wait, = wait_until(lambda: waits(victim.pid), "the child to wait for the lock")
+        self.assertEqual((wait["owner_unknown"], wait["owner"]["tid"], wait["confidence"]),
+                         ("held at fork", int(victim.values["holder"]), "certain"))
+        # Of the child alone it is not known whose it was.
+        wait, = waits(child)
+        self.assertEqual(wait["owner_unknown"], "exited")
+        text = self.run_tool("-p", child, "--deadlocks", status=1).text
+        self.assertIn("a thread", text)
+
+
+class PythonLocksInOrder(PythonLockCase):
+    level = "all"
+
+    def test_they_are_no_deadlock(self):
+        victim, seen = self.start(TAKES_IN_ORDER), 0
+        for _ in range(100):
+            document, threads = self.look(victim.pid)
+            self.assertNotIn("deadlocks", document)
+            seen += sum(thread.get("wait", {}).get("variant") == "rlock" for thread in threads.values())
+        self.assertGreater(seen, 0)

@@ -1021,6 +1021,84 @@ static void test_gil_of_runtime(void **state _unused_)
 	bed_deinit(&bed);
 }
 
+/* An RLock: thread 101 has it, 102 of a child has what 90 of the parent had, or no thread. */
+static void test_rlocks(void **state _unused_)
+{
+	enum { LOCK = HEAP + 0x200, OBJECT = HEAP + 0x300, PARENTS = 90, GONE = 7 };
+	static const struct {
+		int owner; /* a thread of the bed, -1: the parent's */
+		uint64_t pointer;
+		uint64_t began; /* the parent's thread, after the fork at 50 */
+		enum snap_owner_lack lack;
+	} rows[] = {
+		{ 0, 0, 10, SNAP_OWNER_KNOWN },     { 1, 0, 10, SNAP_OWNER_CHANGING }, /* itself */
+		{ 0, GONE, 10, SNAP_OWNER_EXITED }, { -1, 0, 10, SNAP_OWNER_AT_FORK },
+		{ -1, 0, 60, SNAP_OWNER_EXITED },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		struct snap_runtime_lock lock = { .tid = 102, .address = OBJECT };
+		struct snap_runtime_result result = { .name = "cpython",
+						      .locks = &lock,
+						      .lock_count = 1 };
+		struct snap_runtime_result *runtimes[] = { &result };
+		const struct snap_wait *wait;
+		struct wait_bed bed;
+		size_t t;
+
+		bed_init(&bed);
+		bed_process(&bed, 100, SIZE_MAX);
+		BED_THREAD(&bed, 0, 101, "app:hold");
+		t = BED_THREAD(&bed, 0, 102, "libc.so.6:sem_wait", "python3.11:rlock_acquire");
+		bed_futex(&bed, 0, t, LOCK, WAIT_BITSET, 0);
+		BED_WORDS(&bed, 0, LOCK, 0, 1);
+		bed.processes[0].parent = 1;
+		bed.processes[0].start_ticks = 50;
+		bed_process(&bed, PARENTS, SIZE_MAX);
+		for (size_t k = 0; k < 4; k++)
+			BED_THREAD(&bed, 1, (pid_t)(PARENTS + k), "app:main");
+		bed.of[1].threads[3].start_ticks = rows[i].began;
+		bed.raw[0].runtimes = runtimes;
+		bed.raw[0].runtime_count = 1;
+		lock.owner = rows[i].pointer     ? rows[i].pointer
+			     : rows[i].owner < 0 ? bed_thread_pointer(3)
+						 : bed_thread_pointer((size_t)rows[i].owner);
+		bed_find(&bed);
+		wait = found(&bed, 0, 1, SNAP_WAIT_MUTEX, OBJECT, CERTAIN);
+		assert_string_equal(wait->variant, "rlock");
+		if (rows[i].lack == SNAP_OWNER_KNOWN)
+			owned(wait, 100, 101);
+		else
+			lacks(wait, rows[i].lack);
+		if (rows[i].lack == SNAP_OWNER_AT_FORK)
+			assert_int_equal(wait->owner.tid, PARENTS + 3);
+		bed_deinit(&bed);
+	}
+}
+
+/* From 3.14 on threads park on words of their stacks: what they wait for is before these. */
+static void test_parked_threads_have_one_lock(void **state _unused_)
+{
+	enum { LOCK = HEAP + 0x200 };
+	struct wait_bed bed;
+
+	bed_init(&bed);
+	bed_process(&bed, 100, SIZE_MAX);
+	for (size_t i = 0; i < 2; i++) {
+		size_t t = BED_THREAD(&bed, 0, (pid_t)(101 + i), "libc.so.6:sem_wait",
+				      "python3.14:_PyParkingLot_Park");
+
+		bed_futex(&bed, 0, t, bed_sp(t) + 0x48, WAIT_BITSET, 0);
+		bed_stack(&bed, 0, t, 0x40, LOCK);
+	}
+	BED_WORDS(&bed, 0, LOCK, 3, 0);
+	bed_find(&bed);
+	for (size_t i = 0; i < 2; i++)
+		assert_string_equal(found(&bed, 0, i, SNAP_WAIT_SEMAPHORE, LOCK, CERTAIN)->variant,
+				    "python");
+	bed_deinit(&bed);
+}
+
 /* ---- what is in common ---- */
 
 /* The owner's own wait is known, whoever was explained first; and each stands in its place. */
@@ -1219,6 +1297,8 @@ int main(void)
 		cmocka_unit_test(test_hints),
 		cmocka_unit_test(test_gil),
 		cmocka_unit_test(test_gil_of_runtime),
+		cmocka_unit_test(test_rlocks),
+		cmocka_unit_test(test_parked_threads_have_one_lock),
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_not_waiting),

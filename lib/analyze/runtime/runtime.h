@@ -145,6 +145,13 @@ struct snap_runtime_monitor {
 	bool is_free;     /* owner 0: no thread has it just now */
 };
 
+/* A thread that waits for a lock of the runtime's own that has an owner. */
+struct snap_runtime_lock {
+	pid_t tid;        /* as in struct snap_thread */
+	uint64_t address; /* of the object */
+	uint64_t owner;   /* pthread_self(); 0: none */
+};
+
 /* What is known of one runtime in one process. */
 struct snap_runtime_result {
 	const char *name;    /* "go", "cpython", "php", "java": static */
@@ -166,6 +173,8 @@ struct snap_runtime_result {
 	size_t label_count;
 	struct snap_runtime_monitor *monitors; /* sorted by tid, one a thread */
 	size_t monitor_count;
+	struct snap_runtime_lock *locks; /* sorted by tid, one a thread; maybe not all */
+	size_t lock_count;
 	bool has_only_monitors; /* never frames or tasks: a report does not list it */
 	unsigned lacks;         /* as of struct snap_runtime */
 };

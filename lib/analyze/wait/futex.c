@@ -33,6 +33,12 @@ static uint64_t object_of_futex(const struct snap_futex *futex, uint64_t address
 	return hash ? hash : 1;
 }
 
+void snap_futex_move(const struct snap_futex *futex, uint64_t address)
+{
+	futex->waiter->wait->address = address;
+	futex->waiter->object = object_of_futex(futex, address);
+}
+
 static bool stood_still(const struct snap_waiter *waiter)
 {
 	const struct snap_thread *thread = waiter->thread->thread;
@@ -53,9 +59,8 @@ struct snap_wait *snap_futex_wait(struct snap_futex *futex, enum snap_wait_kind 
 	wait = snap_wait_new(futex->waits, futex->waiter, kind, confidence);
 	if (!wait)
 		return NULL;
-	wait->address = address;
 	wait->owner_lack = SNAP_OWNER_NOT_KEPT;
-	futex->waiter->object = object_of_futex(futex, address);
+	snap_futex_move(futex, address);
 	snap_wait_set_timeout(futex->waits, futex->waiter);
 	return wait;
 }

@@ -4,7 +4,7 @@
  *
  *     names     (frames inside the C library -> which of its functions waits)     names.c, callee.c
  *     object    (that, and words of memory -> mutex, condition, … and its start)  glibc.c, musl.c,
- *               (names of other languages -> the same)                            language.c, gil.c
+ *               (names of other languages -> the same)        language.c, gil.c, python_lock.c
  *     owner     (tid, thread pointer -> a thread of the report, and how sure)     owner.c
  */
 #pragma once
@@ -98,6 +98,9 @@ bool snap_futex_is_on_own_stack(const struct snap_futex *futex, uint64_t address
 struct snap_wait *snap_futex_wait(struct snap_futex *futex, enum snap_wait_kind kind,
 				  uint64_t address, enum snap_wait_confidence confidence);
 
+/* What is waited for is an object that begins at another address. */
+void snap_futex_move(const struct snap_futex *futex, uint64_t address);
+
 /* ---- names.c, callee.c ---- */
 
 /* Fills in futex->names. NO_MEMORY. */
@@ -142,6 +145,12 @@ struct stacksnap_error *snap_language_explain(struct snap_futex *futex) _must_ch
 struct stacksnap_error *snap_gil_explain(struct snap_futex *futex) _must_check_;
 
 /*
+ * python_lock.c: a semaphore that was found is a lock of Python: says so, and names the holder if
+ * it is an RLock.
+ */
+void snap_python_lock_explain(struct snap_futex *futex);
+
+/*
  * monitor.c: a thread of which Java's runtime says that it waits for a monitor. Leaves the wait
  * NULL otherwise; looks at no names. NO_MEMORY.
  */
@@ -161,6 +170,8 @@ struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits)
 bool snap_futex_own_by_tid(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid);
 /* The same for the thread's thread pointer. */
 bool snap_futex_own_by_pointer(struct snap_futex *futex, struct snap_wait *wait, uint64_t pointer);
+/* No thread of the process has the pointer: why it cannot come. */
+void snap_futex_say_why_gone(struct snap_futex *futex, struct snap_wait *wait, uint64_t pointer);
 /* NULL: the owner was not seen. */
 void snap_futex_own_if_seen(struct snap_futex *futex, struct snap_wait *wait,
 			    struct snap_waiter *owner);

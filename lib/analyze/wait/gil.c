@@ -138,7 +138,7 @@ struct stacksnap_error *snap_gil_explain(struct snap_futex *futex)
 
 	/* Its own locks are semaphores; those of multiprocessing are called from another file. */
 	if (wait && wait->kind == SNAP_WAIT_SEMAPHORE && is_below_python(futex, 1))
-		wait->variant = "python";
+		snap_python_lock_explain(futex);
 	if (!wait || wait->kind != SNAP_WAIT_CONDITION ||
 	    (!wait->timed && futex->waits->has_times) || !is_below_python(futex, MOST_FRAMES) ||
 	    !snap_futex_read(futex, wait->address - sizeof(gil), &gil, sizeof(gil)) ||

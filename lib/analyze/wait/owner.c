@@ -204,9 +204,10 @@ void snap_futex_own(struct snap_futex *futex, struct snap_wait *wait, struct sna
 
 /*
  * A fork copies locks that other threads hold, and none of those threads. NULL: no ancestor of the
- * process has the thread.
+ * process has the thread, which is known by its thread pointer, if that is not 0.
  */
-static const struct snap_waiter *find_at_fork(struct snap_futex *futex, uint32_t tid)
+static const struct snap_waiter *find_at_fork(struct snap_futex *futex, uint32_t tid,
+					      uint64_t pointer)
 {
 	const struct snap_capture *capture = futex->waits->analysis->capture;
 	size_t process = futex->waiter->process;
@@ -217,7 +218,8 @@ static const struct snap_waiter *find_at_fork(struct snap_futex *futex, uint32_t
 		process = capture->processes[process].parent;
 		if (process == SIZE_MAX)
 			return NULL;
-		found = snap_waiter_by_ns_tid(futex->waits, process, tid);
+		found = pointer ? snap_waiter_by_thread_pointer(futex->waits, process, pointer)
+				: snap_waiter_by_ns_tid(futex->waits, process, tid);
 		if (found)
 			return found;
 	}
@@ -276,7 +278,7 @@ static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t t
 	}
 	wait->owner.pid = snap_waiter_process(futex->waiter)->pid;
 	if (!snap_waiter_by_ns_tid(futex->waits, futex->waiter->process, tid))
-		at_fork = find_at_fork(futex, tid);
+		at_fork = find_at_fork(futex, tid, 0);
 	if (at_fork) {
 		wait->owner_lack = SNAP_OWNER_AT_FORK;
 		wait->owner.pid = snap_waiter_process(at_fork)->pid;
@@ -328,4 +330,19 @@ bool snap_futex_own_by_pointer(struct snap_futex *futex, struct snap_wait *wait,
 	else
 		wait->owner_lack = pointer ? SNAP_OWNER_NOT_SEEN : SNAP_OWNER_CHANGING;
 	return wait->owner_lack == SNAP_OWNER_KNOWN;
+}
+
+void snap_futex_say_why_gone(struct snap_futex *futex, struct snap_wait *wait, uint64_t pointer)
+{
+	const struct snap_process *process = snap_waiter_process(futex->waiter);
+	const struct snap_waiter *at_fork = find_at_fork(futex, 0, pointer);
+
+	wait->owner_lack = process->threads_missed ? SNAP_OWNER_NOT_SEEN : SNAP_OWNER_EXITED;
+	wait->owner.pid = process->pid;
+	/* A later thread gets the stack of one that has exited, and so its thread pointer. */
+	if (!at_fork || at_fork->thread->thread->start_ticks > process->start_ticks)
+		return;
+	wait->owner_lack = SNAP_OWNER_AT_FORK;
+	wait->owner = snap_wait_party_of(at_fork);
+	wait->owner.wait = NULL;
 }

@@ -23,6 +23,8 @@ void snap_wait_add_noun(struct snap_buffer *text, const struct snap_wait *wait)
 		noun = wait->variant;
 	if (wait->kind == SNAP_WAIT_SEMAPHORE && snap_same_text(wait->variant, "python"))
 		noun = "lock of Python";
+	if (wait->kind == SNAP_WAIT_MUTEX && snap_same_text(wait->variant, "rlock"))
+		noun = "RLock of Python";
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(adjectives); i++)
 		if (snap_same_text(wait->variant, adjectives[i]))
 			snap_buffer_printf(text, "%s ", adjectives[i]);

@@ -30,7 +30,10 @@ static void add_absent(struct snap_buffer *text, const struct snap_blocker *bloc
 				   blocker->pid);
 		break;
 	default:
-		snap_buffer_printf(text, "thread %d", blocker->tid);
+		if (blocker->tid)
+			snap_buffer_printf(text, "thread %d", blocker->tid);
+		else
+			snap_buffer_add_text(text, "a thread");
 		if (blocker->pid)
 			snap_buffer_printf(text, " of process %d", blocker->pid);
 		snap_buffer_add_text(text,

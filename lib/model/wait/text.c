@@ -33,7 +33,7 @@ static const char *waits_word(const struct snap_wait *wait)
 static void add_object_or_noun(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	bool vowel = wait->kind == SNAP_WAIT_MALLOC || wait->kind == SNAP_WAIT_ATOMIC ||
-		     (wait->variant && strchr("ae", *wait->variant));
+		     is_variant(wait, "rlock") || (wait->variant && strchr("ae", *wait->variant));
 
 	if (!wait->address && !wait->symbol && !wait->module &&
 	    snap_wait_kind_is(wait->kind, SNAP_KIND_ADDRESS))
@@ -434,9 +434,10 @@ static void add_owner(struct snap_buffer *text, const struct snap_wait *wait, bo
 {
 	switch (wait->owner_lack) {
 	case SNAP_OWNER_EXITED:
-		snap_buffer_printf(text,
-				   ", whose owner, thread %d, has exited: no thread can release it",
-				   wait->owner.tid);
+		snap_buffer_add_text(text, ", whose owner");
+		if (wait->owner.tid)
+			snap_buffer_printf(text, ", thread %d,", wait->owner.tid);
+		snap_buffer_add_text(text, " has exited: no thread can release it");
 		return;
 	case SNAP_OWNER_AT_FORK:
 		snap_buffer_printf(text,

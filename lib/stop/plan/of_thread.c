@@ -33,6 +33,7 @@ struct snap_plan_thread snap_thread_plan_of(pid_t tid, pid_t ns_tid, const void 
 	thread.r13 = x86_64.r13;
 	thread.r14 = x86_64.r14;
 	thread.r15 = x86_64.r15;
+	thread.rdi = x86_64.rdi;
 	return thread;
 }
 

@@ -270,6 +270,7 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 		snap_python_plan_registry(python, plan, interpreters);
 	else if (python->has_asyncio)
 		plan_tasks(python, plan, threads);
+	snap_python_plan_locks(python, plan);
 	return true;
 }
 

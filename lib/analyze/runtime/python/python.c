@@ -52,6 +52,8 @@ static struct stacksnap_error *fill_python_result(struct snap_python *python,
 	err = snap_python_threads(python, result);
 	if (!err && !result->refused && snap_python_asyncio_find(python))
 		err = snap_python_tasks(python, result);
+	if (!err && !snap_python_locks(python, result))
+		err = snap_error_no_memory();
 	if (!err && !result->refused && snap_python_registry_hides_tasks(python))
 		result->refused = "a free-threaded interpreter's tasks of asyncio are not listed "
 				  "before 3.14; its threads are all here";

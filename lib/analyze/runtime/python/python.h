@@ -211,6 +211,14 @@ struct snap_python_chain {
 struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const uint8_t *state,
 					       struct snap_python_chain *chain) _must_check_;
 
+/* ---- locks.c ---- */
+
+/* Adds the objects of RLock that threads wait for; the last steps, as they are of the least use. */
+void snap_python_plan_locks(const struct snap_python *python, struct snap_memory_plan *plan);
+/* Fills locks of the result. False: no memory. */
+bool snap_python_locks(const struct snap_python *python,
+		       struct snap_runtime_result *result) _must_check_;
+
 /* ---- names.c ---- */
 
 /* Gives process->take_name what `threading` calls the threads of a process that runs. */
