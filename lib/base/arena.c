@@ -96,9 +96,7 @@ void *snap_arena_array(struct snap_arena *arena, size_t count, size_t size)
 {
 	size_t bytes;
 
-	if (__builtin_mul_overflow(count, size, &bytes))
-		return NULL;
-	return snap_arena_alloc(arena, bytes);
+	return __builtin_mul_overflow(count, size, &bytes) ? NULL : snap_arena_alloc(arena, bytes);
 }
 
 char *snap_arena_strndup(struct snap_arena *arena, const char *text, size_t length)

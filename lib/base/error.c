@@ -45,9 +45,7 @@ static _printf_(1, 0) char *join_message(const char *format, va_list arguments,
 		head = NULL;
 		return NULL;
 	}
-	if (asprintf(&whole, "%s%s%s", head, separator, tail) < 0)
-		return NULL;
-	return whole;
+	return asprintf(&whole, "%s%s%s", head, separator, tail) < 0 ? NULL : whole;
 }
 
 struct stacksnap_error *snap_error_format(enum snap_error_code code, const char *format, ...)

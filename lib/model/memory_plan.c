@@ -2,6 +2,8 @@
 /* Checks a plan: see memory_plan.h. */
 #include "model/memory_plan.h"
 
+#include "base/cleanup.h"
+
 static bool is_width(unsigned width)
 {
 	return width == 1 || width == 2 || width == 4 || width == 8;
@@ -64,10 +66,7 @@ bool snap_memory_plan_check(const struct snap_memory_plan *plan)
 {
 	if (plan->step_count > SNAP_PLAN_MOST_STEPS)
 		return false;
-	for (uint32_t i = 0; i < plan->step_count; i++)
-		if (!check_step(&plan->steps[i], i))
-			return false;
-	return true;
+	return snap_all(plan->step_count, i, check_step(&plan->steps[i], i));
 }
 
 bool snap_memory_plan_has_room(struct snap_memory_plan *plan, uint32_t steps)

@@ -168,10 +168,7 @@ bool snap_stack_has_thread(const struct snap_stack *stack, pid_t tid)
 	for (size_t i = 0; tid && i < stack->thread_count; i++)
 		if (stack->threads[i].tid == tid)
 			return true;
-	for (size_t i = 0; tid && i < stack->task_count; i++)
-		if (stack->tasks[i].tid == tid)
-			return true;
-	return false;
+	return tid && snap_any(stack->task_count, i, stack->tasks[i].tid == tid);
 }
 
 /* Signals that end a process with a core, or with which a debugger stops it. */

@@ -270,19 +270,15 @@ static inline bool snap_options_cancelled(const struct snap_options *options)
 
 static inline bool snap_options_has_pid(const struct snap_options *options, pid_t pid)
 {
-	for (size_t i = 0; i < options->target_count; i++)
-		if (options->targets[i].kind == SNAP_TARGET_PID && options->targets[i].pid == pid)
-			return true;
-	return false;
+	return snap_any(options->target_count, i,
+			options->targets[i].kind == SNAP_TARGET_PID &&
+				options->targets[i].pid == pid);
 }
 
 /* Whether a target is named by anything but a pid: then any process may be one. */
 static inline bool snap_options_look_for_targets(const struct snap_options *options)
 {
-	for (size_t i = 0; i < options->target_count; i++)
-		if (options->targets[i].kind != SNAP_TARGET_PID)
-			return true;
-	return false;
+	return snap_any(options->target_count, i, options->targets[i].kind != SNAP_TARGET_PID);
 }
 
 /* Whether the report may be of any size: a number of frames was asked for, or each thread. */

@@ -80,8 +80,5 @@ bool snap_warning_costs_names(const char *code)
 		"thread_refused", /* some threads of a process cannot be traced */
 	};
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(codes); i++)
-		if (strcmp(code, codes[i]) == 0)
-			return true;
-	return false;
+	return snap_any(SNAP_ARRAY_SIZE(codes), i, strcmp(code, codes[i]) == 0);
 }
