@@ -291,9 +291,7 @@ static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysi
 	err = snap_waits_place(analysis, nodes);
 	if (!err)
 		err = snap_report_limit(analysis, nodes);
-	if (err)
-		return err;
-	return snap_node_tree(analysis, nodes);
+	return err ? err : snap_node_tree(analysis, nodes);
 }
 
 struct stacksnap_error *snap_analyze(const struct snap_capture *capture,

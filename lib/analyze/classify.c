@@ -514,10 +514,9 @@ bool snap_classify_system_function(const char *symbol, const char *function, boo
 	if (snap_classify_startup_function(symbol, function) ||
 	    snap_classify_rust_library(symbol, function))
 		return true;
-	if (!static_program || !symbol)
-		return false;
-	return is_listed(work_waits, symbol) || matches_name(libc_functions, symbol) ||
-	       snap_begins_with(symbol, "__libc_");
+	return static_program && symbol &&
+	       (is_listed(work_waits, symbol) || matches_name(libc_functions, symbol) ||
+		snap_begins_with(symbol, "__libc_"));
 }
 
 static bool is_process_called(const struct snap_process *process, const char *const *names)

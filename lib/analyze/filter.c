@@ -145,10 +145,7 @@ static bool add_peers(struct snap_filter_needed *needed, const struct snap_wait 
 	enum snap_filter_need need =
 		wait->mode == SNAP_WAIT_WRITE ? SNAP_FILTER_READS : SNAP_FILTER_WRITES;
 
-	for (size_t i = 0; i < wait->peer_count; i++)
-		if (!add_owner(needed, &wait->peers[i], need))
-			return false;
-	return true;
+	return snap_all(wait->peer_count, i, add_owner(needed, &wait->peers[i], need));
 }
 
 bool snap_filter_needed_add(struct snap_filter_needed *needed, pid_t pid, pid_t tid,

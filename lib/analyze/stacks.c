@@ -113,9 +113,7 @@ record_of_kernel(struct stack_builder *builder, const struct snap_entry *entry, 
 	record->frame.entry_count = 1;
 	record->frame.entries = snap_arena_memdup(arena, entry, sizeof(*entry));
 	/* It is listed with the others; its bits are 0, which no program counter has. */
-	if (!record->frame.entries || !snap_frame_record_add(raw, record))
-		return NULL;
-	return record;
+	return record->frame.entries && snap_frame_record_add(raw, record) ? record : NULL;
 }
 
 static bool push_frame(struct stack_builder *builder, size_t *count, const struct snap_frame *frame)
@@ -257,11 +255,9 @@ static bool collect_thread(struct stack_builder *builder, struct snap_raw_thread
  */
 static bool is_thread_shown(const struct snap_process *process, const struct snap_thread *thread)
 {
-	if (thread->result == SNAP_THREAD_VANISHED)
-		return false;
-	if (thread->result == SNAP_THREAD_COPIED || !process->trouble)
-		return true;
-	return thread->kernel_stack != NULL;
+	return thread->result != SNAP_THREAD_VANISHED &&
+	       (thread->result == SNAP_THREAD_COPIED || !process->trouble ||
+		thread->kernel_stack != NULL);
 }
 
 struct stacksnap_error *snap_raw_process_map(struct snap_analysis *analysis,
@@ -286,9 +282,7 @@ static struct stacksnap_error *enter_process(struct snap_analysis *analysis,
 	if (!copied)
 		return NULL;
 	err = snap_raw_process_map(analysis, raw);
-	if (err)
-		return err;
-	return snap_unwinder_enter(analysis->unwinder, process, raw->modules);
+	return err ? err : snap_unwinder_enter(analysis->unwinder, process, raw->modules);
 }
 
 static struct snap_stack_cut raw_stack_cut(const struct snap_raw_stack *stack, size_t most)

@@ -85,9 +85,7 @@ int snap_form_size(unsigned form, unsigned address_size, unsigned offset_size, u
 	if (kind == ADDRESS)
 		return (int)address_size;
 	/* DWARF 2 took the size of an address for it. */
-	if (kind == REF_ADDR)
-		return (int)(version <= 2 ? address_size : offset_size);
-	return kind;
+	return kind == REF_ADDR ? (int)(version <= 2 ? address_size : offset_size) : kind;
 }
 
 /* Blocks and expressions are skipped: they are not evaluated here. */

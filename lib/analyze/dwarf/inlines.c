@@ -236,10 +236,7 @@ static bool step_die(struct walk *walk)
 
 static bool all_have_functions(const struct walk *walk)
 {
-	for (size_t i = 0; i < walk->count; i++)
-		if (!walk->places[i].function)
-			return false;
-	return true;
+	return snap_all(walk->count, i, walk->places[i].function);
 }
 
 static void run_unit(struct walk *walk)

@@ -233,10 +233,7 @@ static void take_offsets(struct snap_dwarf *dwarf, struct assignment *assignment
 
 static bool all_assigned(const struct assignment *assignment)
 {
-	for (size_t i = 0; i < assignment->count; i++)
-		if (!assignment->units[i])
-			return false;
-	return true;
+	return snap_all(assignment->count, i, assignment->units[i]);
 }
 
 /*

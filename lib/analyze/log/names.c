@@ -100,12 +100,10 @@ static bool shorten_frame(struct snap_interner *strings, struct snap_frame *fram
 {
 	memcpy(entries, frame->entries, frame->entry_count * sizeof(*entries));
 	frame->entries = entries;
-	for (size_t i = 0; i < frame->entry_count; i++)
-		if (!shorten_name(strings, &entries[i].function) ||
-		    !shorten_name(strings, &entries[i].symbol) ||
-		    !shorten_name(strings, &entries[i].file))
-			return false;
-	return true;
+	return snap_all(frame->entry_count, i,
+			shorten_name(strings, &entries[i].function) &&
+				shorten_name(strings, &entries[i].symbol) &&
+				shorten_name(strings, &entries[i].file));
 }
 
 /* What short texts would save, of each space; those that it has from before count, too. */
@@ -215,10 +213,7 @@ static struct stacksnap_error *keep_results(struct naming *naming)
 
 static bool is_log_named(const struct snap_log *log)
 {
-	for (size_t i = 0; i < log->frame_count; i++)
-		if (log->frames[i].name == 0)
-			return false;
-	return true;
+	return snap_all(log->frame_count, i, log->frames[i].name != 0);
 }
 
 struct stacksnap_error *snap_analyze_log_names(struct snap_log *log,

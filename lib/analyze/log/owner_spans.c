@@ -507,10 +507,10 @@ static struct stacksnap_error *walk_hold_ticks(struct walk *walk)
 		if (i >= of->first && !settle_tick(walk, (uint32_t)(i - of->first)))
 			return snap_error_no_memory();
 	}
-	for (uint32_t i = 0; i < of->recording->wait_count; i++)
-		if (!close_line(walk, i, (uint32_t)(of->end - of->first)))
-			return snap_error_no_memory();
-	return NULL;
+	return snap_all(of->recording->wait_count, i,
+			close_line(walk, i, (uint32_t)(of->end - of->first)))
+		       ? NULL
+		       : snap_error_no_memory();
 }
 
 /* ---- as the recording has them ---- */

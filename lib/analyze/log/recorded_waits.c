@@ -25,13 +25,12 @@ bool snap_log_index_waits(struct snap_log_analysis *of)
 	if (!of->of_explained ||
 	    !snap_hash_table_reserve(&of->explained_table, log->explained_count))
 		return false;
-	for (size_t i = 0; i < log->explained_count; i++)
-		if (log->explained[i].wait &&
-		    !snap_hash_table_add(
-			    &of->explained_table,
-			    hash_pair(log->explained[i].stack, log->explained[i].object), i))
-			return false;
-	return true;
+	return snap_all(log->explained_count, i,
+			!log->explained[i].wait ||
+				snap_hash_table_add(&of->explained_table,
+						    hash_pair(log->explained[i].stack,
+							      log->explained[i].object),
+						    i));
 }
 
 /* SIZE_MAX: it is not known what it waits for. */

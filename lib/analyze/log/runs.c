@@ -227,10 +227,9 @@ static struct stacksnap_error *walk_run_ticks(struct walk *walk)
 			walk->current[to->thread] = (struct current){ *to, tick };
 		}
 	}
-	for (size_t i = 0; i < log->thread_count; i++)
-		if (!close_run(walk, (uint32_t)i, ticks))
-			return snap_error_no_memory();
-	return NULL;
+	return snap_all(log->thread_count, i, close_run(walk, (uint32_t)i, ticks))
+		       ? NULL
+		       : snap_error_no_memory();
 }
 
 struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of)

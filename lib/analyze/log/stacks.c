@@ -79,10 +79,7 @@ static bool copy_entries(struct snap_log_analysis *of, const struct snap_frame *
 		frame->entries->line = first->line;
 		frame->entries->column = first->column;
 	}
-	for (size_t i = 0; i < count; i++)
-		if (!copy_entry(of, &frame->entries[i]))
-			return false;
-	return true;
+	return snap_all(count, i, copy_entry(of, &frame->entries[i]));
 }
 
 /* Of machine code of a managed language the mapping says which file it is in. */
@@ -432,8 +429,5 @@ bool snap_log_fill_stacks(struct snap_log_analysis *of, const struct snap_log_sh
 {
 	size_t most = find_most_frames(of, shown, count);
 
-	for (size_t i = 0; i < count; i++)
-		if (!fill_log_stack(of, shown[i], most, &ret[i]))
-			return false;
-	return true;
+	return snap_all(count, i, fill_log_stack(of, shown[i], most, &ret[i]));
 }

@@ -101,10 +101,9 @@ static bool take_frames(struct joining *joining, struct snap_runtime_stack *stac
 /* They were not read at one moment: of an interpreter the first one that held its lock counts. */
 static bool is_interpreter_held(const struct snap_runtime_result *result, int64_t interpreter)
 {
-	for (size_t i = 0; i < result->thread_count; i++)
-		if (result->threads[i].holds_gil && result->threads[i].interpreter == interpreter)
-			return true;
-	return false;
+	return snap_any(result->thread_count, i,
+			result->threads[i].holds_gil &&
+				result->threads[i].interpreter == interpreter);
 }
 
 static bool add_joined_thread(struct joining *joining, const struct part *part,

@@ -219,7 +219,5 @@ struct stacksnap_error *snap_runtime_read_process(const struct snap_runtime *run
 
 	*ret = NULL;
 	process.memory = &memory;
-	if (!list_stacks(&copied))
-		return snap_error_no_memory();
-	return runtime->read(&process, ret);
+	return list_stacks(&copied) ? runtime->read(&process, ret) : snap_error_no_memory();
 }

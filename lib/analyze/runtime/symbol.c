@@ -111,10 +111,7 @@ bool snap_runtime_has_code(const struct snap_module *module)
 {
 	const struct snap_map *first = &module->process->maps[module->first_map];
 
-	for (size_t i = 0; i < module->map_count; i++)
-		if (first[i].execute && first[i].inode)
-			return true;
-	return false;
+	return snap_any(module->map_count, i, first[i].execute && first[i].inode);
 }
 
 uint64_t snap_runtime_exported(const struct snap_runtime_process *process,

@@ -96,10 +96,7 @@ static bool has_symtab(struct snap_image *image)
 
 static bool all_named(const struct snap_hit *hits, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if (hits[i].symbol_rank == 0)
-			return false;
-	return true;
+	return snap_all(count, i, hits[i].symbol_rank != 0);
 }
 
 /*
@@ -259,9 +256,7 @@ static struct stacksnap_error *find_places(struct snap_symbolizer *symbolizer,
 		return NULL;
 	qsort(located, found, sizeof(*located), compare_located);
 	err = want_lines(dwarf, located, found);
-	if (err)
-		return err;
-	return look_into_units(symbolizer, located, found);
+	return err ? err : look_into_units(symbolizer, located, found);
 }
 
 /* What the entries of one address are called. Linkage names are demangled, source names are not. */

@@ -21,10 +21,7 @@ static bool waits_for_work(const char *wait)
 		"cleanup wait",
 	};
 
-	for (size_t i = 0; wait && i < SNAP_ARRAY_SIZE(reasons); i++)
-		if (strcmp(reasons[i], wait) == 0)
-			return true;
-	return false;
+	return wait && snap_any(SNAP_ARRAY_SIZE(reasons), i, strcmp(reasons[i], wait) == 0);
 }
 
 bool snap_task_waits_for_lock(const struct snap_task *task)
@@ -32,21 +29,16 @@ bool snap_task_waits_for_lock(const struct snap_task *task)
 	static const char *const reasons[] = { "semacquire", "sync.Mutex.Lock", "sync.RWMutex.Lock",
 					       "sync.RWMutex.RLock" };
 
-	for (size_t i = 0; task->wait && i < SNAP_ARRAY_SIZE(reasons); i++)
-		if (strcmp(reasons[i], task->wait) == 0)
-			return true;
-	return false;
+	return task->wait &&
+	       snap_any(SNAP_ARRAY_SIZE(reasons), i, strcmp(reasons[i], task->wait) == 0);
 }
 
 /* By its name, its id, or a value that the program labelled it with. */
 static bool is_chosen_task(const regex_t *regex, const struct snap_task *task)
 {
-	if (snap_filter_chooses(regex, task->name ? task->name : "", task->id))
-		return true;
-	for (size_t i = 0; i < task->label_count; i++)
-		if (snap_filter_chooses(regex, task->labels[i].value, NULL))
-			return true;
-	return false;
+	return snap_filter_chooses(regex, task->name ? task->name : "", task->id) ||
+	       snap_any(task->label_count, i,
+			snap_filter_chooses(regex, task->labels[i].value, NULL));
 }
 
 bool snap_task_is_idle(const struct snap_task *task, const struct snap_filter_stack *stack)

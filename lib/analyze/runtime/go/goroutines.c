@@ -196,10 +196,7 @@ static bool is_durable(const char *reason)
 					       "synctest.Run",
 					       "synctest.Wait" };
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(reasons); i++)
-		if (strcmp(reason, reasons[i]) == 0)
-			return true;
-	return false;
+	return snap_any(SNAP_ARRAY_SIZE(reasons), i, strcmp(reason, reasons[i]) == 0);
 }
 
 static const char *wait_of(struct snap_go *go, const struct goroutine *goroutine)

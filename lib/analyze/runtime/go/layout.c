@@ -279,11 +279,10 @@ static bool layout_fits(struct snap_go *go, const struct snap_go_layout *layout,
 	uint8_t goroutine[SNAP_GO_GOROUTINE_BYTES];
 
 	look->id_count = look->own_count = 0;
-	for (size_t i = 0; i < count; i++)
-		if (snap_go_read_goroutine(go, goroutines[i], goroutine) &&
-		    !goroutine_fits(go, layout, goroutine, look))
-			return false;
-	return look->own_count >= 2 && ids_differ(look);
+	return snap_all(count, i,
+			!snap_go_read_goroutine(go, goroutines[i], goroutine) ||
+				goroutine_fits(go, layout, goroutine, look)) &&
+	       look->own_count >= 2 && ids_differ(look);
 }
 
 const struct snap_go_layout *snap_go_find_layout(struct snap_go *go, const uint64_t *goroutines,

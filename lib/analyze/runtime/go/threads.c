@@ -87,10 +87,7 @@ bool snap_go_read_stack(const struct snap_go *go, const struct snap_thread *thre
 
 static bool is_one_of(const char *name, const char *const *names, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(name, names[i]) == 0)
-			return true;
-	return false;
+	return snap_any(count, i, strcmp(name, names[i]) == 0);
 }
 
 /* Whether a thread stands in the scheduler, asleep: by its own stack, that of g0. */

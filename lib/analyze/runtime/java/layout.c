@@ -67,10 +67,9 @@ static bool is_data_of_jvm(const struct snap_java *java, uint64_t address)
 {
 	const struct snap_map *map = snap_process_map(java->process->process, address);
 
-	if (!map || address % POINTER != 0)
-		return false;
-	return map->inode ? address >= java->first && address < java->last
-			  : map->start == java->last && !map->path;
+	return map && address % POINTER == 0 &&
+	       (map->inode ? address >= java->first && address < java->last
+			   : map->start == java->last && !map->path);
 }
 
 /* What an entry says of a field; UINT64_MAX: nothing that could be. */
@@ -134,12 +133,8 @@ bool snap_java_read_fields(struct snap_java *java, const struct snap_java_row *r
 
 bool snap_java_read_layout(struct snap_java *java)
 {
-	if (!snap_java_read_fields(java, monitor_rows, SNAP_JAVA_FIELDS, java->fields))
-		return false;
-	for (size_t i = 0; i < SNAP_JAVA_FIELDS; i++)
-		if (java->fields[i] == UINT64_MAX)
-			return false;
-	return true;
+	return snap_java_read_fields(java, monitor_rows, SNAP_JAVA_FIELDS, java->fields) &&
+	       snap_all(SNAP_JAVA_FIELDS, i, java->fields[i] != UINT64_MAX);
 }
 
 /* ---- the plan ---- */
