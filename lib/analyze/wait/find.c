@@ -30,10 +30,8 @@ static bool add_join_waiter(struct snap_wait_analysis *waits, size_t i)
 
 struct stacksnap_error *snap_wait_index(struct snap_wait_analysis *waits)
 {
-	for (size_t i = 0; i < waits->waiter_count; i++)
-		if (!add_join_waiter(waits, i))
-			return snap_error_no_memory();
-	return NULL;
+	return snap_all(waits->waiter_count, i, add_join_waiter(waits, i)) ? NULL
+									   : snap_error_no_memory();
 }
 
 void snap_wait_index_deinit(struct snap_wait_analysis *waits)

@@ -51,11 +51,9 @@ static bool is_below_take_gil(const struct snap_futex *futex)
 	if (futex->names.outside >= stack->frame_count)
 		return false;
 	frame = stack->frames[futex->names.outside];
-	for (size_t i = 0; i < frame->entry_count; i++)
-		if (frame->entries[i].symbol &&
-		    snap_begins_with(frame->entries[i].symbol, "take_gil"))
-			return true;
-	return false;
+	return snap_any(frame->entry_count, i,
+			frame->entries[i].symbol &&
+				snap_begins_with(frame->entries[i].symbol, "take_gil"));
 }
 
 /* The thread that the runtime's own data say has it; NULL: not known, or of several locks. */

@@ -67,9 +67,8 @@ static bool look_at_word(struct search *search, const struct snap_waiter *waiter
 	if (at == search->count || sought->address > word + BEFORE ||
 	    (sought->address - word) % 4 != 0)
 		return true;
-	if (waiter->object == sought->waiter->object)
-		return true;
-	return add_hint(search, sought->waiter->wait, waiter);
+	return waiter->object == sought->waiter->object ||
+	       add_hint(search, sought->waiter->wait, waiter);
 }
 
 static bool walk_stack_words(struct search *search, const struct snap_waiter *waiter)
@@ -137,8 +136,7 @@ struct stacksnap_error *snap_wait_find_hints(struct snap_wait_analysis *waits)
 	if (!sought)
 		return snap_error_no_memory();
 	search.sought = sought;
-	for (size_t i = 0; i < waits->analysis->capture->process_count; i++)
-		if (!search_process(&search, i))
-			return snap_error_no_memory();
-	return NULL;
+	return snap_all(waits->analysis->capture->process_count, i, search_process(&search, i))
+		       ? NULL
+		       : snap_error_no_memory();
 }

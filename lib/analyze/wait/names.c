@@ -217,10 +217,8 @@ static bool is_musls(const struct snap_frame *frame)
 					     "__timedwait_cp", "libc_start_main_stage2",
 					     "__lockfile",     "__pthread_once_full" };
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(inner); i++)
-		if (frame->entry_count && snap_same_text(frame->entries[0].symbol, inner[i]))
-			return true;
-	return false;
+	return snap_any(SNAP_ARRAY_SIZE(inner), i,
+			frame->entry_count && snap_same_text(frame->entries[0].symbol, inner[i]));
 }
 
 /* Which library a static program with names is made of: one of its threads stands in it. */
@@ -337,9 +335,7 @@ static struct stacksnap_error *find_names(struct snap_futex *futex,
 			found->libc = libc_of_static(futex->waits, futex->waiter);
 		return NULL;
 	}
-	if (found->name != SNAP_NAME_NONE || !has_blank)
-		return NULL;
-	return ask_caller(futex, stack);
+	return found->name == SNAP_NAME_NONE && has_blank ? ask_caller(futex, stack) : NULL;
 }
 
 struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex)

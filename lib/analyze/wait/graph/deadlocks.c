@@ -78,10 +78,7 @@ static bool add_set(struct snap_wait_graph *graph, const struct snap_wait_analys
 
 	graph->known[graph->sets + number] = set->count > 0;
 	graph->certain[graph->sets + number] = true;
-	for (size_t i = 0; i < set->count; i++)
-		if (!add_edge(graph, graph->processes + set->processes[i]))
-			return false;
-	return true;
+	return snap_all(set->count, i, add_edge(graph, graph->processes + set->processes[i]));
 }
 
 static bool make_graph(struct snap_wait_graph *graph, const struct snap_wait_analysis *waits)
@@ -199,12 +196,9 @@ struct cycle {
 
 static bool is_free(const struct cycle *cycle, size_t node)
 {
-	if (node >= cycle->graph->processes || cycle->graph->stuck.component[node] != cycle->number)
-		return false;
-	for (size_t i = 0; i < cycle->count; i++)
-		if (cycle->listed[i] == node)
-			return false;
-	return true;
+	return node < cycle->graph->processes &&
+	       cycle->graph->stuck.component[node] == cycle->number &&
+	       snap_all(cycle->count, i, cycle->listed[i] != node);
 }
 
 /* A thread of the cycle that one of these nodes is or, as a set, has; SIZE_MAX: none is left. */
@@ -316,11 +310,11 @@ static struct stacksnap_error *list_deadlocks(const struct snap_wait_graph *grap
 		snap_arena_new_array(snap_wait_arena(waits), count + 1, struct snap_deadlock);
 	if (!ret->deadlocks)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++)
-		if (!make_deadlock(graph, waits, components, cycles[i],
-				   &ret->deadlocks[ret->deadlock_count++]))
-			return snap_error_no_memory();
-	return NULL;
+	return snap_all(count, i,
+			make_deadlock(graph, waits, components, cycles[i],
+				      &ret->deadlocks[ret->deadlock_count++]))
+		       ? NULL
+		       : snap_error_no_memory();
 }
 
 struct stacksnap_error *snap_wait_find_deadlocks(struct snap_wait_analysis *waits)

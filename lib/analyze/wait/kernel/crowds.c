@@ -207,10 +207,7 @@ static bool may_wake_itself(const struct snap_wait_analysis *waits,
 	if (kind == SNAP_WAIT_CHILD || kind == SNAP_WAIT_VFORK || kind == SNAP_WAIT_FILE_LOCK ||
 	    !without_own(waits->analysis->processes[waiter->process].process->caught))
 		return false;
-	for (size_t i = 0; i < set->count; i++)
-		if (set->processes[i] == waiter->process)
-			return true;
-	return false;
+	return snap_any(set->count, i, set->processes[i] == waiter->process);
 }
 
 void snap_wait_set_peers(const struct snap_wait_analysis *waits, struct snap_waiter *waiter,
