@@ -228,10 +228,9 @@ static struct stacksnap_error *prepare(struct snap_nostop *nostop)
 	nostop->maps = malloc(SNAP_MAX_MAPS * sizeof(*nostop->maps));
 	if (!nostop->stop || !nostop->buffer || !nostop->maps)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < capture->process_count; i++)
-		if (!snap_nostop_add_traced(nostop, i))
-			return snap_error_no_memory();
-	return NULL;
+	return snap_all(capture->process_count, i, snap_nostop_add_traced(nostop, i))
+		       ? NULL
+		       : snap_error_no_memory();
 }
 
 static struct stacksnap_error *finish_nostop(struct snap_nostop *nostop)

@@ -180,9 +180,7 @@ static bool take_note(struct parsing *parsing, uint32_t type, uint64_t offset, u
 	else
 		bytes = read_core_window(&parsing->window, offset, size);
 	parsing->core->truncated |= !bytes;
-	if (no_memory)
-		return false;
-	return !bytes || snap_core_note_take(&parsing->notes, type, bytes, size);
+	return !no_memory && (!bytes || snap_core_note_take(&parsing->notes, type, bytes, size));
 }
 
 /* The notes of a segment, up to its end or that of the file. */

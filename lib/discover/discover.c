@@ -418,7 +418,5 @@ int snap_discover_open(const struct snap_process *process)
 	if (fd < 0)
 		return fd;
 	status = snap_procfs_stat(fd, &stat);
-	if (status != 0 || stat.start_ticks != process->start_ticks)
-		return -ESRCH;
-	return snap_take_fd(&fd);
+	return status == 0 && stat.start_ticks == process->start_ticks ? snap_take_fd(&fd) : -ESRCH;
 }

@@ -154,9 +154,7 @@ static const char *user_of(uid_t uid, char *buffer, size_t size)
 {
 	struct passwd entry, *found = NULL;
 
-	if (getpwuid_r(uid, &entry, buffer, size, &found) == 0 && found)
-		return found->pw_name;
-	return NULL;
+	return getpwuid_r(uid, &entry, buffer, size, &found) == 0 && found ? found->pw_name : NULL;
 }
 
 static void explain_refusal(const struct snap_procfs *procfs, int process_fd,

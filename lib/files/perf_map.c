@@ -39,9 +39,7 @@ static struct stacksnap_error *check_perf_map_file(const struct snap_process *pr
 
 static bool is_allowed(const struct snap_options *options, const struct snap_process *process)
 {
-	if (options->perf_map == SNAP_PERF_MAP_ALWAYS)
-		return true;
-	return !snap_files_is_foreign(process);
+	return options->perf_map == SNAP_PERF_MAP_ALWAYS || !snap_files_is_foreign(process);
 }
 
 static struct stacksnap_error *open_live(const struct snap_files *files,
@@ -71,9 +69,7 @@ static struct stacksnap_error *open_live(const struct snap_files *files,
 					 "not read as root for another user's process "
 					 "(--perf-map=always reads it)");
 	err = check_perf_map_file(process, fd);
-	if (err)
-		return err;
-	return snap_files_open_contents(files, fd, fd_ret);
+	return err ? err : snap_files_open_contents(files, fd, fd_ret);
 }
 
 struct stacksnap_error *snap_perf_map_open(const struct snap_files *files,

@@ -171,9 +171,8 @@ static bool still_stands(int root_fd, const struct number *number)
 
 	snprintf(name, sizeof(name), "%d/mem", (int)number->pid);
 	fd = snap_procfs_open_file(root_fd, name);
-	if (fd < 0 || pread(fd, &word, sizeof(word), (off_t)number->address) != sizeof(word))
-		return false;
-	return (pid_t)(number->is_masked ? word & TID_BITS : word) == number->tid;
+	return fd >= 0 && pread(fd, &word, sizeof(word), (off_t)number->address) == sizeof(word) &&
+	       (pid_t)(number->is_masked ? word & TID_BITS : word) == number->tid;
 }
 
 static bool is_first_namespace(int root_fd)
@@ -418,10 +417,7 @@ static bool look_through(struct snap_wait_resolver *resolver, struct numbers *nu
 
 static bool has_somebody_gone(const struct numbers *numbers)
 {
-	for (size_t i = 0; i < numbers->count; i++)
-		if (!numbers->list[i].is_there)
-			return true;
-	return false;
+	return snap_any(numbers->count, i, !numbers->list[i].is_there);
 }
 
 struct stacksnap_error *snap_wait_ask_gone(struct snap_wait_resolver *resolver)

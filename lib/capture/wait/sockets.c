@@ -54,10 +54,8 @@ static void sockets_deinit(struct sockets *sockets)
 
 static bool has_wanted_socket(const struct snap_process *process)
 {
-	for (size_t i = 0; i < process->descriptor_count; i++)
-		if (process->descriptors[i].kind == SNAP_DESCRIPTOR_SOCKET)
-			return true;
-	return false;
+	return snap_any(process->descriptor_count, i,
+			process->descriptors[i].kind == SNAP_DESCRIPTOR_SOCKET);
 }
 
 static void add_namespace(struct sockets *sockets, const struct snap_process *process)

@@ -66,10 +66,7 @@ static size_t count_traced(const struct snap_capture *capture)
 
 static bool is_in_capture(const struct snap_capture *capture, pid_t pid)
 {
-	for (size_t i = 0; i < capture->process_count; i++)
-		if (capture->processes[i].pid == pid)
-			return true;
-	return false;
+	return snap_any(capture->process_count, i, capture->processes[i].pid == pid);
 }
 
 /* A tracer of thousands is named once. */
