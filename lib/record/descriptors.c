@@ -19,10 +19,9 @@ static bool has_own_root(const struct snap_live *live)
 
 static bool has_nameless_files(const struct snap_process *process)
 {
-	for (size_t i = 0; i < process->map_count; i++)
-		if (process->maps[i].execute && process->maps[i].deleted)
-			return true;
-	return process->exe_deleted;
+	return snap_any(process->map_count, i,
+			process->maps[i].execute && process->maps[i].deleted) ||
+	       process->exe_deleted;
 }
 
 static bool is_kept(const struct snap_live *live)

@@ -99,10 +99,8 @@ static bool list_known(struct look *look)
 {
 	const struct snap_task_list *list = look->owner->list;
 
-	for (size_t i = 0; i < list->count; i++)
-		if (!snap_hash_table_add(&look->table, list->tasks[i].identity, i))
-			return false;
-	return true;
+	return snap_all(list->count, i,
+			snap_hash_table_add(&look->table, list->tasks[i].identity, i));
 }
 
 /* *ret UINT32_MAX: there is no room for it. */

@@ -42,9 +42,7 @@ static int64_t context_most(const struct snap_sampler *sampler)
 	int64_t period = 1000000000 / (sampler->options->hz ? sampler->options->hz : 1);
 
 	/* The first one is long. */
-	if (sampler->ticks == 1)
-		return INT64_MAX;
-	return period / CONTEXT_PART / CONTEXT_READ_NS;
+	return sampler->ticks == 1 ? INT64_MAX : period / CONTEXT_PART / CONTEXT_READ_NS;
 }
 
 void snap_sampler_begin_context(struct snap_sampler *sampler)

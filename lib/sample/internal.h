@@ -382,9 +382,7 @@ static inline int64_t snap_sampler_after(const struct snap_sampler *sampler, int
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 	int64_t cost = (now - begin_ns) * share;
 
-	if (sampler->options->no_stop)
-		return now;
-	return now + (cost > least_ns ? cost : least_ns);
+	return sampler->options->no_stop ? now : now + (cost > least_ns ? cost : least_ns);
 }
 
 /* tree.c: the processes of the tree. */

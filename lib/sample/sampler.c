@@ -134,9 +134,7 @@ static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 	if (err)
 		return err;
 	sampler->stack = aligned_alloc(16, (sampler->stack_size + 15) & ~(size_t)15);
-	if (!sampler->stack)
-		return snap_error_no_memory();
-	return first_look(sampler);
+	return sampler->stack ? first_look(sampler) : snap_error_no_memory();
 }
 
 struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
@@ -371,10 +369,9 @@ static void give_time(struct snap_sampler *sampler)
 static bool must_wait(const struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
 		      unsigned *fresh)
 {
-	if (snap_sampler_thread_state(sampler, thread) != SNAP_SAMPLER_THREAD_NEW ||
-	    sampler->options->no_stop || ++*fresh <= LEAST_FRESH)
-		return false;
-	return !snap_sampler_has_time(sampler);
+	return snap_sampler_thread_state(sampler, thread) == SNAP_SAMPLER_THREAD_NEW &&
+	       !sampler->options->no_stop && ++*fresh > LEAST_FRESH &&
+	       !snap_sampler_has_time(sampler);
 }
 
 SNAP_ORDER(compare_turns, const struct snap_sampler_thread *, a, b,
