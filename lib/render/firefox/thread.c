@@ -24,10 +24,7 @@ static size_t number_key(struct snap_firefox_tables *tables, const struct snap_l
 static bool add_keys(struct snap_firefox_tables *tables, const struct snap_label *labels,
 		     size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if (number_key(tables, &labels[i]) == SIZE_MAX)
-			return false;
-	return true;
+	return snap_all(count, i, number_key(tables, &labels[i]) != SIZE_MAX);
 }
 
 /* Names of markers: strings are written before the threads are. */

@@ -174,7 +174,5 @@ struct stacksnap_error *snap_html_put_page(const struct snap_html_page *page,
 	if (err)
 		return err;
 	fprintf(out, "<script>%s</script>\n</body>\n</html>\n", snap_html_script);
-	if (ferror(out))
-		return snap_error_os(errno, "cannot write the report");
-	return NULL;
+	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }

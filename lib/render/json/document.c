@@ -417,9 +417,7 @@ struct stacksnap_error *snap_json_document_finish(struct snap_json_document *doc
 	if (document->failed)
 		return snap_error_no_memory();
 	snap_json_flush(document->json);
-	if (ferror(out))
-		return snap_error_os(errno, "cannot write the report");
-	return NULL;
+	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }
 
 /* One document, in the style of the format. */

@@ -141,10 +141,7 @@ static void put_pprof_task(struct writer *writer, const struct snap_track *track
 /* Whether a frame is in doubt; its name has the mark. */
 static bool has_guess(const struct snap_recorded_stack *stack)
 {
-	for (size_t i = 0; i < stack->frame_count; i++)
-		if (stack->frames[i]->trust != SNAP_TRUST_CFI)
-			return true;
-	return false;
+	return snap_any(stack->frame_count, i, stack->frames[i]->trust != SNAP_TRUST_CFI);
 }
 
 static void put_pprof_labels(struct writer *writer, const struct snap_tally_row *row)
@@ -334,7 +331,5 @@ struct stacksnap_error *snap_render_pprof(const struct snap_recording *recording
 	    !snap_pprof_put_tables(&writer.pprof, &writer.out))
 		return snap_error_no_memory();
 	flush_output(&writer);
-	if (writer.failed)
-		return snap_error_no_memory();
-	return snap_gzip_finish(writer.gzip);
+	return writer.failed ? snap_error_no_memory() : snap_gzip_finish(writer.gzip);
 }

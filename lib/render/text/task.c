@@ -314,10 +314,8 @@ static size_t own_tasks(const struct snap_node *node)
 
 bool snap_text_has_rest(const struct snap_node *node)
 {
-	for (size_t i = 0; i < node->runtime_count; i++)
-		if (node->runtimes[i].idle_threads)
-			return true;
-	return own_tasks(node) > 0;
+	return snap_any(node->runtime_count, i, node->runtimes[i].idle_threads) ||
+	       own_tasks(node) > 0;
 }
 
 void snap_text_rest(struct snap_sheet *lines, const struct snap_node *node)

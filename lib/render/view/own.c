@@ -74,9 +74,8 @@ static bool fits(enum rule rule, bool interpreted, const struct snap_frame *fram
 {
 	if (rule == WITH_A_FILE)
 		return is_interpreted(entry) && entry->file;
-	if (entry->system || entry->kernel)
-		return false;
-	return rule == NOT_SYSTEM || !interpreted || !is_done_for_another(frame, entry);
+	return !entry->system && !entry->kernel &&
+	       (rule == NOT_SYSTEM || !interpreted || !is_done_for_another(frame, entry));
 }
 
 static const struct snap_frame *innermost(const struct snap_frame *const *frames, size_t count,

@@ -174,10 +174,7 @@ static bool add_tally_track(struct adder *adder, const struct snap_track *track)
 	if (!unify(adder->tally, &adder->seen, track->name, &row.name) ||
 	    (track->wait && !find_tally_object(adder->tally, track->wait, by, &row.object)))
 		return false;
-	for (size_t i = 0; i < track->run_count; i++)
-		if (!add_tally_run(adder, &track->runs[i], row))
-			return false;
-	return true;
+	return snap_all(track->run_count, i, add_tally_run(adder, &track->runs[i], row));
 }
 
 struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
@@ -194,10 +191,9 @@ struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
 	err = snap_holders_init(&adder.holders, recording);
 	if (err)
 		return err;
-	for (size_t i = 0; i < recording->track_count; i++)
-		if (!add_tally_track(&adder, &recording->tracks[i]))
-			return snap_error_no_memory();
-	return NULL;
+	return snap_all(recording->track_count, i, add_tally_track(&adder, &recording->tracks[i]))
+		       ? NULL
+		       : snap_error_no_memory();
 }
 
 static unsigned of_objects(const struct snap_options *options)

@@ -168,8 +168,5 @@ static bool add_mark_run(struct snap_wait_marks *marks, const struct snap_run *r
 bool snap_wait_marks_make(struct snap_wait_marks *marks, const struct snap_track *track)
 {
 	marks->count = 0;
-	for (size_t i = 0; i < track->run_count; i++)
-		if (!add_mark_run(marks, &track->runs[i]))
-			return false;
-	return true;
+	return snap_all(track->run_count, i, add_mark_run(marks, &track->runs[i]));
 }

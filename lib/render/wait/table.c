@@ -190,10 +190,7 @@ static bool has_processes(const struct snap_waited *waited)
 	for (size_t i = 0; i < waited->owed.row_count; i++)
 		if (waited->owed.rows[i].process != first->process)
 			return true;
-	for (size_t i = 0; i < waited->idle.row_count; i++)
-		if (waited->idle.rows[i].process != first->process)
-			return true;
-	return false;
+	return snap_any(waited->idle.row_count, i, waited->idle.rows[i].process != first->process);
 }
 
 /* Below the times of all rows. */

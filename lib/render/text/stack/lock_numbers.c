@@ -76,10 +76,8 @@ static bool add_locks_above(struct snap_lock_numbers *numbers, const struct snap
 			if (!add_locks(numbers, link->pid, link->wait))
 				return false;
 		}
-	for (size_t i = 0; i < waits->contended_count; i++)
-		if (!add_locks(numbers, waits->contended[i].pid, waits->contended[i].wait))
-			return false;
-	return true;
+	return snap_all(waits->contended_count, i,
+			add_locks(numbers, waits->contended[i].pid, waits->contended[i].wait));
 }
 
 /* Locks of one process, sorted; a single one needs no number. */

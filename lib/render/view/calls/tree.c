@@ -302,10 +302,7 @@ bool snap_call_tree_init_of(struct snap_call_tree *tree, const struct snap_stack
 {
 	_cleanup_(building_deinit) struct building building = begin_call_tree(tree, options);
 
-	for (size_t i = 0; i < count; i++)
-		if (!add_call_stack(&building, &stacks[i]))
-			return false;
-	return put_in_order(&building);
+	return snap_all(count, i, add_call_stack(&building, &stacks[i])) && put_in_order(&building);
 }
 
 void snap_call_tree_deinit(struct snap_call_tree *tree)

@@ -180,9 +180,8 @@ uint64_t snap_fold_key(const struct snap_node *node, const struct snap_options *
 static bool have_same_stacks(const struct snap_stack *a, size_t a_count, const struct snap_stack *b,
 			     size_t b_count)
 {
-	if (a_count != b_count)
-		return false;
-	return snap_all(a_count, i,
+	return a_count == b_count &&
+	       snap_all(a_count, i,
 			strcmp(a[i].id, b[i].id) == 0 && a[i].thread_count == b[i].thread_count &&
 				a[i].task_count == b[i].task_count);
 }

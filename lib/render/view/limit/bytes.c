@@ -326,10 +326,9 @@ bool snap_limit_measure(struct snap_limit *limit)
 	snap_pointer_table_clear(&limit->frames);
 	snap_pointer_table_clear(&limit->texts);
 	limit->once = 0;
-	for (size_t i = 0; i < limit->from->stack_count; i++)
-		if (!measure_stack(limit, &limit->from->stacks[i], &limit->stacks[i]))
-			return false;
-	return !limit->scratch.failed;
+	return snap_all(limit->from->stack_count, i,
+			measure_stack(limit, &limit->from->stacks[i], &limit->stacks[i])) &&
+	       !limit->scratch.failed;
 }
 
 /* ---- changes ---- */

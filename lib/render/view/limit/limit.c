@@ -216,10 +216,7 @@ static bool cut_stacks(struct snap_limit *limit, double most)
 	if (count)
 		memcpy(limited->recording.stacks, limit->from->stacks,
 		       count * sizeof(*limited->recording.stacks));
-	for (size_t i = 0; i < count; i++)
-		if (!cut_limited_stack(limit, i, most))
-			return false;
-	return true;
+	return snap_all(count, i, cut_limited_stack(limit, i, most));
 }
 
 /* ---- leaving out ---- */
@@ -419,9 +416,7 @@ struct stacksnap_error *snap_limited_init(struct snap_limited *limited,
 	if (options->frames_given || use == SNAP_FRAMES_AS_NUMBERS)
 		return NULL;
 	limit.stacks = calloc(recording->stack_count + 1, sizeof(*limit.stacks));
-	if (!limit.stacks || !limit_recording(&limit))
-		return snap_error_no_memory();
-	return NULL;
+	return limit.stacks && limit_recording(&limit) ? NULL : snap_error_no_memory();
 }
 
 void snap_limited_deinit(struct snap_limited *limited)

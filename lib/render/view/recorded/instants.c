@@ -191,9 +191,7 @@ static struct snap_node *make_instant_node(struct snap_instants *instants,
 	}
 	instants->snapshot.thread_count += node->thread_count;
 	instants->snapshot.task_count += node->task_count;
-	if (count && !group_all_items(instants, strings, items, count, node))
-		return NULL;
-	return node;
+	return count && !group_all_items(instants, strings, items, count, node) ? NULL : node;
 }
 
 /* Nodes of the processes that were there, NULL for the others. */
