@@ -168,9 +168,7 @@ static bool is_served_by_a_program(int fd, const struct snap_process *process)
 	struct statfs info;
 
 	/* A program answers that question, too, and may fail to. */
-	if (fstatfs(fd, &info) != 0)
-		return true;
-	return info.f_type == FUSE_SUPER_MAGIC ||
+	return fstatfs(fd, &info) != 0 || info.f_type == FUSE_SUPER_MAGIC ||
 	       (info.f_type == OVERLAYFS_SUPER_MAGIC && !is_root(process));
 }
 
@@ -286,9 +284,8 @@ static bool begin_file(void *context, const struct snap_file_request *asked)
 			return false;
 		of_process += server->skipped[i].process == word.touching.process;
 	}
-	if (of_process >= SNAP_FILE_OPENER_MOST_OF_PROCESS)
-		return false;
-	return !snap_error_ignore(snap_wire_send(server->channel, &word, sizeof(word), -1));
+	return of_process < SNAP_FILE_OPENER_MOST_OF_PROCESS &&
+	       !snap_error_ignore(snap_wire_send(server->channel, &word, sizeof(word), -1));
 }
 
 static struct stacksnap_error *save(struct server *server, int fd)

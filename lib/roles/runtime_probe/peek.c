@@ -62,9 +62,7 @@ static int file_of(const void *bytes, size_t size)
 {
 	_cleanup_fd_ int fd = memfd_create("stacksnap-memory", MFD_CLOEXEC);
 
-	if (fd < 0 || write(fd, bytes, size) != (ssize_t)size)
-		return -1;
-	return snap_take_fd(&fd);
+	return fd >= 0 && write(fd, bytes, size) == (ssize_t)size ? snap_take_fd(&fd) : -1;
 }
 
 int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t size,

@@ -112,9 +112,7 @@ static struct stacksnap_error *need_parser(struct snap_runtime_probe *probe)
 	if (probe->role.pidfd >= 0 && probe->user != probe->process->uid)
 		snap_role_end(&probe->role);
 	probe->user = probe->process->uid;
-	if (probe->role.pidfd >= 0)
-		return NULL;
-	return snap_parser_spawn(&stay, &probe->role);
+	return probe->role.pidfd >= 0 ? NULL : snap_parser_spawn(&stay, &probe->role);
 }
 
 static struct stacksnap_error *ask_scout_parser(struct snap_runtime_probe *probe, size_t process,
