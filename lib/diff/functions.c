@@ -108,11 +108,9 @@ static bool add_recording(struct table *table, int look, const struct snap_recor
 			samples[run->stack][activity] += snap_run_samples(run);
 			table->totals[look][activity] += snap_run_samples(run);
 		}
-	for (size_t i = 0; i < recording->stack_count; i++)
-		if ((samples[i][RUNNING] || samples[i][WAITING]) &&
-		    !add_function_stack(table, look, &recording->stacks[i], samples[i]))
-			return false;
-	return true;
+	return snap_all(recording->stack_count, i,
+			!(samples[i][RUNNING] || samples[i][WAITING]) ||
+				add_function_stack(table, look, &recording->stacks[i], samples[i]));
 }
 
 static uint32_t share_of_function(const struct table *table, const struct row *row, int look,

@@ -22,11 +22,9 @@ static bool is_same_process(const struct snap_node *a, const struct snap_node *b
 
 static bool index_nodes(const struct snap_diff_nodes *list, struct snap_hash_table *table)
 {
-	for (size_t i = 0; i < list->count; i++)
-		if (is_node_alive(list->nodes[i]) &&
-		    !snap_hash_table_add(table, hash_of_process(list->nodes[i]), i))
-			return false;
-	return true;
+	return snap_all(list->count, i,
+			!is_node_alive(list->nodes[i]) ||
+				snap_hash_table_add(table, hash_of_process(list->nodes[i]), i));
 }
 
 static bool has_node(const struct snap_diff_nodes *list, const struct snap_hash_table *table,

@@ -53,10 +53,7 @@ static bool replace(char **text, size_t *size, const char *bytes, size_t count)
 static bool add_host_to_modules(struct snap_merger *merger, const uint32_t *modules, size_t count,
 				uint32_t host)
 {
-	for (size_t i = 0; i < count; i++)
-		if (!snap_host_set_add(&merger->modules[modules[i]].hosts, host))
-			return false;
-	return true;
+	return snap_all(count, i, snap_host_set_add(&merger->modules[modules[i]].hosts, host));
 }
 
 /* Numbers of the modules that a stack of a snapshot is in. */
@@ -66,11 +63,9 @@ static bool number_modules(struct snap_merger *merger, const struct snap_merge_d
 	if (!snap_reserve_array(merger->stack_modules, merger->stack_module_capacity,
 				stack->place_count + 1))
 		return false;
-	for (size_t i = 0; i < stack->place_count; i++)
-		if (!snap_merger_module(merger, &document->places[stack->place_at + i],
-					&merger->stack_modules[i]))
-			return false;
-	return true;
+	return snap_all(stack->place_count, i,
+			snap_merger_module(merger, &document->places[stack->place_at + i],
+					   &merger->stack_modules[i]));
 }
 
 static bool keep_modules(struct snap_merger *merger, struct snap_merge_group *group, size_t count)
@@ -249,8 +244,6 @@ bool snap_merger_add_stack(struct snap_merger *merger, const struct snap_merge_d
 	if (!add_hosts(merger, document, stack, group) ||
 	    !add_body(merger, document, stack, group) || !add_merged_labels(document, stack, group))
 		return false;
-	for (size_t i = 0; i < stack->example_count; i++)
-		if (!add_example(merger, &document->examples[stack->example_at + i], group))
-			return false;
-	return true;
+	return snap_all(stack->example_count, i,
+			add_example(merger, &document->examples[stack->example_at + i], group));
 }

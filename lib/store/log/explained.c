@@ -93,10 +93,8 @@ bool snap_log_has_waits_left(const struct snap_log *log)
 {
 	if (!log->object_count || log->explained_count >= SNAP_LOG_MAX_EXPLAINED)
 		return false;
-	for (size_t i = 0; i < log->before_count; i++)
-		if (is_left(log, &log->before[i]))
-			return true;
-	return snap_any(log->change_count, i, is_left(log, &log->changes[i]));
+	return snap_any(log->before_count, i, is_left(log, &log->before[i])) ||
+	       snap_any(log->change_count, i, is_left(log, &log->changes[i]));
 }
 
 struct pairs {
@@ -132,11 +130,9 @@ static bool add_explained_pair(struct pairs *pairs, uint32_t stack, uint32_t obj
 static bool add_pairs(const struct snap_log *log, const struct snap_log_change *changes,
 		      size_t count, struct pairs *pairs)
 {
-	for (size_t i = 0; i < count; i++)
-		if (is_left(log, &changes[i]) &&
-		    !add_explained_pair(pairs, changes[i].stack, changes[i].object - 1))
-			return false;
-	return true;
+	return snap_all(count, i,
+			!is_left(log, &changes[i]) ||
+				add_explained_pair(pairs, changes[i].stack, changes[i].object - 1));
 }
 
 SNAP_ORDER(compare_pairs, struct snap_log_explained, left, right,

@@ -215,8 +215,5 @@ bool snap_log_rebuild_wait_tables(struct snap_log *log)
 		if (!snap_hash_table_add(&index->sockets, snap_log_hash_socket(&log->sockets[i]),
 					 i))
 			return false;
-	for (size_t i = 0; i < log->explained_count; i++)
-		if (!snap_log_index_explained(log, i))
-			return false;
-	return true;
+	return snap_all(log->explained_count, i, snap_log_index_explained(log, i));
 }

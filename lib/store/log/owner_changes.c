@@ -83,13 +83,11 @@ static bool is_clipped_to(const struct snap_log_wait_bytes *words, const struct 
 	clip(&other, &whole, address);
 	if (other.image.piece_count != clipped->image.piece_count)
 		return false;
-	for (size_t i = 0; i < other.image.piece_count; i++)
-		if (other.pieces[i].address != clipped->pieces[i].address ||
-		    other.pieces[i].size != clipped->pieces[i].size ||
-		    memcmp(other.pieces[i].bytes, clipped->pieces[i].bytes, other.pieces[i].size) !=
-			    0)
-			return false;
-	return true;
+	return snap_all(other.image.piece_count, i,
+			other.pieces[i].address == clipped->pieces[i].address &&
+				other.pieces[i].size == clipped->pieces[i].size &&
+				memcmp(other.pieces[i].bytes, clipped->pieces[i].bytes,
+				       other.pieces[i].size) == 0);
 }
 
 SNAP_ORDER(compare_numbers, uint32_t, a, b, snap_compare(*a, *b));

@@ -92,12 +92,11 @@ static bool is_same_words(const struct snap_log_wait_bytes *a, const struct snap
 {
 	if (a->hash != b->hash || a->space != b->space || a->piece_count != b->piece_count)
 		return false;
-	for (uint32_t i = 0; i < a->piece_count; i++)
-		if (a->pieces[i].address != b->pieces[i].address ||
-		    a->pieces[i].size != b->pieces[i].size ||
-		    memcmp(a->pieces[i].bytes, b->pieces[i].bytes, a->pieces[i].size) != 0)
-			return false;
-	return true;
+	return snap_all(a->piece_count, i,
+			a->pieces[i].address == b->pieces[i].address &&
+				a->pieces[i].size == b->pieces[i].size &&
+				memcmp(a->pieces[i].bytes, b->pieces[i].bytes, a->pieces[i].size) ==
+					0);
 }
 
 bool snap_log_copy_wait_bytes(struct snap_arena *arena, struct snap_log_wait_bytes *words)
