@@ -172,9 +172,7 @@ API struct stacksnap_error *stacksnap_recorder_slice(struct stacksnap_recorder *
 	struct stacksnap_error *err;
 
 	err = snap_pipeline_slice(recorder->inner, &options->values, &inner);
-	if (err)
-		return err;
-	return wrap_recording(inner, &options->values, ret);
+	return err ? err : wrap_recording(inner, &options->values, ret);
 }
 
 API struct stacksnap_error *stacksnap_recorder_finish(struct stacksnap_recorder *recorder)
@@ -192,9 +190,7 @@ API struct stacksnap_error *stacksnap_recording_load(int fd,
 	struct stacksnap_error *err;
 
 	err = snap_pipeline_load_recording(fd, &options->values, &inner);
-	if (err)
-		return err;
-	return wrap_recording(inner, &options->values, ret);
+	return err ? err : wrap_recording(inner, &options->values, ret);
 }
 
 API struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_recording *recording,
@@ -245,10 +241,8 @@ static bool was_read(const struct snap_recording *recording)
 	/* With --mode cpu, or by filters, no thread may be left to show, and that is no error. */
 	if (recording->process_count == 0)
 		return ended_well(recording->end);
-	for (size_t i = 0; i < recording->process_count; i++)
-		if (recording->processes[i].node->trouble == SNAP_TROUBLE_NONE)
-			return true;
-	return false;
+	return snap_any(recording->process_count, i,
+			recording->processes[i].node->trouble == SNAP_TROUBLE_NONE);
 }
 
 API enum stacksnap_outcome stacksnap_recording_outcome(const struct stacksnap_recording *recording)

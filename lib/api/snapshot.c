@@ -239,9 +239,7 @@ API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *
 	struct stacksnap_error *err;
 
 	err = snap_pipeline_analyze(capture->collector, &options->values, &inner);
-	if (err)
-		return err;
-	return wrap_snapshot(inner, &options->values, false, ret);
+	return err ? err : wrap_snapshot(inner, &options->values, false, ret);
 }
 
 /* `before`: threads that are stuck since then are marked; NULL: not asked for. */
@@ -338,9 +336,7 @@ API struct stacksnap_error *stacksnap_list(const struct stacksnap_options *optio
 	err = snap_api_check_targets(&options->values);
 	if (!err)
 		err = snap_pipeline_list(&options->values, &inner);
-	if (err)
-		return err;
-	return wrap_snapshot(inner, &options->values, true, ret);
+	return err ? err : wrap_snapshot(inner, &options->values, true, ret);
 }
 
 API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,
@@ -349,9 +345,7 @@ API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksn
 	struct snap_snapshot *inner = NULL;
 	struct stacksnap_error *err = snap_pipeline_load_snapshot(fd, &options->values, &inner);
 
-	if (err)
-		return err;
-	return wrap_snapshot(inner, &options->values, false, ret);
+	return err ? err : wrap_snapshot(inner, &options->values, false, ret);
 }
 
 /* What uname(2) and the clock say: the host of a snapshot that no capture came to. */

@@ -146,16 +146,10 @@ void snap_alarms_end(struct snap_alarms *alarms, int64_t now_ns)
 
 bool snap_alarms_hold(const struct snap_alarms *alarms, enum snap_alert_kind kind)
 {
-	for (size_t i = 0; i < alarms->count; i++)
-		if (alarms->list[i]->kind == kind)
-			return true;
-	return false;
+	return snap_any(alarms->count, i, alarms->list[i]->kind == kind);
 }
 
 bool snap_alarms_lack_evidence(const struct snap_alarms *alarms)
 {
-	for (size_t i = 0; i < alarms->count; i++)
-		if (alarms->list[i]->sightings < alarms->list[i]->wanted)
-			return true;
-	return false;
+	return snap_any(alarms->count, i, alarms->list[i]->sightings < alarms->list[i]->wanted);
 }
