@@ -72,3 +72,16 @@ bool snap_array_reserve_zeroed(void *pointer_to_array, size_t *capacity, size_t 
 	snap_array_reserve(&(array), &(capacity), (wanted), sizeof(*(array)), (most))
 #define snap_reserve_array_zeroed(array, capacity, wanted) \
 	snap_array_reserve_zeroed(&(array), &(capacity), (wanted), sizeof(*(array)), SIZE_MAX)
+/*
+ * Appends a value, which makes room for it: array[count++] = value. False without memory; then nothing
+ * changed.
+ *
+ *	return snap_append(list->pids, list->count, list->capacity, pid);
+ */
+#define snap_append(array, count, capacity, ...)                                   \
+	({                                                                         \
+		bool _fits = snap_reserve_array((array), (capacity), (count) + 1); \
+		if (_fits)                                                         \
+			(array)[(count)++] = __VA_ARGS__;                          \
+		_fits;                                                             \
+	})

@@ -49,6 +49,12 @@ struct stacksnap_error *snap_error_no_memory(void) _must_check_;
 struct stacksnap_error *snap_error_not_found(void) _must_check_;
 struct stacksnap_error *snap_error_cancelled(void) _must_check_;
 
+/* NULL where there was enough memory, else the error. */
+static inline _must_check_ struct stacksnap_error *snap_no_memory_unless(bool enough)
+{
+	return enough ? NULL : snap_error_no_memory();
+}
+
 enum snap_error_code snap_error_code(const struct stacksnap_error *error);
 /* The errno behind an error, 0 if there is none. */
 int snap_error_errno(const struct stacksnap_error *error);
