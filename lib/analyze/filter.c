@@ -131,12 +131,9 @@ static bool is_for_owner(const struct snap_wait *wait)
 static bool add_owner(struct snap_filter_needed *needed, const struct snap_wait_party *party,
 		      enum snap_filter_need need)
 {
-	if (!snap_reserve_array(needed->owners, needed->capacity, needed->count + 1))
-		return false;
-	needed->owners[needed->count++] =
-		(struct snap_filter_owner){ party->pid, party->tid ? party->tid : party->pid, need,
-					    0 };
-	return true;
+	return snap_append(needed->owners, needed->count, needed->capacity,
+			   (struct snap_filter_owner){
+				   party->pid, party->tid ? party->tid : party->pid, need, 0 });
 }
 
 /* At the other end of what a thread reads or writes; a listener and an epoll have none. */

@@ -380,7 +380,7 @@ static struct stacksnap_error *limit_stacks(struct snap_analysis *analysis,
 		claims[i].bytes = node_bytes(nodes[i], analysis->options->max_frames, limit.bytes);
 	shared = snap_fair_shares(claims, count, limit.bytes);
 	if (shared <= 0)
-		return shared < 0 ? snap_error_no_memory() : NULL;
+		return snap_no_memory_unless(shared >= 0);
 	for (size_t i = 0; i < count; i++) {
 		if (!is_beyond(&claims[i]))
 			limit.uncut += claims[i].bytes > 0;

@@ -40,10 +40,7 @@ static void stack_builder_deinit(struct stack_builder *builder)
 
 bool snap_frame_record_add(struct snap_raw_process *raw, struct snap_frame_record *record)
 {
-	if (!snap_reserve_array(raw->records, raw->record_capacity, raw->record_count + 1))
-		return false;
-	raw->records[raw->record_count++] = record;
-	return true;
+	return snap_append(raw->records, raw->record_count, raw->record_capacity, record);
 }
 
 /* The record of a program counter, made when it is first seen; NULL without memory. */

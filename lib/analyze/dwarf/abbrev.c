@@ -112,12 +112,11 @@ static bool read_specs(struct snap_abbrevs *abbrevs, struct snap_abbrev *abbrev)
 			name = 0;
 		if (form > UINT16_MAX)
 			return false;
-		if (!snap_reserve_array(abbrevs->specs, abbrevs->spec_capacity,
-					abbrevs->spec_count + 1))
+		if (!snap_append(abbrevs->specs, abbrevs->spec_count, abbrevs->spec_capacity,
+				 (struct snap_attr_spec){ .name = (uint16_t)name,
+							  .form = (uint16_t)form,
+							  .implicit = implicit }))
 			return have_no_memory(abbrevs);
-		abbrevs->specs[abbrevs->spec_count++] = (struct snap_attr_spec){
-			.name = (uint16_t)name, .form = (uint16_t)form, .implicit = implicit
-		};
 		abbrevs->specs[abbrevs->spec_count - 1].size =
 			(int8_t)snap_form_size((unsigned)form, abbrevs->address_size,
 					       abbrevs->offset_size, abbrevs->version);

@@ -203,8 +203,7 @@ struct stacksnap_error *snap_module_set_add(struct snap_module_set *set,
 	if (err)
 		return err;
 	module->file = &added->file;
-	return snap_hash_table_add(&set->table, hash, set->count - 1) ? NULL
-								      : snap_error_no_memory();
+	return snap_no_memory_unless(snap_hash_table_add(&set->table, hash, set->count - 1));
 }
 
 static bool head_is_equal(const struct snap_piece *head, const struct snap_image *image)

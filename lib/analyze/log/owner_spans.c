@@ -149,9 +149,8 @@ static bool add_hold_span(struct walk *walk, uint32_t wait, uint32_t first, uint
 		walk->found[line->last - 1].span.last = last;
 		return true;
 	}
-	if (!snap_reserve_array(walk->found, walk->found_capacity, walk->found_count + 1))
+	if (!snap_append(walk->found, walk->found_count, walk->found_capacity, found))
 		return false;
-	walk->found[walk->found_count++] = found;
 	line->last = walk->found_count;
 	return true;
 }
@@ -507,10 +506,9 @@ static struct stacksnap_error *walk_hold_ticks(struct walk *walk)
 		if (i >= of->first && !settle_tick(walk, (uint32_t)(i - of->first)))
 			return snap_error_no_memory();
 	}
-	return snap_all(of->recording->wait_count, i,
-			close_line(walk, i, (uint32_t)(of->end - of->first)))
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(
+		snap_all(of->recording->wait_count, i,
+			 close_line(walk, i, (uint32_t)(of->end - of->first))));
 }
 
 /* ---- as the recording has them ---- */

@@ -227,9 +227,8 @@ static struct stacksnap_error *walk_run_ticks(struct walk *walk)
 			walk->current[to->thread] = (struct current){ *to, tick };
 		}
 	}
-	return snap_all(log->thread_count, i, close_run(walk, (uint32_t)i, ticks))
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(
+		snap_all(log->thread_count, i, close_run(walk, (uint32_t)i, ticks)));
 }
 
 struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of)

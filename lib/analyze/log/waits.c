@@ -497,9 +497,8 @@ static struct stacksnap_error *explaining_init(struct explaining *all)
 	all->frame_options.symbols = all->frame_options.inlines = true;
 	all->frame_options.native = true;
 	all->frame_options.raw_names = false;
-	if (!make_capture(all) || !find_first_words(all) || !find_states(all) || !sort_threads(all))
-		return snap_error_no_memory();
-	return NULL;
+	return snap_no_memory_unless(make_capture(all) && find_first_words(all) &&
+				     find_states(all) && sort_threads(all));
 }
 
 struct stacksnap_error *snap_analyze_log_waits(const struct snap_log *log,

@@ -122,7 +122,7 @@ static struct stacksnap_error *read_map(struct scan *scan, int fd)
 		filled = take_lines(scan, buffer, filled + (size_t)n, &lines);
 	}
 	/* The last line may lack its newline: it is being written, so not whole. */
-	return scan->out_of_memory ? snap_error_no_memory() : NULL;
+	return snap_no_memory_unless(!scan->out_of_memory);
 }
 
 static struct stacksnap_error *fill_queries(struct scan *scan)

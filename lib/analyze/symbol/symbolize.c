@@ -190,7 +190,7 @@ static struct stacksnap_error *look_into_unit(struct snap_symbolizer *symbolizer
 	if (unit->dwarf->work >= SNAP_MAX_WORK)
 		snap_symbols_trouble(symbolizer, unit->dwarf->symbols,
 				     "its debug information is too expensive to read");
-	return unit->dwarf->out_of_memory ? snap_error_no_memory() : NULL;
+	return snap_no_memory_unless(!unit->dwarf->out_of_memory);
 }
 
 /* Announces the line programs that will be needed, before the first one is read. */

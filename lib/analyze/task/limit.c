@@ -325,5 +325,5 @@ struct stacksnap_error *snap_task_limit_node(struct snap_interner *strings, stru
 		leave_labels_out(limiter, node, bare < most ? most - bare : 0);
 	if (bare > most)
 		leave_tasks_out(limiter, node, most);
-	return limiter->texts.failed ? snap_error_no_memory() : NULL;
+	return snap_no_memory_unless(!limiter->texts.failed);
 }

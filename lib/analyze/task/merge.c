@@ -249,8 +249,7 @@ struct stacksnap_error *snap_tasks_merge(struct snap_analysis *analysis,
 		     is_called_from_outside(raw, &raw->tasks[i])) &&
 		    !merge_task(analysis, raw, &raw->tasks[i]))
 			return snap_error_no_memory();
-	return snap_all(raw->thread_count, i,
-			!raw->threads[i].managed || merge_thread(analysis, raw, &raw->threads[i]))
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(snap_all(
+		raw->thread_count, i,
+		!raw->threads[i].managed || merge_thread(analysis, raw, &raw->threads[i])));
 }

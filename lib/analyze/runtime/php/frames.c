@@ -65,11 +65,10 @@ static bool end_php_run(struct walk *walk)
 {
 	if (walk->frame_count == walk->first)
 		return true;
-	if (!snap_reserve_array(walk->runs, walk->run_capacity, walk->run_count + 1))
+	if (!snap_append(walk->runs, walk->run_count, walk->run_capacity,
+			 (struct snap_runtime_run){ .first = walk->first,
+						    .count = walk->frame_count - walk->first }))
 		return false;
-	walk->runs[walk->run_count++] =
-		(struct snap_runtime_run){ .first = walk->first,
-					   .count = walk->frame_count - walk->first };
 	walk->first = walk->frame_count;
 	return true;
 }
@@ -104,10 +103,8 @@ static bool add_call(struct walk *walk, const struct snap_php_call *call, const 
 		entry.line = call->line;
 	}
 	frame = entry.function ? find_php_frame(walk, &entry) : NULL;
-	if (!frame ||
-	    !snap_reserve_array(walk->frames, walk->frame_capacity, walk->frame_count + 1))
+	if (!frame || !snap_append(walk->frames, walk->frame_count, walk->frame_capacity, frame))
 		return false;
-	walk->frames[walk->frame_count++] = frame;
 	if (walk->is_delegating && walk->first + 1 == walk->frame_count && walk->run_count) {
 		/* The generator that it delegates to runs in place of it. */
 		walk->runs[walk->run_count - 1].count++;
