@@ -30,8 +30,7 @@ static bool add_join_waiter(struct snap_wait_analysis *waits, size_t i)
 
 struct stacksnap_error *snap_wait_index(struct snap_wait_analysis *waits)
 {
-	return snap_all(waits->waiter_count, i, add_join_waiter(waits, i)) ? NULL
-									   : snap_error_no_memory();
+	return snap_no_memory_unless(snap_all(waits->waiter_count, i, add_join_waiter(waits, i)));
 }
 
 void snap_wait_index_deinit(struct snap_wait_analysis *waits)

@@ -131,9 +131,8 @@ static struct stacksnap_error *explain_futex(struct snap_futex *futex)
 		return snap_gil_explain(futex);
 	if (err)
 		return err;
-	return snap_futex_wait(futex, SNAP_WAIT_FUTEX, futex->address, SNAP_WAIT_IS_GUESS)
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(
+		snap_futex_wait(futex, SNAP_WAIT_FUTEX, futex->address, SNAP_WAIT_IS_GUESS));
 }
 
 struct stacksnap_error *snap_wait_explain_futex(struct snap_wait_analysis *waits,

@@ -450,9 +450,8 @@ static struct stacksnap_error *explain_malloc(struct snap_futex *futex)
 
 static struct stacksnap_error *explain_once(struct snap_futex *futex)
 {
-	return snap_futex_wait(futex, SNAP_WAIT_ONCE, futex->address, SNAP_WAIT_IS_CERTAIN)
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(
+		snap_futex_wait(futex, SNAP_WAIT_ONCE, futex->address, SNAP_WAIT_IS_CERTAIN));
 }
 
 /* ---- the choice ---- */

@@ -136,7 +136,6 @@ struct stacksnap_error *snap_wait_find_hints(struct snap_wait_analysis *waits)
 	if (!sought)
 		return snap_error_no_memory();
 	search.sought = sought;
-	return snap_all(waits->analysis->capture->process_count, i, search_process(&search, i))
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(
+		snap_all(waits->analysis->capture->process_count, i, search_process(&search, i)));
 }

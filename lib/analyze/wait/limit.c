@@ -322,5 +322,5 @@ struct stacksnap_error *snap_waits_limit(struct snap_interner *strings,
 	/* The top of a report has few, which tell the most: none of them is left out. */
 	if (cut_until(texts, node, waits, most, cut) > most && node)
 		leave_waits_out(texts, node, most, cut);
-	return texts->failed ? snap_error_no_memory() : NULL;
+	return snap_no_memory_unless(!texts->failed);
 }

@@ -175,9 +175,8 @@ static struct stacksnap_error *explain_musl_stdio(struct snap_futex *futex)
 
 static struct stacksnap_error *explain_plain(struct snap_futex *futex, enum snap_wait_kind kind)
 {
-	return snap_futex_wait(futex, kind, futex->address, SNAP_WAIT_IS_CERTAIN)
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(
+		snap_futex_wait(futex, kind, futex->address, SNAP_WAIT_IS_CERTAIN));
 }
 
 /* The word lies in the other thread's struct pthread, to which its thread pointer leads. */

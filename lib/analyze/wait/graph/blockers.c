@@ -87,10 +87,9 @@ static size_t find_absent(struct blocking *blocking, const struct snap_waiter *w
 			return blocking->absentees + i;
 	}
 	if (blocking->absent_count == MOST_ABSENT ||
-	    !snap_reserve_array(blocking->absent, blocking->absent_capacity,
-				blocking->absent_count + 1))
+	    !snap_append(blocking->absent, blocking->absent_count, blocking->absent_capacity,
+			 wanted))
 		return NO_ROOT;
-	blocking->absent[blocking->absent_count++] = wanted;
 	return blocking->absentees + blocking->absent_count - 1;
 }
 

@@ -31,10 +31,7 @@ static bool is_dead(const struct snap_waiter *waiter)
 
 static bool add_edge(struct snap_wait_graph *graph, size_t to)
 {
-	if (!snap_reserve_array(graph->edges, graph->edge_capacity, graph->edge_count + 1))
-		return false;
-	graph->edges[graph->edge_count++] = to;
-	return true;
+	return snap_append(graph->edges, graph->edge_count, graph->edge_capacity, to);
 }
 
 static bool add_deadlock_thread(struct snap_wait_graph *graph,
@@ -310,11 +307,10 @@ static struct stacksnap_error *list_deadlocks(const struct snap_wait_graph *grap
 		snap_arena_new_array(snap_wait_arena(waits), count + 1, struct snap_deadlock);
 	if (!ret->deadlocks)
 		return snap_error_no_memory();
-	return snap_all(count, i,
-			make_deadlock(graph, waits, components, cycles[i],
-				      &ret->deadlocks[ret->deadlock_count++]))
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(
+		snap_all(count, i,
+			 make_deadlock(graph, waits, components, cycles[i],
+				       &ret->deadlocks[ret->deadlock_count++])));
 }
 
 struct stacksnap_error *snap_wait_find_deadlocks(struct snap_wait_analysis *waits)

@@ -217,7 +217,6 @@ struct stacksnap_error *snap_stuck_find(const struct snap_stuck_graph *graph,
 	};
 	if (!ret->component || !ret->nodes || !ret->components)
 		return snap_error_no_memory();
-	if (!take_out(graph, ret->component) || !find_components(graph, ret))
-		return snap_error_no_memory();
-	return NULL;
+	return snap_no_memory_unless(take_out(graph, ret->component) &&
+				     find_components(graph, ret));
 }

@@ -5,9 +5,8 @@
 static struct stacksnap_error *explain_other(struct snap_wait_analysis *waits,
 					     struct snap_waiter *waiter)
 {
-	if (!snap_wait_new(waits, waiter, SNAP_WAIT_SYSCALL, snap_wait_call_confidence(waiter)))
-		return snap_error_no_memory();
-	return NULL;
+	return snap_no_memory_unless(
+		snap_wait_new(waits, waiter, SNAP_WAIT_SYSCALL, snap_wait_call_confidence(waiter)));
 }
 
 /* By the kind in the call's row; futexes come here when the folder above has said nothing of them. */
