@@ -228,9 +228,8 @@ static struct stacksnap_error *prepare(struct snap_nostop *nostop)
 	nostop->maps = malloc(SNAP_MAX_MAPS * sizeof(*nostop->maps));
 	if (!nostop->stop || !nostop->buffer || !nostop->maps)
 		return snap_error_no_memory();
-	return snap_all(capture->process_count, i, snap_nostop_add_traced(nostop, i))
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(
+		snap_all(capture->process_count, i, snap_nostop_add_traced(nostop, i)));
 }
 
 static struct stacksnap_error *finish_nostop(struct snap_nostop *nostop)

@@ -294,9 +294,8 @@ static bool add_core_words(struct words *words, const struct snap_wait_range *ra
 	piece.size = got;
 	if (!piece.bytes)
 		return true;
-	if (!snap_reserve_array(words->pieces, words->capacity, words->count + 1))
+	if (!snap_append(words->pieces, words->count, words->capacity, piece))
 		return false;
-	words->pieces[words->count++] = piece;
 	words->left -= got;
 	return true;
 }

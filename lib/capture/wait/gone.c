@@ -273,10 +273,8 @@ static struct stacksnap_error *add_word(struct list *list, const struct snap_pro
 		list->resolver->facts->lacks |= SNAP_LACK_CUT;
 		return NULL;
 	}
-	if (!snap_reserve_array(list->numbers, list->capacity, list->count + 1))
-		return snap_error_no_memory();
-	list->numbers[list->count++] = number;
-	return NULL;
+	return snap_no_memory_unless(
+		snap_append(list->numbers, list->count, list->capacity, number));
 }
 
 /* The words that may have an owner, of locks that the value in the call can belong to. */

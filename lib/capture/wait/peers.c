@@ -69,10 +69,8 @@ static struct stacksnap_error *add_candidate(struct ends *ends, const struct can
 		ends->resolver->facts->lacks |= SNAP_LACK_CUT;
 		return NULL;
 	}
-	if (!snap_reserve_array(ends->candidates, ends->capacity, ends->count + 1))
-		return snap_error_no_memory();
-	ends->candidates[ends->count++] = *candidate;
-	return NULL;
+	return snap_no_memory_unless(
+		snap_append(ends->candidates, ends->count, ends->capacity, *candidate));
 }
 
 static unsigned needs_of(unsigned uses)
@@ -252,14 +250,13 @@ static struct stacksnap_error *add_found(struct ends *ends, const struct snap_sc
 		ends->resolver->facts->lacks |= SNAP_LACK_CUT;
 		return NULL;
 	}
-	if (!snap_reserve_array(ends->found, ends->found_capacity, ends->found_count + 1))
-		return snap_error_no_memory();
-	ends->found[ends->found_count++] = (struct snap_file_peer){ .pid = scan->pid,
-								    .kind = wanted->kind,
-								    .inode = wanted->inode,
-								    .readable = end->readable,
-								    .writable = end->writable };
-	return NULL;
+	return snap_no_memory_unless(
+		snap_append(ends->found, ends->found_count, ends->found_capacity,
+			    (struct snap_file_peer){ .pid = scan->pid,
+						     .kind = wanted->kind,
+						     .inode = wanted->inode,
+						     .readable = end->readable,
+						     .writable = end->writable }));
 }
 
 static struct stacksnap_error *take_scan(struct ends *ends, const struct snap_scan *scan,
@@ -281,9 +278,8 @@ static struct stacksnap_error *take_scan(struct ends *ends, const struct snap_sc
 	for (const struct snap_scan_lock *lock = scan->locks; lock && !err; lock = lock->next) {
 		if (ends->lock_count >= SNAP_MAX_FILE_LOCKS)
 			return NULL;
-		if (!snap_reserve_array(ends->locks, ends->lock_capacity, ends->lock_count + 1))
+		if (!snap_append(ends->locks, ends->lock_count, ends->lock_capacity, lock->lock))
 			return snap_error_no_memory();
-		ends->locks[ends->lock_count++] = lock->lock;
 	}
 	return err;
 }
@@ -431,13 +427,12 @@ static struct stacksnap_error *add_outsider(struct ends *ends, const struct snap
 		return NULL;
 	}
 	name = snap_arena_strdup(&ends->resolver->capture->arena, scan->name);
-	if (!name ||
-	    !snap_reserve_array(ends->outsiders, ends->outsider_capacity, ends->outsider_count + 1))
-		return snap_error_no_memory();
-	ends->outsiders[ends->outsider_count++] = (struct snap_outsider){
-		.pid = scan->pid, .name = scan->start_ticks ? name : NULL, .state = scan->state
-	};
-	return NULL;
+	return name && snap_append(ends->outsiders, ends->outsider_count, ends->outsider_capacity,
+				   (struct snap_outsider){ .pid = scan->pid,
+							   .name = scan->start_ticks ? name : NULL,
+							   .state = scan->state })
+		       ? NULL
+		       : snap_error_no_memory();
 }
 
 static struct stacksnap_error *scan_outside(struct ends *ends, const struct pids *pids,

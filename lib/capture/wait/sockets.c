@@ -161,12 +161,11 @@ static struct stacksnap_error *add_socket_entry(struct sockets *sockets,
 	if (!snap_reserve_array(sockets->entries, sockets->capacity, number + 1))
 		return snap_error_no_memory();
 	sockets->entries[sockets->count++] = (struct entry){ .socket = *socket };
-	if ((socket->inode &&
-	     !snap_hash_table_add(&sockets->by_inode, snap_hash_mix(socket->inode), number)) ||
-	    (is_tcp_socket(socket) &&
-	     !snap_hash_table_add(&sockets->by_address, hash_of_address(socket), number)))
-		return snap_error_no_memory();
-	return NULL;
+	return snap_no_memory_unless(
+		!(socket->inode &&
+		  !snap_hash_table_add(&sockets->by_inode, snap_hash_mix(socket->inode), number)) &&
+		!(is_tcp_socket(socket) &&
+		  !snap_hash_table_add(&sockets->by_address, hash_of_address(socket), number)));
 }
 
 static void note_lacks(struct sockets *sockets, const struct snap_dump *dump)
@@ -449,12 +448,10 @@ static struct stacksnap_error *give_peers(struct sockets *sockets)
 
 		if (!entry->uses || !entry->socket.inode)
 			continue;
-		if (!snap_reserve_array(resolver->peers, resolver->peer_capacity,
-					resolver->peer_count + 1))
+		if (!snap_append(resolver->peers, resolver->peer_count, resolver->peer_capacity,
+				 (struct snap_wait_peer){ .inode = entry->socket.inode,
+							  .uses = entry->uses }))
 			return snap_error_no_memory();
-		resolver->peers[resolver->peer_count++] =
-			(struct snap_wait_peer){ .inode = entry->socket.inode,
-						 .uses = entry->uses };
 	}
 	return NULL;
 }

@@ -54,11 +54,9 @@ struct stacksnap_error *snap_wait_add_want(struct snap_wait_resolver *resolver, 
 {
 	if (number < 0 || number >= MOST_NUMBER)
 		return NULL;
-	if (!snap_reserve_array(resolver->wants, resolver->want_capacity, resolver->want_count + 1))
-		return snap_error_no_memory();
-	resolver->wants[resolver->want_count++] =
-		(struct snap_wait_want){ .process = process, .number = number, .uses = uses };
-	return NULL;
+	return snap_no_memory_unless(snap_append(
+		resolver->wants, resolver->want_count, resolver->want_capacity,
+		(struct snap_wait_want){ .process = process, .number = number, .uses = uses }));
 }
 
 SNAP_ORDER(compare_wants, struct snap_wait_want, a, b, snap_compare(a->process, b->process),
@@ -266,10 +264,9 @@ static struct stacksnap_error *add_caller(struct snap_wait_resolver *resolver, s
 	caller.row = snap_wait_call_row(of->arch, caller.call.number);
 	if (caller.row->fd < 0 && !(caller.row->facts & SNAP_CALL_IS_ASKED))
 		return NULL;
-	if (!snap_reserve_array(resolver->callers, resolver->caller_capacity,
-				resolver->caller_count + 1))
+	if (!snap_append(resolver->callers, resolver->caller_count, resolver->caller_capacity,
+			 caller))
 		return snap_error_no_memory();
-	resolver->callers[resolver->caller_count++] = caller;
 	return want_of_call(resolver, &caller);
 }
 
