@@ -464,7 +464,7 @@ static struct stacksnap_error *put_chrome_document(struct snap_chrome *chrome)
 	snap_json_end(json, '}');
 	snap_json_end_document(json);
 	snap_json_flush(json);
-	return json->failed ? snap_error_no_memory() : NULL;
+	return snap_no_memory_unless(!json->failed);
 }
 
 static void chrome_deinit(struct snap_chrome *chrome)

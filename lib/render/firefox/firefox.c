@@ -243,8 +243,7 @@ static struct stacksnap_error *render_profile(const struct snap_recording *recor
 	err = snap_firefox_threads_init(&threads, recording, options, &tables);
 	if (err)
 		return err;
-	return put_firefox_document(json, recording, &tables, &threads) ? NULL
-									: snap_error_no_memory();
+	return snap_no_memory_unless(put_firefox_document(json, recording, &tables, &threads));
 }
 
 struct stacksnap_error *snap_render_firefox(const struct snap_recording *recording,

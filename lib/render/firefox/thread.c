@@ -98,11 +98,8 @@ static bool gap_after(const struct snap_recording *recording, size_t tick)
 
 static bool add_sample(struct snap_firefox_threads *threads, struct snap_firefox_sample sample)
 {
-	if (!snap_reserve_array(threads->samples, threads->sample_capacity,
-				threads->sample_count + 1))
-		return false;
-	threads->samples[threads->sample_count++] = sample;
-	return true;
+	return snap_append(threads->samples, threads->sample_count, threads->sample_capacity,
+			   sample);
 }
 
 /*
@@ -293,10 +290,7 @@ static bool add_firefox_span(struct snap_firefox_threads *threads, const struct 
 		last->last = run->last;
 		return true;
 	}
-	if (!snap_reserve_array(threads->spans, threads->span_capacity, threads->span_count + 1))
-		return false;
-	threads->spans[threads->span_count++] = *run;
-	return true;
+	return snap_append(threads->spans, threads->span_count, threads->span_capacity, *run);
 }
 
 /* Fills threads->spans and labels. False without memory. */

@@ -75,10 +75,8 @@ static struct stacksnap_error *html_init(struct snap_html *html, const struct sn
 	*html = (struct snap_html){ .out = out, .options = options };
 	html->json = snap_json_writer_create_to(write_data, out, SNAP_JSON_COMPACT);
 	/* 0 means none in both. */
-	if (!html->json || snap_pool_add(&html->texts, "", 0) != 0 ||
-	    snap_pool_add(&html->stacks, nothing, sizeof(nothing)) != 0)
-		return snap_error_no_memory();
-	return NULL;
+	return snap_no_memory_unless(html->json && snap_pool_add(&html->texts, "", 0) == 0 &&
+				     snap_pool_add(&html->stacks, nothing, sizeof(nothing)) == 0);
 }
 
 static void html_deinit(struct snap_html *html)
@@ -159,7 +157,7 @@ static struct stacksnap_error *put_data(const struct snap_html_page *page,
 	snap_json_end_document(html.json);
 	snap_json_flush(html.json);
 	fputs("</script>\n", out);
-	return html.failed || html.json->failed ? snap_error_no_memory() : NULL;
+	return snap_no_memory_unless(!html.failed && !html.json->failed);
 }
 
 struct stacksnap_error *snap_html_put_page(const struct snap_html_page *page,

@@ -23,9 +23,8 @@ struct stacksnap_error *snap_json_document_init(struct snap_json_document *docum
 		.json = snap_json_writer_create(out, style),
 		.options = options,
 	};
-	return snap_json_entries_init(&document->entries, style) && document->json
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(snap_json_entries_init(&document->entries, style) &&
+				     document->json);
 }
 
 void snap_json_document_deinit(struct snap_json_document *document)

@@ -54,9 +54,8 @@ struct stacksnap_error *snap_pprof_init(struct snap_pprof *pprof,
 	if (err)
 		return err;
 	pprof->stacks = calloc(recording->stack_count + 1, sizeof(*pprof->stacks));
-	if (!pprof->stacks || snap_pool_add(&pprof->strings, "", 0) == SIZE_MAX)
-		return snap_error_no_memory();
-	return NULL;
+	return snap_no_memory_unless(pprof->stacks &&
+				     snap_pool_add(&pprof->strings, "", 0) != SIZE_MAX);
 }
 
 void snap_pprof_deinit(struct snap_pprof *pprof)

@@ -209,7 +209,7 @@ static struct stacksnap_error *put_goroutine_stacks(const struct snap_snapshot *
 	}
 	failed = walk.failed || writer->escaped.failed;
 	snap_buffer_deinit(&writer->escaped);
-	return failed ? snap_error_no_memory() : NULL;
+	return snap_no_memory_unless(!failed);
 }
 
 struct stacksnap_error *snap_render_thread_counts(const struct snap_snapshot *snapshot,

@@ -76,7 +76,7 @@ static struct stacksnap_error *put_speedscope_document(struct snap_scope *scope)
 	snap_json_end(json, '}');
 	snap_json_end_document(json);
 	snap_json_flush(json);
-	return json->failed ? snap_error_no_memory() : NULL;
+	return snap_no_memory_unless(!json->failed);
 }
 
 static void scope_deinit(struct snap_scope *scope)

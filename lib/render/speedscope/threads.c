@@ -80,9 +80,8 @@ static void thread_line_deinit(struct thread_line *line)
 
 static bool add_weight(struct thread_line *line, int64_t end_ns)
 {
-	if (!snap_reserve_array(line->weights, line->capacity, line->count + 1))
+	if (!snap_append(line->weights, line->count, line->capacity, end_ns - line->at_ns))
 		return false;
-	line->weights[line->count++] = end_ns - line->at_ns;
 	line->at_ns = end_ns;
 	return true;
 }

@@ -191,9 +191,8 @@ struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
 	err = snap_holders_init(&adder.holders, recording);
 	if (err)
 		return err;
-	return snap_all(recording->track_count, i, add_tally_track(&adder, &recording->tracks[i]))
-		       ? NULL
-		       : snap_error_no_memory();
+	return snap_no_memory_unless(snap_all(recording->track_count, i,
+					      add_tally_track(&adder, &recording->tracks[i])));
 }
 
 static unsigned of_objects(const struct snap_options *options)

@@ -30,9 +30,7 @@ struct stacksnap_error *snap_holders_init(struct snap_holders *holders,
 	holders->functions = calloc(recording->stack_count + 1, sizeof(*holders->functions));
 	holders->looked_at = calloc(recording->stack_count + 1, sizeof(*holders->looked_at));
 	holders->lists = calloc(recording->wait_count + 1, sizeof(*holders->lists));
-	if (!holders->functions || !holders->looked_at || !holders->lists)
-		return snap_error_no_memory();
-	return NULL;
+	return snap_no_memory_unless(holders->functions && holders->looked_at && holders->lists);
 }
 
 void snap_holders_deinit(struct snap_holders *holders)
@@ -102,10 +100,7 @@ static bool add_held(struct list *list, const struct snap_holder_span *held)
 		before->last = held->last;
 		return true;
 	}
-	if (!snap_reserve_array(list->items, list->capacity, list->count + 1))
-		return false;
-	list->items[list->count++] = *held;
-	return true;
+	return snap_append(list->items, list->count, list->capacity, *held);
 }
 
 /* The first run of a track that is not over at a tick; run_count: none. */

@@ -119,10 +119,7 @@ static bool add_mark(struct snap_wait_marks *marks, struct snap_wait_mark mark)
 	} else {
 		marks->bytes -= bytes_of(&mark);
 	}
-	if (!snap_reserve_array(marks->items, marks->capacity, marks->count + 1))
-		return false;
-	marks->items[marks->count++] = mark;
-	return true;
+	return snap_append(marks->items, marks->count, marks->capacity, mark);
 }
 
 /* From tick to tick without a gap. */

@@ -50,14 +50,12 @@ static bool add_share(struct snap_shares *shares, const struct snap_holder_span 
 {
 	if (!slots)
 		return true;
-	if (!snap_reserve_array(shares->items, shares->capacity, shares->count + 1))
-		return false;
-	shares->items[shares->count++] = (struct snap_share){ .function = held->function,
-							      .lack = held->lack,
-							      .track = held->track,
-							      .tid = held->tid,
-							      .slots = slots };
-	return true;
+	return snap_append(shares->items, shares->count, shares->capacity,
+			   (struct snap_share){ .function = held->function,
+						.lack = held->lack,
+						.track = held->track,
+						.tid = held->tid,
+						.slots = slots });
 }
 
 /* The slot behind a tick; a file may hold any. */

@@ -243,5 +243,5 @@ struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,
 	put_waited_rows(&table, &table.waited.owed);
 	put_waited_rows(&table, &table.waited.idle);
 	put_missed(lines, table.waited.missed_ns);
-	return lines->failed ? snap_error_no_memory() : NULL;
+	return snap_no_memory_unless(!lines->failed);
 }

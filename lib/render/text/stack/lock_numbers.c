@@ -37,10 +37,8 @@ static bool add_lock(struct snap_lock_numbers *numbers, pid_t pid, const struct 
 {
 	if (!is_nameless_lock(wait))
 		return true;
-	if (!snap_reserve_array(numbers->locks, numbers->capacity, numbers->count + 1))
-		return false;
-	numbers->locks[numbers->count++] = (struct snap_lock){ pid, wait };
-	return true;
+	return snap_append(numbers->locks, numbers->count, numbers->capacity,
+			   (struct snap_lock){ pid, wait });
 }
 
 /* And what the owner waits for. */

@@ -46,9 +46,9 @@ static struct snap_link *list_links(struct snap_chains *chains, const struct sna
 			if (count && (of->system || of->kernel || !(of->function || of->symbol) ||
 				      links[count - 1].function == numbers[i]))
 				continue;
-			if (!snap_reserve_array(links, capacity, count + 1))
+			if (!snap_append(links, count, capacity,
+					 (struct snap_link){ frame, (uint32_t)i, numbers[i] }))
 				return NULL;
-			links[count++] = (struct snap_link){ frame, (uint32_t)i, numbers[i] };
 		}
 		if (!numbers)
 			return NULL;
