@@ -149,10 +149,7 @@ static bool take_answered_frame(struct snap_remote_unwinder *unwinder,
 		    !take_answered_entry(unwinder, &frames->strings, answer->text_size, (*entry)++,
 					 &frame->entries[i]))
 			return false;
-	if (!snap_reserve_array(frames->frames, frames->capacity, frames->count + 1))
-		return false;
-	frames->frames[frames->count++] = frame;
-	return true;
+	return snap_append(frames->frames, frames->count, frames->capacity, frame);
 }
 
 /* Takes the places of managed frames among the pcs. */
