@@ -170,9 +170,8 @@ static bool list_moved(const struct table *table, struct snap_diff *diff)
 
 			if (movement(&function) < LEAST_SHARE)
 				continue;
-			if (!snap_reserve_array(moved, capacity, count + 1))
+			if (!snap_append(moved, count, capacity, function))
 				return false;
-			moved[count++] = function;
 		}
 	if (!count)
 		return true;

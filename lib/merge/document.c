@@ -83,9 +83,8 @@ bool snap_merge_parse_set(const struct snap_json_span *span, size_t hosts,
 		}
 		if (range.last < range.first ||
 		    (set->count && range.first <= set->ranges[set->count - 1].last) ||
-		    !snap_reserve_array(set->ranges, set->capacity, set->count + 1))
+		    !snap_append(set->ranges, set->count, set->capacity, range))
 			return false;
-		set->ranges[set->count++] = range;
 	} while (at < end && *at == ',');
 	return at == end;
 }

@@ -209,10 +209,8 @@ static bool add_merger_deadlocks(struct snap_merger *merger,
 
 static bool add_merger_pair(struct snap_merger *merger, uint32_t group, pid_t pid)
 {
-	if (!snap_reserve_array(merger->pairs, merger->pair_capacity, merger->pair_count + 1))
-		return false;
-	merger->pairs[merger->pair_count++] = (struct snap_merge_pair){ group, pid };
-	return true;
+	return snap_append(merger->pairs, merger->pair_count, merger->pair_capacity,
+			   (struct snap_merge_pair){ group, pid });
 }
 
 SNAP_ORDER(compare_pairs, struct snap_merge_pair, a, b, snap_compare(a->group, b->group),

@@ -36,10 +36,7 @@ void snap_pointer_codec_deinit(struct snap_pointer_codec *to)
 
 static bool add_pointee(struct snap_pointers *pointers, struct snap_pointee item)
 {
-	if (!snap_reserve_array(pointers->items, pointers->capacity, pointers->count + 1))
-		return false;
-	pointers->items[pointers->count++] = item;
-	return true;
+	return snap_append(pointers->items, pointers->count, pointers->capacity, item);
 }
 
 /* From here on nothing is written, but counted: what was written is of no use. */

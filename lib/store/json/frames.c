@@ -136,10 +136,8 @@ static bool add_json_entry(struct snap_json_reader *reader, struct frame_list *l
 		return false;
 	if (list->frame.entry_count == 0)
 		list->frame = location;
-	if (!snap_reserve_array(reader->entries, reader->entry_capacity,
-				list->frame.entry_count + 1))
+	if (!snap_append(reader->entries, list->frame.entry_count, reader->entry_capacity, entry))
 		return false;
-	reader->entries[list->frame.entry_count++] = entry;
 	return entry.inlined || end_frame(reader, list);
 }
 
