@@ -21,11 +21,8 @@ static const uint64_t LEAST_MEMORY = 16ull << 20, MAX_MEMORY = 64ull << 30;
 
 static struct stacksnap_error *add_target(struct snap_options *options, struct snap_target target)
 {
-	if (!snap_reserve_array(options->targets, options->target_capacity,
-				options->target_count + 1))
-		return snap_error_no_memory();
-	options->targets[options->target_count++] = target;
-	return NULL;
+	return snap_no_memory_unless(snap_append(options->targets, options->target_count,
+						 options->target_capacity, target));
 }
 
 struct stacksnap_error *snap_set_pid(struct snap_options *options,
@@ -185,11 +182,9 @@ static struct stacksnap_error *add_group_label(struct snap_options *options, con
 {
 	const char *copy = snap_arena_strndup(&options->arena, key, length);
 
-	if (!copy || !snap_reserve_array(options->group_labels, options->group_label_capacity,
-					 options->group_label_count + 1))
-		return snap_error_no_memory();
-	options->group_labels[options->group_label_count++] = copy;
-	return NULL;
+	return snap_no_memory_unless(copy &&
+				     snap_append(options->group_labels, options->group_label_count,
+						 options->group_label_capacity, copy));
 }
 
 /* A tree is made of whole stacks, and not of what threads of a group have in common. */
@@ -420,11 +415,9 @@ struct stacksnap_error *snap_set_debug_dir(struct snap_options *options,
 {
 	const char *copy = snap_arena_strdup(&options->arena, value);
 
-	if (!copy || !snap_reserve_array(options->debug_dirs, options->debug_dir_capacity,
-					 options->debug_dir_count + 1))
-		return snap_error_no_memory();
-	options->debug_dirs[options->debug_dir_count++] = copy;
-	return NULL;
+	return snap_no_memory_unless(copy &&
+				     snap_append(options->debug_dirs, options->debug_dir_count,
+						 options->debug_dir_capacity, copy));
 }
 
 struct stacksnap_error *snap_set_exe(struct snap_options *options,

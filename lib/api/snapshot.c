@@ -67,11 +67,9 @@ static struct stacksnap_error *note_trouble(struct stacksnap_snapshot *snapshot,
 	if (!message)
 		message = snap_arena_printf(arena, "process %d: %s", (int)node->pid, trouble.code);
 	trouble.message = message ? snap_api_escaped(arena, message, options) : NULL;
-	if (!trouble.message || !snap_reserve_array(snapshot->troubles, snapshot->trouble_capacity,
-						    snapshot->trouble_count + 1))
-		return snap_error_no_memory();
-	snapshot->troubles[snapshot->trouble_count++] = trouble;
-	return NULL;
+	return snap_no_memory_unless(trouble.message &&
+				     snap_append(snapshot->troubles, snapshot->trouble_count,
+						 snapshot->trouble_capacity, trouble));
 }
 
 /* How the stacks of a process ended. */
@@ -117,9 +115,8 @@ static struct stacksnap_error *visit(struct stacksnap_snapshot *snapshot,
 	bool shown = node->trouble == SNAP_TROUBLE_NONE && node->type != SNAP_TYPE_DEAD;
 	bool silent = node->trouble == SNAP_TROUBLE_NOT_RESPONDING;
 
-	if (!snap_reserve_array(snapshot->nodes, snapshot->node_capacity, snapshot->node_count + 1))
+	if (!snap_append(snapshot->nodes, snapshot->node_count, snapshot->node_capacity, node))
 		return snap_error_no_memory();
-	snapshot->nodes[snapshot->node_count++] = node;
 	trace_node(options, node);
 	if (list) /* a process that may not be traced is listed all the same */
 		shown = node->trouble != SNAP_TROUBLE_NO_SUCH_PROCESS && !silent;
@@ -149,9 +146,9 @@ static struct stacksnap_error *survey_tree(struct stacksnap_snapshot *snapshot,
 				err = visit(snapshot, options, list, enter, survey);
 				if (err)
 					return err;
-				if (!snap_reserve_array(path, capacity, depth + 1))
+				if (!snap_append(path, depth, capacity,
+						 (struct walk){ .node = enter }))
 					return snap_error_no_memory();
-				path[depth++] = (struct walk){ .node = enter };
 			}
 			struct walk *top = &path[depth - 1];
 
