@@ -127,12 +127,8 @@ bool snap_pointer_table_reserve(struct snap_pointer_table *table, size_t count)
 struct snap_pointer_entry *snap_pointer_table_find(const struct snap_pointer_table *table,
 						   const void *key)
 {
-	struct snap_probe probe = snap_hash_table_probe(&table->table, snap_hash_pointer(key));
-
-	while (snap_probe_next(&probe))
-		if (table->entries[probe.number].key == key)
-			return &table->entries[probe.number];
-	return NULL;
+	return snap_hash_find_in(&table->table, snap_hash_pointer(key), table->entries, at,
+				 at->key == key);
 }
 
 struct snap_pointer_entry *snap_pointer_table_get(struct snap_pointer_table *table, const void *key)

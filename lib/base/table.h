@@ -145,6 +145,44 @@ static inline bool snap_probe_next(struct snap_probe *probe)
 	return false;
 }
 
+/*
+ * The number of the first element with a hash for which the expression is true; SIZE_MAX: there is
+ * none. It uses `i`, the number of an element, which exists in it alone:
+ *
+ *	return snap_hash_find(&table, hash, i, tasks[i].id == id);
+ */
+#define snap_hash_find(table, hash, i, holds)                                      \
+	({                                                                         \
+		struct snap_probe _probe = snap_hash_table_probe((table), (hash)); \
+		size_t _found = SIZE_MAX;                                          \
+		while (_found == SIZE_MAX && snap_probe_next(&_probe)) {           \
+			const uint32_t i = _probe.number;                          \
+			if (holds)                                                 \
+				_found = i;                                        \
+		}                                                                  \
+		_found;                                                            \
+	})
+/* Whether there is one; its number is then in *ret, which else stays as it was. */
+#define snap_hash_got(table, hash, i, holds, ret)                                \
+	({                                                                       \
+		const size_t _got = snap_hash_find((table), (hash), i, (holds)); \
+		if (_got != SIZE_MAX)                                            \
+			*(ret) = (__typeof__(*(ret)))_got;                       \
+		_got != SIZE_MAX;                                                \
+	})
+/* A pointer to it, `at` in the expression; NULL: there is none. */
+#define snap_hash_find_in(table, hash, array, at, holds)                           \
+	({                                                                         \
+		struct snap_probe _probe = snap_hash_table_probe((table), (hash)); \
+		__typeof__((array) + 0) _found = NULL;                             \
+		while (!_found && snap_probe_next(&_probe)) {                      \
+			__typeof__(_found) at = &(array)[_probe.number];           \
+			if (holds)                                                 \
+				_found = at;                                       \
+		}                                                                  \
+		_found;                                                            \
+	})
+
 /* ---- pointers as keys ---- */
 
 /* A key and what belongs to it: one of the two, as its user likes. */
