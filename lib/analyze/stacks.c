@@ -166,16 +166,11 @@ static bool intern_stack(struct stack_builder *builder, struct snap_raw_stack *s
 {
 	struct snap_raw_process *raw = builder->raw;
 	size_t bytes = stack->frame_count * sizeof(struct snap_frame *);
-	struct snap_probe probe;
 
 	stack->hash = snap_hash_bytes(stack->frames, bytes, stack->end * 31u + stack->gap_count);
-	probe = snap_hash_table_probe(&builder->stacks, stack->hash);
-	while (snap_probe_next(&probe)) {
-		if (same_stack(&raw->stacks[probe.number], stack)) {
-			*ret = probe.number;
-			return true;
-		}
-	}
+	if (snap_hash_got(&builder->stacks, stack->hash, i, same_stack(&raw->stacks[i], stack),
+			  ret))
+		return true;
 	stack->frames =
 		snap_arena_memdup(snap_analysis_arena(builder->analysis), stack->frames, bytes);
 	return stack->frames &&

@@ -38,16 +38,10 @@ static size_t find_explained(const struct snap_log_analysis *of,
 			     const struct snap_log_change *change)
 {
 	uint32_t object = change->object - 1;
-	struct snap_probe probe =
-		snap_hash_table_probe(&of->explained_table, hash_pair(change->stack, object));
 
-	while (snap_probe_next(&probe)) {
-		const struct snap_log_explained *known = &of->log->explained[probe.number];
-
-		if (known->stack == change->stack && known->object == object)
-			return probe.number;
-	}
-	return SIZE_MAX;
+	return snap_hash_find(&of->explained_table, hash_pair(change->stack, object), i,
+			      of->log->explained[i].stack == change->stack &&
+				      of->log->explained[i].object == object);
 }
 
 /* A thread that runs waits for nothing, whatever call it was in; nor does one that ends. */

@@ -87,13 +87,8 @@ static bool find_awaiters(struct tree *tree, struct snap_hash_table *ids, bool *
 
 static size_t find_node(const struct tree *tree, uint64_t key, size_t parent)
 {
-	struct snap_probe probe = snap_hash_table_probe(&tree->nodes, key);
-
-	while (snap_probe_next(&probe))
-		if (tree->set->keys[probe.number] == key &&
-		    tree->set->parents[probe.number] == parent)
-			return probe.number;
-	return SIZE_MAX;
+	return snap_hash_find(&tree->nodes, key, i,
+			      tree->set->keys[i] == key && tree->set->parents[i] == parent);
 }
 
 /* The node of a task, whose awaiter has one. False: no memory. */

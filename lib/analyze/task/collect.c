@@ -113,22 +113,17 @@ static bool find_collected_stack(struct collector *collector, const struct snap_
 	struct snap_raw_stack stack = { .frame_count = task->stack.count,
 					.end = task->stack.end,
 					.reason = task->stack.reason };
-	struct snap_probe probe;
 
 	if (!list_frames(collector, &task->stack))
 		return false;
 	stack.hash = snap_hash_bytes(collector->frames, bytes, stack.end);
-	probe = snap_hash_table_probe(&collector->stacks, stack.hash);
-	while (snap_probe_next(&probe)) {
-		const struct snap_raw_stack *other = &raw->stacks[probe.number];
-
-		if (other->frame_count == stack.frame_count && other->end == stack.end &&
-		    other->reason == stack.reason &&
-		    memcmp(other->frames, collector->frames, bytes) == 0) {
-			*ret = probe.number;
-			return true;
-		}
-	}
+	if (snap_hash_got(&collector->stacks, stack.hash, i,
+			  raw->stacks[i].frame_count == stack.frame_count &&
+				  raw->stacks[i].end == stack.end &&
+				  raw->stacks[i].reason == stack.reason &&
+				  memcmp(raw->stacks[i].frames, collector->frames, bytes) == 0,
+			  ret))
+		return true;
 	stack.frames = snap_arena_memdup(snap_analysis_arena(collector->analysis),
 					 collector->frames, bytes);
 	return stack.frames && snap_raw_stack_add(raw, &stack, ret) &&

@@ -37,12 +37,8 @@ static const char *tree_label(const struct finder *finder, const struct snap_raw
 
 static size_t find_id(const struct finder *finder, const char *id)
 {
-	struct snap_probe probe = snap_hash_table_probe(&finder->ids, snap_hash_text(id, 0));
-
-	while (snap_probe_next(&probe))
-		if (strcmp(finder->set->logical[probe.number].id, id) == 0)
-			return probe.number;
-	return SIZE_MAX;
+	return snap_hash_find(&finder->ids, snap_hash_text(id, 0), i,
+			      strcmp(finder->set->logical[i].id, id) == 0);
 }
 
 /* SIZE_MAX without memory. */
