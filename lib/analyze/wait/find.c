@@ -43,15 +43,8 @@ void snap_wait_index_deinit(struct snap_wait_analysis *waits)
 struct snap_waiter *snap_waiter_by_ns_tid(struct snap_wait_analysis *waits, size_t process,
 					  uint64_t ns_tid)
 {
-	struct snap_probe probe = snap_hash_table_probe(&waits->ns_tids, hash_in(process, ns_tid));
-
-	while (snap_probe_next(&probe)) {
-		struct snap_waiter *waiter = &waits->waiters[probe.number];
-
-		if (waiter->process == process && own_tid(waiter) == ns_tid)
-			return waiter;
-	}
-	return NULL;
+	return snap_hash_find_in(&waits->ns_tids, hash_in(process, ns_tid), waits->waiters, waiter,
+				 waiter->process == process && own_tid(waiter) == ns_tid);
 }
 
 struct snap_waiter *snap_waiter_by_thread_pointer(struct snap_wait_analysis *waits, size_t process,
@@ -75,12 +68,8 @@ struct snap_waiter *snap_waiter_by_thread_pointer(struct snap_wait_analysis *wai
 
 struct snap_waiter *snap_waiter_by_tid(struct snap_wait_analysis *waits, pid_t tid)
 {
-	struct snap_probe probe = snap_hash_table_probe(&waits->tids, snap_hash_mix((uint64_t)tid));
-
-	while (snap_probe_next(&probe))
-		if (waits->waiters[probe.number].thread->thread->tid == tid)
-			return &waits->waiters[probe.number];
-	return NULL;
+	return snap_hash_find_in(&waits->tids, snap_hash_mix((uint64_t)tid), waits->waiters, at,
+				 at->thread->thread->tid == tid);
 }
 
 size_t snap_wait_process_by_pid(const struct snap_wait_analysis *waits, pid_t pid)

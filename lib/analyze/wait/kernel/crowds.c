@@ -25,12 +25,8 @@ const struct snap_wait_crowd *snap_wait_find_crowd(const struct snap_wait_analys
 						   uint64_t key)
 {
 	const struct snap_wait_lookup *lookup = waits->lookup;
-	struct snap_probe probe = snap_hash_table_probe(&lookup->crowd_table, key);
 
-	while (snap_probe_next(&probe))
-		if (lookup->crowds[probe.number].key == key)
-			return &lookup->crowds[probe.number];
-	return NULL;
+	return snap_hash_find_in(&lookup->crowd_table, key, lookup->crowds, at, at->key == key);
 }
 
 static struct snap_wait_party outside_party(const struct snap_wait_analysis *waits, pid_t pid)
