@@ -87,12 +87,8 @@ static uint64_t hash_content(const struct snap_remote_task *task)
 static struct snap_known_task *find_known(struct look *look, uint64_t identity)
 {
 	struct snap_task_list *list = look->owner->list;
-	struct snap_probe probe = snap_hash_table_probe(&look->table, identity);
 
-	while (snap_probe_next(&probe))
-		if (list->tasks[probe.number].identity == identity)
-			return &list->tasks[probe.number];
-	return NULL;
+	return snap_hash_find_in(&look->table, identity, list->tasks, at, at->identity == identity);
 }
 
 static bool list_known(struct look *look)
