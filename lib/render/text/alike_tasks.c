@@ -72,16 +72,14 @@ static bool has_children(const struct snap_node *node, size_t number)
 static bool find_first(const struct snap_node *node, struct snap_hash_table *table,
 		       const uint64_t *hashes, size_t number, size_t *ret)
 {
-	struct snap_probe probe = snap_hash_table_probe(table, hashes[number]);
 
 	*ret = number;
 	/* A program may make hashes equal: then it is shown wrong, but nothing else. */
-	while (snap_probe_next(&probe))
-		if (hashes[probe.number] == hashes[number] &&
-		    node->logical[probe.number].stack_count == node->logical[number].stack_count) {
-			*ret = probe.number;
-			return true;
-		}
+	if (snap_hash_got(table, hashes[number], i,
+			  hashes[i] == hashes[number] &&
+				  node->logical[i].stack_count == node->logical[number].stack_count,
+			  ret))
+		return true;
 	return snap_hash_table_add(table, hashes[number], number);
 }
 

@@ -41,14 +41,9 @@ static bool is_of_library(const struct snap_entry *entry)
 /* SIZE_MAX: there is none. */
 static size_t find_folder(const struct snap_folders *folders, const char *module, bool library)
 {
-	struct snap_probe probe =
-		snap_hash_table_probe(&folders->modules, hash_key(module, library));
-
-	while (snap_probe_next(&probe))
-		if (folders->folders[probe.number].library == library &&
-		    strcmp(folders->folders[probe.number].module, module) == 0)
-			return probe.number;
-	return SIZE_MAX;
+	return snap_hash_find(&folders->modules, hash_key(module, library), i,
+			      folders->folders[i].library == library &&
+				      strcmp(folders->folders[i].module, module) == 0);
 }
 
 /*
