@@ -184,15 +184,11 @@ enum snap_numbered snap_answering_number(struct snap_answering *answering,
 {
 	struct snap_managed *managed = answering->managed;
 	uint64_t hash = hash_managed_frame(frame);
-	struct snap_probe probe = snap_hash_table_probe(&managed->table, hash);
 	struct known known = { frame->pc, NULL, frame->entry_count };
 
-	while (snap_probe_next(&probe)) {
-		if (is_frame_known(&managed->frames[probe.number], frame)) {
-			*ret = probe.number;
-			return SNAP_NUMBERED;
-		}
-	}
+	if (snap_hash_got(&managed->table, hash, i, is_frame_known(&managed->frames[i], frame),
+			  ret))
+		return SNAP_NUMBERED;
 	known.entries = snap_arena_memdup(&managed->arena, frame->entries,
 					  frame->entry_count * sizeof(*frame->entries));
 	if (!known.entries ||
