@@ -73,16 +73,9 @@ static bool add_all(struct all_known *all, const struct snap_diff_nodes *list)
 static const struct known *find_known_thread(const struct all_known *all,
 					     const struct snap_node *node, pid_t tid)
 {
-	struct snap_probe probe = snap_hash_table_probe(&all->table, hash_of_thread(node, tid));
-
-	while (snap_probe_next(&probe)) {
-		const struct known *known = &all->threads[probe.number];
-
-		if (known->thread->tid == tid && known->node->pid == node->pid &&
-		    known->node->start_ticks == node->start_ticks)
-			return known;
-	}
-	return NULL;
+	return snap_hash_find_in(&all->table, hash_of_thread(node, tid), all->threads, known,
+				 known->thread->tid == tid && known->node->pid == node->pid &&
+					 known->node->start_ticks == node->start_ticks);
 }
 
 enum verdict { MOVED, STUCK, BLIND };

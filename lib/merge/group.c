@@ -12,13 +12,9 @@
 static bool find_group(struct snap_merger *merger, uint64_t id, uint32_t *ret)
 {
 	uint64_t hash = snap_hash_mix(id);
-	struct snap_probe probe = snap_hash_table_probe(&merger->group_table, hash);
 
-	while (snap_probe_next(&probe))
-		if (merger->groups[probe.number].id == id) {
-			*ret = probe.number;
-			return true;
-		}
+	if (snap_hash_got(&merger->group_table, hash, i, merger->groups[i].id == id, ret))
+		return true;
 	if (!snap_reserve_array_zeroed(merger->groups, merger->group_capacity,
 				       merger->group_count + 1) ||
 	    !snap_hash_table_add(&merger->group_table, hash, merger->group_count))

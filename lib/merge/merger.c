@@ -140,22 +140,17 @@ bool snap_merger_module(struct snap_merger *merger, const struct snap_merge_plac
 			uint32_t *ret)
 {
 	struct snap_merge_known_module module = { 0 };
-	struct snap_probe probe;
 	uint64_t hash;
 
 	if (!snap_merger_intern(merger, &place->module, &module.path) ||
 	    !snap_merger_intern(merger, &place->build_id, &module.build_id))
 		return false;
 	hash = snap_hash_add(snap_hash_pointer(module.path), (uintptr_t)module.build_id);
-	probe = snap_hash_table_probe(&merger->module_table, hash);
-	while (snap_probe_next(&probe)) {
-		const struct snap_merge_known_module *known = &merger->modules[probe.number];
-
-		if (known->path == module.path && known->build_id == module.build_id) {
-			*ret = probe.number;
-			return true;
-		}
-	}
+	if (snap_hash_got(&merger->module_table, hash, i,
+			  merger->modules[i].path == module.path &&
+				  merger->modules[i].build_id == module.build_id,
+			  ret))
+		return true;
 	if (!snap_reserve_array(merger->modules, merger->module_capacity,
 				merger->module_count + 1) ||
 	    !snap_hash_table_add(&merger->module_table, hash, merger->module_count))

@@ -17,16 +17,9 @@ static uint64_t hash_explained_pair(uint32_t stack, uint32_t object)
 const struct snap_log_explained *snap_log_explained(const struct snap_log *log, uint32_t stack,
 						    uint32_t object)
 {
-	struct snap_probe probe =
-		snap_hash_table_probe(&log->index->explained, hash_explained_pair(stack, object));
-
-	while (snap_probe_next(&probe)) {
-		const struct snap_log_explained *known = &log->explained[probe.number];
-
-		if (known->stack == stack && known->object == object)
-			return known;
-	}
-	return NULL;
+	return snap_hash_find_in(&log->index->explained, hash_explained_pair(stack, object),
+				 log->explained, known,
+				 known->stack == stack && known->object == object);
 }
 
 /* The object, without its owner and since when. */

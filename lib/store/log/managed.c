@@ -79,18 +79,13 @@ struct stacksnap_error *snap_log_find_managed(struct snap_log *log, uint32_t spa
 					      uint32_t *ret)
 {
 	uint64_t bits = snap_log_managed_bits(frame);
-	struct snap_probe probe =
-		snap_hash_table_probe(&log->index->frames, snap_log_hash_frame(space, bits));
 
-	while (snap_probe_next(&probe)) {
-		const struct snap_log_frame *known = &log->frames[probe.number];
-
-		if (known->is_managed && known->bits == bits && known->space == space &&
-		    is_same_frame(&log->names[known->name - 1], frame)) {
-			*ret = probe.number;
-			return NULL;
-		}
-	}
+	if (snap_hash_got(&log->index->frames, snap_log_hash_frame(space, bits), i,
+			  log->frames[i].is_managed && log->frames[i].bits == bits &&
+				  log->frames[i].space == space &&
+				  is_same_frame(&log->names[log->frames[i].name - 1], frame),
+			  ret))
+		return NULL;
 	*ret = UINT32_MAX;
 	return add ? add_managed(log, space, bits, frame, ret) : NULL;
 }

@@ -27,16 +27,9 @@ static bool is_same_socket(const struct snap_socket *a, const struct snap_socket
 
 struct snap_socket *snap_log_find_socket(struct snap_log *log, const struct snap_socket *socket)
 {
-	struct snap_probe probe =
-		snap_hash_table_probe(&log->index->sockets, snap_log_hash_socket(socket));
-
-	while (snap_probe_next(&probe)) {
-		struct snap_socket *known = &log->sockets[probe.number];
-
-		if (known->namespace == socket->namespace && known->inode == socket->inode)
-			return known;
-	}
-	return NULL;
+	return snap_hash_find_in(
+		&log->index->sockets, snap_log_hash_socket(socket), log->sockets, known,
+		known->namespace == socket->namespace && known->inode == socket->inode);
 }
 
 struct stacksnap_error *snap_log_add_socket(struct snap_log *log, const struct snap_socket *from)

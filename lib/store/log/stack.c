@@ -52,16 +52,12 @@ static struct stacksnap_error *find_log_frame(struct snap_log *log, uint32_t spa
 {
 	struct snap_hash_table *table = &log->index->frames;
 	uint64_t hash = snap_log_hash_frame(space, bits);
-	struct snap_probe probe = snap_hash_table_probe(table, hash);
 
-	while (snap_probe_next(&probe)) {
-		const struct snap_log_frame *frame = &log->frames[probe.number];
-
-		if (frame->bits == bits && frame->space == space && !frame->is_managed) {
-			*ret = probe.number;
-			return NULL;
-		}
-	}
+	if (snap_hash_got(table, hash, i,
+			  log->frames[i].bits == bits && log->frames[i].space == space &&
+				  !log->frames[i].is_managed,
+			  ret))
+		return NULL;
 	*ret = UINT32_MAX;
 	if (!add)
 		return NULL;
@@ -184,7 +180,6 @@ static struct stacksnap_error *find_log_stack(struct snap_log *log, uint32_t spa
 				   .gap_after = pcs->gap_count ? (uint32_t)pcs->gap_after : 0,
 				   .end = pcs->end,
 				   .shows_all = pcs->shows_all };
-	struct snap_probe probe;
 	struct stacksnap_error *err;
 	uint64_t hash;
 	bool found = false;
@@ -202,13 +197,8 @@ static struct stacksnap_error *find_log_stack(struct snap_log *log, uint32_t spa
 	if (err || !found)
 		return err;
 	hash = stack_hash(&head, log->index->ids, pcs->count);
-	probe = snap_hash_table_probe(table, hash);
-	while (snap_probe_next(&probe)) {
-		if (is_stack(log, probe.number, &head, pcs->count)) {
-			*ret = probe.number;
-			return NULL;
-		}
-	}
+	if (snap_hash_got(table, hash, i, is_stack(log, i, &head, pcs->count), ret))
+		return NULL;
 	if (!add)
 		return NULL;
 	if (!snap_hash_table_reserve(table, log->stack_count + 1))
