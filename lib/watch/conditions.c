@@ -46,15 +46,8 @@ static bool sweep_index_init(struct snap_sweep_index *index, const struct snap_s
 const struct snap_sweep_thread *snap_sweep_find(const struct snap_sweep_index *index, pid_t pid,
 						pid_t tid)
 {
-	struct snap_probe probe = snap_hash_table_probe(&index->table, hash_of_thread(pid, tid));
-
-	while (snap_probe_next(&probe)) {
-		const struct snap_sweep_thread *thread = &index->sweep->threads[probe.number];
-
-		if (thread->process->pid == pid && thread->shown->tid == tid)
-			return thread;
-	}
-	return NULL;
+	return snap_hash_find_in(&index->table, hash_of_thread(pid, tid), index->sweep->threads,
+				 thread, thread->process->pid == pid && thread->shown->tid == tid);
 }
 
 bool snap_conditions_looks_again(const struct snap_wait *wait)

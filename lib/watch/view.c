@@ -79,16 +79,8 @@ struct stacksnap_error *snap_view_set(struct snap_view *view, struct snap_snapsh
 
 const struct snap_view_thread *snap_view_find(const struct snap_view *view, pid_t pid, pid_t tid)
 {
-	struct snap_probe probe =
-		snap_hash_table_probe(&view->by_tid, hash_of_view_thread(pid, tid));
-
-	while (snap_probe_next(&probe)) {
-		const struct snap_view_thread *thread = &view->threads[probe.number];
-
-		if (thread->node->pid == pid && thread->member->tid == tid)
-			return thread;
-	}
-	return NULL;
+	return snap_hash_find_in(&view->by_tid, hash_of_view_thread(pid, tid), view->threads,
+				 thread, thread->node->pid == pid && thread->member->tid == tid);
 }
 
 int64_t snap_view_left_ns(const struct snap_view *view, const struct snap_member *member)
