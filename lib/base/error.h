@@ -55,6 +55,18 @@ static inline _must_check_ struct stacksnap_error *snap_no_memory_unless(bool en
 	return enough ? NULL : snap_error_no_memory();
 }
 
+/*
+ * Returns the error of a call from the function that it stands in, if there is one; guards of
+ * cleanup.h release what that has.
+ */
+#define SNAP_TRY(call)                                        \
+	do {                                                  \
+		struct stacksnap_error *snap_failed = (call); \
+                                                              \
+		if (snap_failed)                              \
+			return snap_failed;                   \
+	} while (0)
+
 enum snap_error_code snap_error_code(const struct stacksnap_error *error);
 /* The errno behind an error, 0 if there is none. */
 int snap_error_errno(const struct stacksnap_error *error);
