@@ -32,8 +32,6 @@ struct stacksnap_error *snap_analysis_init(struct snap_analysis *analysis,
 					   const struct snap_options *options,
 					   const struct snap_file_finder *finder)
 {
-	struct stacksnap_error *err;
-
 	*analysis = (struct snap_analysis){ .capture = capture,
 					    .options = options,
 					    .finder = finder,
@@ -47,9 +45,7 @@ struct stacksnap_error *snap_analysis_init(struct snap_analysis *analysis,
 		return snap_error_no_memory();
 	for (size_t i = 0; i < capture->process_count; i++)
 		analysis->processes[i].process = &capture->processes[i];
-	err = snap_module_set_create(finder, &analysis->scratch, &analysis->set);
-	if (err)
-		return err;
+	SNAP_TRY(snap_module_set_create(finder, &analysis->scratch, &analysis->set));
 	return snap_symbolizer_create(finder, options, &analysis->snapshot->arena,
 				      &analysis->symbolizer);
 }
@@ -274,19 +270,15 @@ static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysi
 	struct snap_node **nodes =
 		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_node *);
 	_cleanup_(snap_filter_needed_deinit) struct snap_filter_needed needed = { .count = 0 };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (!nodes || !find_needed_threads(analysis, &needed))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++) {
 		if (snap_options_cancelled(analysis->options))
 			return snap_error_cancelled();
-		err = snap_node_create(analysis, &analysis->processes[i], &nodes[i]);
-		if (err)
-			return err;
-		err = group_process(analysis, &analysis->processes[i], &needed, nodes[i]);
-		if (err)
-			return err;
+		SNAP_TRY(snap_node_create(analysis, &analysis->processes[i], &nodes[i]));
+		SNAP_TRY(group_process(analysis, &analysis->processes[i], &needed, nodes[i]));
 	}
 	err = snap_waits_place(analysis, nodes);
 	if (!err)
@@ -309,21 +301,15 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 					  struct snap_snapshot **ret)
 {
 	_cleanup_(snap_analysis_deinit) struct snap_analysis analysis = { 0 };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
-	err = snap_analysis_init(&analysis, capture, options, finder);
-	if (!err)
-		err = snap_unwinder_create(analysis.set, options, &analysis.unwinder);
-	if (err)
-		return err;
+	SNAP_TRY(snap_analysis_init(&analysis, capture, options, finder));
+	SNAP_TRY(snap_unwinder_create(analysis.set, options, &analysis.unwinder));
 	analysis.runtimes = runtimes;
 	if (!copy_head(&analysis))
 		return snap_error_no_memory();
-	for (size_t i = 0; i < capture->process_count; i++) {
-		err = snap_stacks_collect(&analysis, &analysis.processes[i]);
-		if (err)
-			return err;
-	}
+	for (size_t i = 0; i < capture->process_count; i++)
+		SNAP_TRY(snap_stacks_collect(&analysis, &analysis.processes[i]));
 	err = snap_frames_name(&analysis);
 	/* By the stacks as they are: merging leaves out what an interpreter does for itself. */
 	if (!err)

@@ -560,7 +560,6 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 		.options = options, .unsaid = snapshot->tool_version != NULL
 	};
 	bool flat = snapshot->flat;
-	struct stacksnap_error *err;
 
 	snap_interner_init(&filtering.strings, &snapshot->arena);
 	if (!list_nodes(&filtering, snapshot) || !find_needed(&filtering))
@@ -571,14 +570,10 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 	for (size_t i = 0; i < filtering.count; i++) {
 		if (!filter_node(&filtering, filtering.nodes[i]))
 			return snap_error_no_memory();
-		err = regroup ? snap_group_again(&filtering.strings, options, filtering.nodes[i])
-			      : NULL;
-		if (err)
-			return err;
-		err = snap_task_filter_node(&filtering.strings, options, filtering.nodes[i],
-					    filtering.unsaid);
-		if (err)
-			return err;
+		SNAP_TRY(regroup ? snap_group_again(&filtering.strings, options, filtering.nodes[i])
+				 : NULL);
+		SNAP_TRY(snap_task_filter_node(&filtering.strings, options, filtering.nodes[i],
+					       filtering.unsaid));
 		snap_filter_rank(&filtering.needed, filtering.nodes[i]);
 	}
 	if (options->no_idle)
@@ -587,10 +582,8 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 	snapshot->root_count = 0;
 	snapshot->process_count = snapshot->thread_count = snapshot->stack_count = 0;
 	snapshot->task_count = 0;
-	err = snap_tree_build(snapshot, options, filtering.nodes, filtering.parents,
-			      filtering.count);
-	if (err)
-		return err;
+	SNAP_TRY(snap_tree_build(snapshot, options, filtering.nodes, filtering.parents,
+				 filtering.count));
 	snapshot->flat = flat || options->flat;
 	return NULL;
 }

@@ -267,16 +267,13 @@ static struct stacksnap_error *take_turn(struct snap_analysis *analysis, struct 
 	size_t left = 0;
 
 	for (size_t i = 0, end; i < count; i = end) {
-		struct stacksnap_error *err;
 		bool is_left;
 
 		for (end = i; end < count && wanted[end].file == wanted[i].file;)
 			end++;
 		if (snap_options_cancelled(analysis->options))
 			return snap_error_cancelled();
-		err = name_file(analysis, served, turn, wanted + i, end - i, &is_left);
-		if (err)
-			return err;
+		SNAP_TRY(name_file(analysis, served, turn, wanted + i, end - i, &is_left));
 		if (!is_left)
 			continue;
 		memmove(wanted + left, wanted + i, (end - i) * sizeof(*wanted));
@@ -367,7 +364,6 @@ static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
 	_cleanup_free_ struct wanted *wanted = malloc((raw->record_count + 1) * sizeof(*wanted));
 	_cleanup_free_ struct snap_query *queries = NULL;
 	const char *reason = NULL;
-	struct stacksnap_error *err;
 	size_t count = 0, distinct;
 
 	if (!wanted)
@@ -382,10 +378,8 @@ static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
 	queries = new_queries(wanted, count, &distinct);
 	if (!queries)
 		return snap_error_no_memory();
-	err = snap_symbolize_perf_map(analysis->symbolizer, raw->process, queries, distinct,
-				      &reason);
-	if (err)
-		return err;
+	SNAP_TRY(snap_symbolize_perf_map(analysis->symbolizer, raw->process, queries, distinct,
+					 &reason));
 	take_names(queries, NULL, wanted, count);
 	if (reason)
 		snap_snapshot_warn(analysis->snapshot, "perf_map_refused", raw->process->pid, 0,
@@ -440,24 +434,18 @@ static bool fill_blanks(struct snap_analysis *analysis, struct snap_raw_process 
 struct stacksnap_error *snap_frames_name(struct snap_analysis *analysis)
 {
 	_cleanup_free_ struct wanted *wanted = NULL;
-	struct stacksnap_error *err;
 	size_t count;
 
 	if (!find_modules(analysis, &wanted, &count))
 		return snap_error_no_memory();
-	err = name_files(analysis, wanted, count);
-	if (err)
-		return err;
+	SNAP_TRY(name_files(analysis, wanted, count));
 	for (size_t i = 0; i < analysis->capture->process_count; i++) {
 		struct snap_raw_process *raw = &analysis->processes[i];
 
 		if (raw->record_count == 0)
 			continue;
-		if (analysis->options->symbols && !snap_options_have_enough(analysis->options)) {
-			err = name_jit(analysis, raw);
-			if (err)
-				return err;
-		}
+		if (analysis->options->symbols && !snap_options_have_enough(analysis->options))
+			SNAP_TRY(name_jit(analysis, raw));
 		if (!fill_blanks(analysis, raw))
 			return snap_error_no_memory();
 	}

@@ -413,14 +413,11 @@ struct stacksnap_error *snap_group_again(struct snap_interner *strings,
 {
 	_cleanup_(read_node_deinit) struct read_node of;
 	struct snap_node grouped = { .pid = node->pid };
-	struct stacksnap_error *err;
 	struct snap_stack *all;
 
 	if (!read_node_init(&of, strings->arena, node))
 		return snap_error_no_memory();
-	err = snap_group_threads(strings, options, &of.raw, of.members, of.shown, &grouped);
-	if (err)
-		return err;
+	SNAP_TRY(snap_group_threads(strings, options, &of.raw, of.members, of.shown, &grouped));
 	all = snap_arena_new_array(strings->arena, grouped.stack_count + node->stack_count,
 				   struct snap_stack);
 	if (!all)

@@ -238,15 +238,11 @@ static struct stacksnap_error *limit_tasks(struct snap_analysis *analysis,
 					   struct snap_node *const *nodes, size_t count)
 {
 	_cleanup_free_ struct snap_claim *claims = new_claims(analysis);
-	struct stacksnap_error *err;
 
 	if (!claims)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++) {
-		err = nodes[i] ? snap_task_report_bytes(nodes[i], &claims[i].bytes) : NULL;
-		if (err)
-			return err;
-	}
+	for (size_t i = 0; i < count; i++)
+		SNAP_TRY(nodes[i] ? snap_task_report_bytes(nodes[i], &claims[i].bytes) : NULL);
 	if (snap_fair_shares(claims, count, TASKS_BYTES) < 0)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++) {
@@ -254,9 +250,7 @@ static struct stacksnap_error *limit_tasks(struct snap_analysis *analysis,
 
 		if (!is_beyond(&claims[i]))
 			continue;
-		err = snap_task_limit_node(&analysis->strings, nodes[i], claims[i].share, &cut);
-		if (err)
-			return err;
+		SNAP_TRY(snap_task_limit_node(&analysis->strings, nodes[i], claims[i].share, &cut));
 		warn_of_tasks(analysis, nodes[i]->pid, &cut);
 	}
 	return NULL;

@@ -330,17 +330,13 @@ struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 		.frames_left = snap_options_any_size(analysis->options) ? SIZE_MAX : MOST_FRAMES,
 	};
 	const struct snap_process *process = raw->process;
-	struct stacksnap_error *err;
 
 	raw->threads = snap_arena_new_array(&analysis->scratch, process->thread_count + 1,
 					    struct snap_raw_thread);
 	if (!raw->threads || !snap_reserve_array(builder.frames, builder.frame_capacity, 1))
 		return snap_error_no_memory();
-	err = enter_process(analysis, raw);
-	if (!err)
-		err = snap_runtimes_read(analysis, raw);
-	if (err)
-		return err;
+	SNAP_TRY(enter_process(analysis, raw));
+	SNAP_TRY(snap_runtimes_read(analysis, raw));
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
 		struct snap_raw_thread *shown = &raw->threads[raw->thread_count];

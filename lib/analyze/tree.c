@@ -123,7 +123,6 @@ struct stacksnap_error *snap_tree_build(struct snap_snapshot *snapshot,
 {
 	_cleanup_free_ struct branch *branches = calloc(count + 1, sizeof(*branches));
 	_cleanup_free_ struct branch **shown = calloc(count + 1, sizeof(struct branch *));
-	struct stacksnap_error *err;
 	size_t kept;
 
 	if (!branches || !shown)
@@ -132,9 +131,7 @@ struct stacksnap_error *snap_tree_build(struct snap_snapshot *snapshot,
 		branches[i].node = nodes[i];
 	choose_branches(options, branches, parents, count);
 	kept = list_kept(snapshot, branches, count, shown);
-	err = link_children(snapshot, branches, shown, kept);
-	if (err)
-		return err;
+	SNAP_TRY(link_children(snapshot, branches, shown, kept));
 	snapshot->flat = options->flat;
 	return snapshot->flat ? flatten_tree(snapshot, kept) : NULL;
 }

@@ -137,20 +137,12 @@ static void load_build_id(struct snap_image *image)
 
 static struct stacksnap_error *load_image(struct snap_image *image)
 {
-	struct stacksnap_error *err;
-
 	if (image->size < sizeof(image->header))
 		return snap_error_format(SNAP_ERROR_FORMAT, "not an ELF file");
 	memcpy(&image->header, image->data, sizeof(image->header));
-	err = check_header(&image->header);
-	if (err)
-		return err;
-	err = load_segments(image);
-	if (err)
-		return err;
-	err = snap_image_load_sections(image);
-	if (err)
-		return err;
+	SNAP_TRY(check_header(&image->header));
+	SNAP_TRY(load_segments(image));
+	SNAP_TRY(snap_image_load_sections(image));
 	load_build_id(image);
 	return NULL;
 }
@@ -166,7 +158,6 @@ bool snap_image_has_magic(int fd)
 struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret)
 {
 	_cleanup_(image_freep) struct snap_image *image = calloc(1, sizeof(*image));
-	struct stacksnap_error *err;
 	struct stat status;
 	void *data;
 
@@ -186,9 +177,7 @@ struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret)
 	image->is_mapped = true;
 	image->dev = status.st_dev;
 	image->inode = status.st_ino;
-	err = load_image(image);
-	if (err)
-		return err;
+	SNAP_TRY(load_image(image));
 	*ret = snap_take_ptr(image);
 	return NULL;
 }
@@ -197,15 +186,12 @@ struct stacksnap_error *snap_image_open_memory(const void *bytes, size_t size,
 					       struct snap_image **ret)
 {
 	_cleanup_(image_freep) struct snap_image *image = calloc(1, sizeof(*image));
-	struct stacksnap_error *err;
 
 	if (!image)
 		return snap_error_no_memory();
 	image->data = bytes;
 	image->size = size;
-	err = load_image(image);
-	if (err)
-		return err;
+	SNAP_TRY(load_image(image));
 	*ret = snap_take_ptr(image);
 	return NULL;
 }

@@ -131,13 +131,9 @@ struct stacksnap_error *snap_modules_create(struct snap_module_set *set,
 		return snap_error_no_memory();
 	cut_maps(modules);
 	for (size_t i = 0; i < modules->count; i++) {
-		struct stacksnap_error *err;
-
 		if (modules->list[i].kind == SNAP_MODULE_ANON)
 			continue;
-		err = snap_module_set_add(set, process, &modules->list[i]);
-		if (err)
-			return err;
+		SNAP_TRY(snap_module_set_add(set, process, &modules->list[i]));
 	}
 	*ret = modules;
 	return NULL;

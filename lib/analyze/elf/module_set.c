@@ -183,7 +183,6 @@ struct stacksnap_error *snap_module_set_add(struct snap_module_set *set,
 	struct snap_bytes build_id = { 0 };
 	struct set_file *added = NULL;
 	struct snap_probe probe;
-	struct stacksnap_error *err;
 	uint64_t hash;
 
 	if (head)
@@ -199,9 +198,7 @@ struct stacksnap_error *snap_module_set_add(struct snap_module_set *set,
 	}
 	if (!snap_hash_table_reserve(&set->table, set->count + 1))
 		return snap_error_no_memory();
-	err = new_file(set, process, module, build_id, &added);
-	if (err)
-		return err;
+	SNAP_TRY(new_file(set, process, module, build_id, &added));
 	module->file = &added->file;
 	return snap_no_memory_unless(snap_hash_table_add(&set->table, hash, set->count - 1));
 }

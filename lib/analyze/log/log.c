@@ -180,13 +180,10 @@ struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
 {
 	_cleanup_(log_analysis_deinit) struct snap_log_analysis of = { .log = log,
 								       .options = options };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
-	err = log_analysis_init(&of);
-	if (!err)
-		err = find_slice(&of);
-	if (err)
-		return err;
+	SNAP_TRY(log_analysis_init(&of));
+	SNAP_TRY(find_slice(&of));
 	if (!copy_head(&of) || !snap_log_index_waits(&of))
 		return snap_error_no_memory();
 	err = snap_log_make_runs(&of);

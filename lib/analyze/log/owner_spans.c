@@ -542,7 +542,6 @@ static bool keep_holds(struct walk *walk)
 struct stacksnap_error *snap_log_make_owner_spans(struct snap_log_analysis *of)
 {
 	_cleanup_(hold_walk_deinit) struct walk walk = { .of = of };
-	struct stacksnap_error *err;
 
 	if (!of->recording->wait_count)
 		return NULL;
@@ -552,8 +551,6 @@ struct stacksnap_error *snap_log_make_owner_spans(struct snap_log_analysis *of)
 		return NULL;
 	if (!walk_init(&walk))
 		return snap_error_no_memory();
-	err = walk_hold_ticks(&walk);
-	if (err)
-		return err;
+	SNAP_TRY(walk_hold_ticks(&walk));
 	return keep_holds(&walk) ? NULL : snap_error_no_memory();
 }

@@ -110,15 +110,12 @@ static struct stacksnap_error *make_log_node(struct tree *tree, size_t index)
 	struct snap_log_analysis *of = tree->of;
 	const struct snap_log_process *process = &of->log->processes[index];
 	struct snap_raw_process *raw = &tree->raws[index];
-	struct stacksnap_error *err;
 
 	raw->process = process->space == UINT32_MAX ? bare_facts(of, process)
 						    : &of->log->capture->processes[process->space];
 	if (!raw->process)
 		return snap_error_no_memory();
-	err = snap_node_create(&of->analysis, raw, &tree->nodes[index]);
-	if (err)
-		return err;
+	SNAP_TRY(snap_node_create(&of->analysis, raw, &tree->nodes[index]));
 	tree->nodes[index]->task_count = tree->task_counts[index];
 	if (!process->reported.known)
 		return NULL;
@@ -431,13 +428,10 @@ static bool make_log_stacks(const struct tree *tree)
 struct stacksnap_error *snap_log_make_tree(struct snap_log_analysis *of)
 {
 	_cleanup_(log_tree_deinit) struct tree tree = { .of = of };
-	struct stacksnap_error *err;
 
 	if (!tree_init(&tree))
 		return snap_error_no_memory();
-	err = make_log_nodes(&tree);
-	if (err)
-		return err;
+	SNAP_TRY(make_log_nodes(&tree));
 	if (!make_processes(&tree) || !make_tracks(&tree) || !make_log_stacks(&tree))
 		return snap_error_no_memory();
 	return snap_log_make_waits(of, tree.shown);

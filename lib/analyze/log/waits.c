@@ -459,16 +459,13 @@ static struct stacksnap_error *tell_pairs(const struct batch *batch, snap_log_wa
 		size_t place = batch->of_pair[i - batch->first];
 		uint32_t space = all->log->stacks[pair->stack].space;
 		const struct snap_wait *found = NULL;
-		struct stacksnap_error *err;
 		struct snap_wait wait;
 
 		if (place != SIZE_MAX)
 			found = batch->of.analysis.processes[space].threads[place].wait;
 		if (found)
 			wait = lasting(&all->processes[space], found);
-		err = tell(context, pair->stack, pair->object, found ? &wait : NULL);
-		if (err)
-			return err;
+		SNAP_TRY(tell(context, pair->stack, pair->object, found ? &wait : NULL));
 	}
 	return NULL;
 }

@@ -223,16 +223,13 @@ struct stacksnap_error *snap_runtime_read_by_thread(const struct snap_runtime *r
 	for (size_t i = 0; i < of->process->thread_count; i++) {
 		struct snap_thread *thread = &of->process->threads[i];
 		struct part part = { .tid = thread->tid };
-		struct stacksnap_error *err;
 
 		if (thread->result != SNAP_THREAD_COPIED || !thread->memory)
 			continue;
 		process.threads = thread;
 		process.thread_count = 1;
 		process.memory = (struct snap_memory_image *)(uintptr_t)thread->memory;
-		err = snap_runtime_read_process(runtime, &own, &part.result);
-		if (err)
-			return err;
+		SNAP_TRY(snap_runtime_read_process(runtime, &own, &part.result));
 		/* Its files say so: the other threads have the same ones. */
 		if (!part.result)
 			return NULL;

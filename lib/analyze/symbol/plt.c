@@ -132,7 +132,6 @@ struct stacksnap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct
 	_cleanup_free_ struct stub *all = NULL;
 	struct stubs stubs = { 0 };
 	struct snap_symtab table;
-	struct stacksnap_error *err;
 
 	if (!machine)
 		return NULL;
@@ -148,11 +147,8 @@ struct stacksnap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct
 	/* A static program has relocations, but no dynamic symbols. */
 	if (!snap_symtab_get(image, true, &table))
 		table = (struct snap_symtab){ 0 };
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(relocation_sections); i++) {
-		err = name_stubs(symbolizer, machine, &table,
-				 snap_image_section(image, relocation_sections[i]), &stubs);
-		if (err)
-			return err;
-	}
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(relocation_sections); i++)
+		SNAP_TRY(name_stubs(symbolizer, machine, &table,
+				    snap_image_section(image, relocation_sections[i]), &stubs));
 	return NULL;
 }

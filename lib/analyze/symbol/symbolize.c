@@ -110,7 +110,6 @@ static struct stacksnap_error *find_names(struct snap_symbolizer *symbolizer,
 					  size_t count)
 {
 	struct snap_image *image = symbols->file->image, *full = image;
-	struct stacksnap_error *err;
 
 	if (!has_symtab(image) && snap_debugfile_open(symbolizer, symbols))
 		full = symbols->debug;
@@ -121,11 +120,8 @@ static struct stacksnap_error *find_names(struct snap_symbolizer *symbolizer,
 		snap_gotable_name(symbols, hits, count);
 	if (!all_named(hits, count))
 		snap_symtab_scan(symbolizer, image, true, hits, count);
-	if (!all_named(hits, count)) {
-		err = snap_plt_scan(symbolizer, image, hits, count);
-		if (err)
-			return err;
-	}
+	if (!all_named(hits, count))
+		SNAP_TRY(snap_plt_scan(symbolizer, image, hits, count));
 	snap_symtab_scan_labels(symbolizer, full, false, hits, count);
 	return NULL;
 }
@@ -214,7 +210,6 @@ static struct stacksnap_error *look_into_units(struct snap_symbolizer *symbolize
 					       const struct located *located, size_t count)
 {
 	_cleanup_free_ struct snap_hit **hits = calloc(count, sizeof(struct snap_hit *));
-	struct stacksnap_error *err;
 
 	if (!hits)
 		return snap_error_no_memory();
@@ -223,9 +218,7 @@ static struct stacksnap_error *look_into_units(struct snap_symbolizer *symbolize
 	for (size_t i = 0, next; i < count; i = next) {
 		for (next = i + 1; next < count && located[next].unit == located[i].unit; next++)
 			;
-		err = look_into_unit(symbolizer, located[i].unit, hits + i, next - i);
-		if (err)
-			return err;
+		SNAP_TRY(look_into_unit(symbolizer, located[i].unit, hits + i, next - i));
 	}
 	return NULL;
 }

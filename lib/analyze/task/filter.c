@@ -157,15 +157,12 @@ struct stacksnap_error *snap_task_filter_node(struct snap_interner *strings,
 {
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
-	struct stacksnap_error *err;
 
 	if (node->runtime_count == 0 && node->logical_count == 0)
 		return NULL;
 	if (!filter_stacks(strings, options, node->stacks, &node->stack_count, false, unsaid))
 		return snap_error_no_memory();
-	err = filter_logical(strings, options, node, unsaid);
-	if (err)
-		return err;
+	SNAP_TRY(filter_logical(strings, options, node, unsaid));
 	for (size_t i = 0; i < node->runtime_count; i++)
 		node->runtimes[i].shown = 0;
 	while ((stack = snap_node_next_stack(node, &cursor)))

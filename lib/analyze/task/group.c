@@ -419,7 +419,7 @@ struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
 	_cleanup_(grouping_deinit) struct grouping grouping = {
 		.analysis = analysis, .options = analysis->options, .raw = raw, .set = &set
 	};
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (raw->runtime_count == 0)
 		return tell_runtimes(analysis, raw, node) ? NULL : snap_error_no_memory();
@@ -440,11 +440,9 @@ struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
 	} else {
 		if (!fill_logical(&grouping))
 			return snap_error_no_memory();
-		err = snap_logical_arrange(snap_analysis_arena(analysis), analysis->options,
-					   set.logical, set.parents, set.count, &node->logical,
-					   &node->logical_count);
-		if (err)
-			return err;
+		SNAP_TRY(snap_logical_arrange(snap_analysis_arena(analysis), analysis->options,
+					      set.logical, set.parents, set.count, &node->logical,
+					      &node->logical_count));
 	}
 	return tell_runtimes(analysis, raw, node) ? NULL : snap_error_no_memory();
 }

@@ -69,16 +69,13 @@ static struct stacksnap_error *fill_php_result(struct snap_php *php,
 					       struct snap_runtime_result *result)
 {
 	const char *why = snap_php_layout(php);
-	struct stacksnap_error *err;
 
 	result->version = php->version;
 	if (!why && !snap_runtime_word(php->process, php->executor + php->current, &php->innermost))
 		why = snap_runtime_why(php->process, "its memory cannot be read");
 	if (why)
 		return refuse_php(php, why, result) ? NULL : snap_error_no_memory();
-	err = snap_php_frames(php, result);
-	if (err)
-		return err;
+	SNAP_TRY(snap_php_frames(php, result));
 	if (result->refused && !refuse_php(php, result->refused, result))
 		return snap_error_no_memory();
 	return fill_request(php, result) ? NULL : snap_error_no_memory();
