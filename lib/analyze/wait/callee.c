@@ -54,7 +54,6 @@ struct stacksnap_error *snap_wait_find_callee(struct snap_wait_analysis *waits,
 	struct snap_wait_callees *callees = &waits->callees;
 	uint64_t hash = snap_hash_add(snap_hash_mix(waiter->process), return_address);
 	struct snap_probe probe = snap_hash_table_probe(&callees->table, hash);
-	struct stacksnap_error *err;
 
 	while (snap_probe_next(&probe)) {
 		const struct snap_wait_callee *known = &callees->list[probe.number];
@@ -64,9 +63,7 @@ struct stacksnap_error *snap_wait_find_callee(struct snap_wait_analysis *waits,
 			return NULL;
 		}
 	}
-	err = look_up(waits, waiter, return_address, ret);
-	if (err)
-		return err;
+	SNAP_TRY(look_up(waits, waiter, return_address, ret));
 	if (!snap_reserve_array(callees->list, callees->capacity, callees->count + 1) ||
 	    !snap_hash_table_add(&callees->table, hash, callees->count))
 		return snap_error_no_memory();

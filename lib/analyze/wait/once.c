@@ -135,14 +135,11 @@ static struct stacksnap_error *find_runner(struct snap_wait_analysis *waits,
 		return NULL;
 	for (size_t i = waits->first[waiter->process]; i < waits->first[waiter->process + 1]; i++) {
 		struct snap_waiter *one = &waits->waiters[i];
-		struct stacksnap_error *err;
 		bool inside;
 
 		if (one->object == waiter->object)
 			continue;
-		err = is_runner(waits, waiter, one, function, left, &inside);
-		if (err)
-			return err;
+		SNAP_TRY(is_runner(waits, waiter, one, function, left, &inside));
 		if (!inside)
 			continue;
 		if (found)
@@ -163,16 +160,13 @@ struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits)
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		struct snap_waiter *waiter = &waits->waiters[i];
 		struct snap_futex futex = { .waits = waits, .waiter = waiter };
-		struct stacksnap_error *err;
 
 		if (!waiter->wait || waiter->wait->has_owner ||
 		    (waiter->wait->kind != SNAP_WAIT_ONCE &&
 		     waiter->wait->kind != SNAP_WAIT_STATIC_INIT))
 			continue;
 		if (waiter->object != object) {
-			err = find_runner(waits, waiter, &left, &runner);
-			if (err)
-				return err;
+			SNAP_TRY(find_runner(waits, waiter, &left, &runner));
 			object = waiter->object;
 		}
 		if (!runner)

@@ -124,13 +124,10 @@ static struct stacksnap_error *explain_all(struct snap_wait_analysis *waits)
 {
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		struct snap_waiter *waiter = &waits->waiters[i];
-		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(waits->analysis->options))
 			return snap_error_cancelled();
-		err = explain_waiter(waits, waiter);
-		if (err)
-			return err;
+		SNAP_TRY(explain_waiter(waits, waiter));
 		waiter->thread->wait = waiter->wait;
 	}
 	return NULL;

@@ -317,10 +317,8 @@ struct stacksnap_error *snap_wait_find_deadlocks(struct snap_wait_analysis *wait
 {
 	_cleanup_(snap_wait_graph_deinit) struct snap_wait_graph graph;
 	_cleanup_free_ struct component *components = NULL;
-	struct stacksnap_error *err = snap_wait_graph_init(&graph, waits);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_wait_graph_init(&graph, waits));
 	components = survey(&graph, waits);
 	if (!components)
 		return snap_error_no_memory();

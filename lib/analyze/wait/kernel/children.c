@@ -57,13 +57,10 @@ static struct stacksnap_error *wait_for_number(struct snap_wait_analysis *waits,
 {
 	const struct snap_process *parent = snap_waiter_process(waiter);
 	const struct snap_process *all = waits->analysis->capture->processes;
-	struct stacksnap_error *err;
 	const size_t *children;
 	size_t count;
 
-	err = snap_wait_children(waits, parent->pid, &children, &count);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wait_children(waits, parent->pid, &children, &count));
 	for (size_t i = 0; i < count; i++)
 		if (number_for_parent(parent, &all[children[i]]) == number)
 			return wait_for_one(waits, waiter, all[children[i]].pid);
@@ -82,7 +79,6 @@ static struct stacksnap_error *wait_for_several(struct snap_wait_analysis *waits
 	const struct snap_process *parent = snap_waiter_process(waiter);
 	const struct snap_process *all = waits->analysis->capture->processes;
 	uint64_t key = crowd_key(group ? CROWD_GROUP : CROWD_ALL, parent->pid, group);
-	struct stacksnap_error *err;
 	const size_t *children;
 	size_t count, living = 0;
 	pid_t *pids;
@@ -91,9 +87,7 @@ static struct stacksnap_error *wait_for_several(struct snap_wait_analysis *waits
 		snap_wait_object_of(SNAP_WAIT_CHILD, (uint64_t)parent->pid, 1, (uint64_t)group);
 	if (snap_wait_find_crowd(waits, key))
 		return wait_for(waits, waiter, key, NULL, 0, false);
-	err = snap_wait_children(waits, parent->pid, &children, &count);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wait_children(waits, parent->pid, &children, &count));
 	pids = snap_arena_new_array(&waits->analysis->scratch, count + 1, pid_t);
 	if (!pids)
 		return snap_error_no_memory();
@@ -140,7 +134,6 @@ static struct stacksnap_error *wait_for_group(struct snap_wait_analysis *waits,
 					      struct snap_waiter *waiter, pid_t group)
 {
 	const struct snap_process *parent = snap_waiter_process(waiter);
-	struct stacksnap_error *err;
 	const size_t *children;
 	pid_t known = group;
 	size_t count;
@@ -149,9 +142,7 @@ static struct stacksnap_error *wait_for_group(struct snap_wait_analysis *waits,
 	if (group == 0) {
 		known = parent->pgrp;
 	} else if (!parent->in_host_namespace) {
-		err = snap_wait_children(waits, parent->pid, &children, &count);
-		if (err)
-			return err;
+		SNAP_TRY(snap_wait_children(waits, parent->pid, &children, &count));
 		known = group_in_namespace(waits, parent, children, count, group);
 	}
 	waiter->wait->child = -(known ? known : group);
@@ -216,15 +207,12 @@ struct stacksnap_error *snap_wait_explain_vfork(struct snap_wait_analysis *waits
 {
 	struct snap_wait *wait = snap_wait_new(waits, waiter, SNAP_WAIT_VFORK, SNAP_WAIT_IS_LIKELY);
 	const struct snap_process *parent = snap_waiter_process(waiter), *child = NULL, *each;
-	struct stacksnap_error *err;
 	const size_t *children;
 	size_t count, living = 0;
 
 	if (!wait)
 		return snap_error_no_memory();
-	err = snap_wait_children(waits, parent->pid, &children, &count);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wait_children(waits, parent->pid, &children, &count));
 	for (size_t i = 0; i < count; i++) {
 		each = &waits->analysis->capture->processes[children[i]];
 		if (!lives(each))

@@ -127,14 +127,11 @@ struct stacksnap_error *snap_wait_make_crowd(struct snap_wait_analysis *waits, u
 	struct snap_wait_crowd crowd = { .key = key,
 					 .set = (size_t)SNAP_NO_SET,
 					 .whole = complete };
-	struct stacksnap_error *err;
 
 	if (!snap_reserve_array_most(lookup->crowds, lookup->crowd_capacity,
 				     lookup->crowd_count + 1, MOST_CROWDS))
 		return snap_error_no_memory();
-	err = fill_crowd(waits, pids, count, &crowd);
-	if (err)
-		return err;
+	SNAP_TRY(fill_crowd(waits, pids, count, &crowd));
 	if (!snap_hash_table_add(&lookup->crowd_table, key, lookup->crowd_count))
 		return snap_error_no_memory();
 	lookup->crowds[lookup->crowd_count] = crowd;

@@ -92,17 +92,13 @@ static struct stacksnap_error *make_orders(struct snap_wait_analysis *waits)
 {
 	struct snap_wait_lookup *lookup = waits->lookup;
 	size_t count = waits->facts->lock_count;
-	struct stacksnap_error *err;
 
-	err = snap_wait_order(waits, count, is_waiting, in_order_of_waiting, &lookup->waiting,
-			      &lookup->waiting_count);
-	if (!err)
-		err = snap_wait_order(waits, count, is_file_lock_held, in_order_of_numbers,
-				      &lookup->held, &lookup->held_count);
-	if (!err)
-		err = snap_wait_order(waits, count, is_file_lock_shown, in_order_of_shown,
-				      &lookup->shown, &lookup->shown_count);
-	return err;
+	SNAP_TRY(snap_wait_order(waits, count, is_waiting, in_order_of_waiting, &lookup->waiting,
+				 &lookup->waiting_count));
+	SNAP_TRY(snap_wait_order(waits, count, is_file_lock_held, in_order_of_numbers,
+				 &lookup->held, &lookup->held_count));
+	return snap_wait_order(waits, count, is_file_lock_shown, in_order_of_shown, &lookup->shown,
+			       &lookup->shown_count);
 }
 
 /* ---- the waiter's line ---- */
@@ -322,7 +318,7 @@ struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *w
 		SNAP_LACK_TIME | SNAP_LACK_CUT | SNAP_LACK_FILE_LOCKS | SNAP_LACK_CORE;
 	const struct snap_wait_crowd *crowd = NULL;
 	const struct snap_file_lock *held;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 	struct request request;
 
 	if (!wait)
@@ -337,9 +333,7 @@ struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *w
 		return NULL;
 	waiter->object = snap_wait_object_of(SNAP_WAIT_FILE_LOCK, file->inode, file->dev_major,
 					     file->dev_minor);
-	err = make_orders(waits);
-	if (err)
-		return err;
+	SNAP_TRY(make_orders(waits));
 	held = find_held(waits, waiter, file, &request);
 	if (held)
 		err = find_holders(waits, held, &crowd);

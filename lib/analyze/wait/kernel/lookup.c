@@ -148,7 +148,6 @@ struct stacksnap_error *snap_wait_socket_peer(struct snap_wait_analysis *waits,
 {
 	struct snap_wait_lookup *lookup = waits->lookup;
 	const struct snap_socket *all = waits->facts->sockets, *found;
-	struct stacksnap_error *err;
 	size_t at;
 
 	*ret = NULL;
@@ -157,11 +156,9 @@ struct stacksnap_error *snap_wait_socket_peer(struct snap_wait_analysis *waits,
 	if ((socket->family != SNAP_SOCKET_TCP4 && socket->family != SNAP_SOCKET_TCP6) ||
 	    socket->remote.port == 0)
 		return NULL;
-	err = snap_wait_order(waits, waits->facts->socket_count, is_tcp_port,
-			      in_order_of_connections, &lookup->connections,
-			      &lookup->connection_count);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wait_order(waits, waits->facts->socket_count, is_tcp_port,
+				 in_order_of_connections, &lookup->connections,
+				 &lookup->connection_count));
 	at = snap_first_not(lookup->connection_count, i,
 			    compare_connection(socket, &all[lookup->connections[i]], true) > 0);
 	if (at == lookup->connection_count)
@@ -201,14 +198,11 @@ struct stacksnap_error *snap_wait_unix_listener(struct snap_wait_analysis *waits
 {
 	struct snap_wait_lookup *lookup = waits->lookup;
 	const struct snap_socket *all = waits->facts->sockets;
-	struct stacksnap_error *err;
 	size_t at, next;
 
 	*ret = NULL;
-	err = snap_wait_order(waits, waits->facts->socket_count, is_unix_listener,
-			      in_order_of_names, &lookup->listeners, &lookup->listener_count);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wait_order(waits, waits->facts->socket_count, is_unix_listener,
+				 in_order_of_names, &lookup->listeners, &lookup->listener_count));
 	at = snap_first_not(lookup->listener_count, i,
 			    compare_listener(&all[lookup->listeners[i]], namespace, name) < 0);
 	next = snap_first_not(lookup->listener_count, i,

@@ -215,7 +215,6 @@ static struct stacksnap_error *explain_epoll(struct watch *watch)
 	int32_t fd = snap_wait_call_fd(watch->waiter);
 	const struct snap_descriptor *epoll = snap_wait_descriptor(watch->waiter, fd);
 	struct snap_wait *shared;
-	struct stacksnap_error *err;
 
 	wait->fd = fd;
 	watch->waiter->object =
@@ -227,9 +226,7 @@ static struct stacksnap_error *explain_epoll(struct watch *watch)
 		add_descriptor(watch, epoll->watched[i]);
 	if (epoll->watches_cut || epoll->watched_count < epoll->watches)
 		wait->fds_cut = true;
-	err = keep_watched_descriptor(watch);
-	if (err)
-		return err;
+	SNAP_TRY(keep_watched_descriptor(watch));
 	shared = snap_arena_memdup(&watch->waits->analysis->scratch, wait, sizeof(*wait));
 	entry = shared ? snap_pointer_table_get(&watch->waits->lookup->epolls, epoll) : NULL;
 	if (!entry)

@@ -235,7 +235,6 @@ struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *wait
 	const struct snap_socket *socket = snap_wait_descriptor_socket(waits, waiter, descriptor);
 	bool connects = waiter->row->call == SNAP_CALL_CONNECT;
 	const struct snap_socket *peer = NULL;
-	struct stacksnap_error *err = NULL;
 	struct snap_wait *wait;
 
 	wait = snap_wait_new(waits, waiter, kind_of_socket(socket),
@@ -255,9 +254,7 @@ struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *wait
 			read_remote(waits, waiter);
 		return NULL;
 	}
-	err = snap_wait_socket_peer(waits, socket, &peer);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wait_socket_peer(waits, socket, &peer));
 	set_texts(waits, wait, socket, peer);
 	set_queues(wait, socket);
 	if (connects && socket->family == SNAP_SOCKET_UNIX)

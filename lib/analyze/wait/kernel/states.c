@@ -199,10 +199,8 @@ struct stacksnap_error *snap_wait_explain_path(struct snap_wait_analysis *waits,
 	enum snap_wait_kind kind = waiter->row->call == SNAP_CALL_OPEN && place == PLACE_FIFO
 					   ? SNAP_WAIT_FIFO_OPEN
 					   : SNAP_WAIT_SYSCALL;
-	struct stacksnap_error *err = new_wait(waits, waiter, kind);
 
-	if (err)
-		return err;
+	SNAP_TRY(new_wait(waits, waiter, kind));
 	waiter->wait->confidence = snap_wait_call_confidence(waiter);
 	waiter->wait->path = read_path(waits, waiter);
 	if (kind == SNAP_WAIT_FIFO_OPEN)
@@ -222,10 +220,8 @@ struct stacksnap_error *snap_wait_explain_disk(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter)
 {
 	const struct snap_descriptor *descriptor = NULL;
-	struct stacksnap_error *err = new_wait(waits, waiter, SNAP_WAIT_DISK);
 
-	if (err)
-		return err;
+	SNAP_TRY(new_wait(waits, waiter, SNAP_WAIT_DISK));
 	if (is_waiter_in_call(waiter) && waiter->row->fd >= 0) {
 		waiter->wait->fd = snap_wait_call_fd(waiter);
 		descriptor = snap_wait_descriptor(waiter, waiter->wait->fd);
