@@ -75,13 +75,10 @@ static struct stacksnap_error *discover_tree(const struct snap_options *options,
 					     struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
-	struct stacksnap_error *err;
 
 	if (!capture)
 		return snap_error_no_memory();
-	err = snap_discover(options, percent, capture);
-	if (err)
-		return err;
+	SNAP_TRY(snap_discover(options, percent, capture));
 	*ret = snap_take_ptr(capture);
 	return NULL;
 }
@@ -113,10 +110,8 @@ struct stacksnap_error *snap_capture_list(const struct snap_options *options,
 					  struct snap_capture **ret)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
-	struct stacksnap_error *err = discover_tree(options, LIST_PERCENT, ret);
 
-	if (err)
-		return err;
+	SNAP_TRY(discover_tree(options, LIST_PERCENT, ret));
 	(*ret)->time_ns = snap_clock_ns(CLOCK_REALTIME);
 	(*ret)->duration_ns = snap_clock_ns(CLOCK_MONOTONIC) - start;
 	return NULL;
@@ -286,24 +281,15 @@ static struct stacksnap_error *look_for_new_processes(void *context, struct snap
 	struct snap_capture *capture = tree->capture;
 	size_t count = capture->process_count;
 	uint32_t before = stop->process_count;
-	struct stacksnap_error *err;
 	bool grown;
 
-	err = look_for_execs(tree, stop);
-	if (err)
-		return err;
-	err = look_again(tree, stop, &grown);
-	if (err)
-		return err;
-	err = find_roots(tree->roots, capture);
-	if (err)
-		return err;
+	SNAP_TRY(look_for_execs(tree, stop));
+	SNAP_TRY(look_again(tree, stop, &grown));
+	SNAP_TRY(find_roots(tree->roots, capture));
 	drop_belated(tree, count);
 	/* What is kept has moved. */
 	tree->roots->count = count;
-	err = find_roots(tree->roots, capture);
-	if (err)
-		return err;
+	SNAP_TRY(find_roots(tree->roots, capture));
 	add_processes(tree, stop, true);
 	*grown_ret = stop->process_count > before;
 	return NULL;
@@ -431,13 +417,11 @@ static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 {
 	struct snap_capture *capture = tree->capture;
 	struct snap_stop *stop = NULL;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 	int64_t begin_ns;
 
 	begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	err = run_stop(tree, &stop);
-	if (err)
-		return err;
+	SNAP_TRY(run_stop(tree, &stop));
 	retry->stalled |= stop->stalled;
 	if (stop->begin_ns && !capture->time_ns)
 		capture->time_ns = stop->begin_ns + offset_ns(CLOCK_REALTIME);
@@ -548,19 +532,15 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	_cleanup_fd_ int bpf_fd = -1;
 	struct tree tree = { .options = options, .roots = &roots, .pace = pace, .hook = hook };
 	struct snap_shared_memory *memory;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (options->no_stop) {
 		err = check_guard();
 		return err ? err : snap_nostop_take(options, hook, &retry->execed, ret);
 	}
-	err = discover_tree(options, LOOK_PERCENT, &capture);
-	if (err)
-		return err;
-	err = snap_shared_memory_create(options->max_snapshot + snap_stop_extra_bytes(options),
-					&memory);
-	if (err)
-		return err;
+	SNAP_TRY(discover_tree(options, LOOK_PERCENT, &capture));
+	SNAP_TRY(snap_shared_memory_create(options->max_snapshot + snap_stop_extra_bytes(options),
+					   &memory));
 	capture->shared = memory;
 	capture->shared_size = memory->size;
 	capture->shared_fd = memory->fd;
@@ -568,9 +548,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	tree.memory = memory;
 	snap_stop_backoff_again(pace);
 	bpf_fd = tree.bpf_fd = snap_tracer_open_bpf(options, hook);
-	err = stop_trees(&tree, retry);
-	if (err)
-		return err;
+	SNAP_TRY(stop_trees(&tree, retry));
 	retry->lost = is_any_lost(capture);
 	mark_left_out(capture, &roots);
 	if (!capture->time_ns)
@@ -604,7 +582,7 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 {
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_capture *capture;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 	struct snap_stop_backoff pace;
 	struct retry retry = { .tries = 0 };
 
@@ -613,9 +591,7 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 		if (retry.tries)
 			snap_capture_destroy(capture);
 		retry = (struct retry){ .tries = retry.tries + 1 };
-		err = take_capture(options, hook, &pace, &retry, &capture);
-		if (err)
-			return err;
+		SNAP_TRY(take_capture(options, hook, &pace, &retry, &capture));
 	} while (retry.again || may_retry(&retry, &pace));
 	if (retry.stalled)
 		snap_capture_warn(capture, "stop_held", 0, 0,

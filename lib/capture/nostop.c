@@ -212,11 +212,8 @@ static struct stacksnap_error *complete_process(struct snap_nostop *nostop, size
 static struct stacksnap_error *prepare(struct snap_nostop *nostop)
 {
 	struct snap_capture *capture = nostop->capture;
-	struct stacksnap_error *err =
-		snap_shared_memory_create(nostop->options->max_snapshot, &nostop->shared);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_shared_memory_create(nostop->options->max_snapshot, &nostop->shared));
 	capture->shared = nostop->shared;
 	capture->shared_size = nostop->shared->size;
 	capture->shared_fd = nostop->shared->fd;
@@ -235,14 +232,10 @@ static struct stacksnap_error *prepare(struct snap_nostop *nostop)
 static struct stacksnap_error *finish_nostop(struct snap_nostop *nostop)
 {
 	for (size_t i = 0; i < nostop->capture->process_count; i++) {
-		struct stacksnap_error *err;
-
 		if (nostop->sampled[i])
 			snap_nostop_take_live(nostop, i);
 		nostop->stop->processes[i].memory = snap_thread_plans_image(&nostop->plans, i);
-		err = complete_process(nostop, i);
-		if (err)
-			return err;
+		SNAP_TRY(complete_process(nostop, i));
 	}
 	return snap_capture_collect(nostop->options, nostop->capture, nostop->stop);
 }
@@ -281,13 +274,9 @@ struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 		err = read_nostop_clocks(&nostop);
 	if (err)
 		return err;
-	err = snap_sampler_create(options, &sink, &sampler);
-	if (err)
-		return err;
+	SNAP_TRY(snap_sampler_create(options, &sink, &sampler));
 	nostop.capture = snap_sampler_capture(sampler);
-	err = prepare(&nostop);
-	if (err)
-		return err;
+	SNAP_TRY(prepare(&nostop));
 	nostop.capture->time_ns = snap_clock_ns(CLOCK_REALTIME);
 	err = snap_sampler_tick(sampler, &tick);
 	if (!err && options->explain != SNAP_EXPLAIN_NO)

@@ -92,15 +92,12 @@ struct stacksnap_error *snap_thread_asker_new(struct snap_thread_asker **ret)
 {
 	_cleanup_(snap_thread_asker_destroyp) struct snap_thread_asker *asker =
 		calloc(1, sizeof(*asker));
-	struct stacksnap_error *err;
 	int error;
 
 	if (!asker)
 		return snap_error_no_memory();
 	asker->procfs.root_fd = -1;
-	err = snap_procfs_open(NULL, &asker->procfs);
-	if (err)
-		return err;
+	SNAP_TRY(snap_procfs_open(NULL, &asker->procfs));
 	error = snap_workers_init(&asker->pool, sizeof(struct question), asker->procfs.root_fd,
 				  SNAP_WORKERS_AWAKE | SNAP_WORKERS_BY_PROXY);
 	if (error)

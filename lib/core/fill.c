@@ -451,13 +451,10 @@ static struct stacksnap_error *fill_runtimes(const struct filling *filling,
 static struct stacksnap_error *make_shared(struct filling *filling)
 {
 	struct snap_capture *capture = filling->capture;
-	struct stacksnap_error *err;
 
-	err = snap_shared_memory_create(filling->options->max_snapshot +
-						snap_stop_extra_bytes(filling->options),
-					&filling->shared);
-	if (err)
-		return err;
+	SNAP_TRY(snap_shared_memory_create(filling->options->max_snapshot +
+						   snap_stop_extra_bytes(filling->options),
+					   &filling->shared));
 	capture->shared = filling->shared;
 	capture->shared_size = filling->shared->size;
 	capture->shared_fd = filling->shared->fd;
@@ -478,13 +475,11 @@ struct stacksnap_error *snap_core_fill(const struct snap_core *core,
 		.process = core->capture->processes,
 		.buffer = buffer,
 	};
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (!buffer)
 		return snap_error_no_memory();
-	err = make_shared(&filling);
-	if (err)
-		return err;
+	SNAP_TRY(make_shared(&filling));
 	fill_pieces(&filling);
 	err = fill_stacks(&filling);
 	if (!err)

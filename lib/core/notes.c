@@ -345,7 +345,6 @@ struct stacksnap_error *snap_core_notes_settle(struct snap_core_notes *notes, in
 	struct snap_capture *capture = core->capture;
 	struct snap_process *process = snap_arena_new(&capture->arena, struct snap_process);
 	struct snap_core_memory memory;
-	struct stacksnap_error *err;
 
 	if (!process)
 		return snap_error_no_memory();
@@ -357,9 +356,7 @@ struct stacksnap_error *snap_core_notes_settle(struct snap_core_notes *notes, in
 	if (!settle_threads(notes, capture, process))
 		return snap_error_no_memory();
 	settle_signal(notes, process);
-	err = snap_core_make_maps(notes, fd, core);
-	if (err)
-		return err;
+	SNAP_TRY(snap_core_make_maps(notes, fd, core));
 	settle_program(notes, process);
 	memory = snap_core_memory_of(core, fd);
 	snap_core_find_args(notes, &memory, capture);

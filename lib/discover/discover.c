@@ -168,22 +168,14 @@ struct stacksnap_error *snap_discovery_run(struct snap_discovery *run)
 		err = snap_seen_scan(&run->table);
 	if (err)
 		return err;
-	err = snap_discovery_match(run);
-	if (err)
-		return err;
-	err = snap_seen_link(&run->table);
-	if (err)
-		return err;
+	SNAP_TRY(snap_discovery_match(run));
+	SNAP_TRY(snap_seen_link(&run->table));
 	if (snap_options_cancelled(run->options))
 		return snap_error_cancelled();
-	err = snap_discovery_add_trees(run);
-	if (err)
-		return err;
+	SNAP_TRY(snap_discovery_add_trees(run));
 	if (!run->capture->process_count && !looks_again(run))
 		return nothing_found(run->capture);
-	err = run->options->children ? snap_discovery_add_descendants(run) : NULL;
-	if (err)
-		return err;
+	SNAP_TRY(run->options->children ? snap_discovery_add_descendants(run) : NULL);
 	warn_unseen(run);
 	err = snap_discovery_facts(run);
 	return err ? err : remember_pids(run);
@@ -241,10 +233,8 @@ static struct stacksnap_error *discover(const struct snap_options *options,
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { .asker = NULL };
-	struct stacksnap_error *err = begin_discovery(&run, options, capture, &procfs);
 
-	if (err)
-		return err;
+	SNAP_TRY(begin_discovery(&run, options, capture, &procfs));
 	run.known = known;
 	run.asker = run.table.asker = asker;
 	run.facts_ns = part_ns || !known ? part_ns : known->facts_ns;
@@ -274,10 +264,7 @@ struct stacksnap_error *snap_discover_with(const struct snap_options *options,
 struct stacksnap_error *snap_discover(const struct snap_options *options, unsigned percent,
 				      struct snap_capture *capture)
 {
-	struct stacksnap_error *err = snap_asker_new(0, &capture->asker);
-
-	if (err)
-		return err;
+	SNAP_TRY(snap_asker_new(0, &capture->asker));
 	capture->end_asker = snap_asker_destroy;
 	/* The worker is ready by the time the processes are known. */
 	snap_asker_prepare(capture->asker, options->explain != SNAP_EXPLAIN_NO);
@@ -299,18 +286,12 @@ struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
 	struct snap_process *added;
-	struct stacksnap_error *err = begin_discovery(&run, options, capture, &procfs);
 
-	if (err)
-		return err;
+	SNAP_TRY(begin_discovery(&run, options, capture, &procfs));
 	run.asker = run.table.asker = asker;
 	run.live_budget = run.whole_budget = descriptors;
-	err = snap_discovery_host(capture, &procfs);
-	if (err)
-		return err;
-	err = snap_discovery_append(&run, process->pid, SIZE_MAX, &added);
-	if (err)
-		return err;
+	SNAP_TRY(snap_discovery_host(capture, &procfs));
+	SNAP_TRY(snap_discovery_append(&run, process->pid, SIZE_MAX, &added));
 	added->start_ticks = process->start_ticks;
 	added->ppid = process->ppid;
 	added->program = process->program;
@@ -321,16 +302,13 @@ struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 static struct stacksnap_error *recall_table(struct snap_discovery *run)
 {
 	const struct snap_capture *capture = run->capture;
-	struct stacksnap_error *err;
 
 	for (size_t i = 0; i < capture->seen_count; i++) {
 		struct snap_seen seen = { .stat.pid = capture->seen[i],
 					  .blank = true,
 					  .index = SIZE_MAX };
 
-		err = snap_seen_know(&run->table, &seen);
-		if (err)
-			return err;
+		SNAP_TRY(snap_seen_know(&run->table, &seen));
 	}
 	for (size_t i = 0; i < capture->process_count; i++) {
 		const struct snap_process *process = &capture->processes[i];
@@ -342,9 +320,7 @@ static struct stacksnap_error *recall_table(struct snap_discovery *run)
 
 		if (known)
 			*known = seen;
-		err = snap_seen_know(&run->table, &seen);
-		if (err)
-			return err;
+		SNAP_TRY(snap_seen_know(&run->table, &seen));
 	}
 	return NULL;
 }
@@ -355,28 +331,17 @@ struct stacksnap_error *snap_discover_again(const struct snap_options *options,
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
 	size_t count = capture->process_count;
-	struct stacksnap_error *err;
 
 	*grown_ret = false;
 	if (!options->children)
 		return NULL;
-	err = open_procfs(&procfs);
-	if (err)
-		return err;
-	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
-	if (err)
-		return err;
+	SNAP_TRY(open_procfs(&procfs));
+	SNAP_TRY(snap_discovery_init(&run, options, capture, &procfs, self_of(options)));
 	run.asker = run.table.asker = capture->asker;
 	run.ask_ns = ASK_AGAIN_NS;
-	err = recall_table(&run);
-	if (err)
-		return err;
-	err = snap_discovery_add_descendants(&run);
-	if (err)
-		return err;
-	err = snap_discovery_facts(&run);
-	if (err)
-		return err;
+	SNAP_TRY(recall_table(&run));
+	SNAP_TRY(snap_discovery_add_descendants(&run));
+	SNAP_TRY(snap_discovery_facts(&run));
 	*grown_ret = capture->process_count > count;
 	return remember_pids(&run);
 }

@@ -312,13 +312,10 @@ static struct stacksnap_error *ask_new_processes(struct snap_discovery *run, con
 
 	for (size_t i = 0; i < fresh; i++) {
 		const struct snap_process *process = &capture->processes[turns[i]];
-		struct stacksnap_error *err;
 
 		if (!is_to_be_asked(run, process))
 			continue;
-		err = count ? NULL : snap_discovery_need_asker(run);
-		if (err)
-			return err;
+		SNAP_TRY(count ? NULL : snap_discovery_need_asker(run));
 		if (!count++)
 			snap_asker_begin(run->asker, fresh);
 		snap_asker_add(run->asker, process->pid);
@@ -533,17 +530,13 @@ struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 	_cleanup_free_ struct readings *readings = calloc(1, sizeof(*readings));
 	_cleanup_free_ struct reported *reported = calloc(count + 1, sizeof(*reported));
 	_cleanup_free_ size_t *turns = NULL;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (!readings || !reported)
 		return snap_error_no_memory();
-	err = snap_discovery_turns(run, &turns);
-	if (!err)
-		err = ask_new_processes(run, turns);
-	if (!err)
-		err = take_answers(run, turns, reported);
-	if (err)
-		return err;
+	SNAP_TRY(snap_discovery_turns(run, &turns));
+	SNAP_TRY(ask_new_processes(run, turns));
+	SNAP_TRY(take_answers(run, turns, reported));
 	readings->turns = turns;
 	readings->turn_count = count;
 	readings->reported = reported;

@@ -230,12 +230,9 @@ struct stacksnap_error *snap_discovery_read_ancestors(struct snap_discovery *run
 		return inherit_ancestors(run, process);
 	while (pid > 0 && count < MAX_ANCESTORS) {
 		struct snap_seen *seen;
-		struct stacksnap_error *err;
 		const char *name;
 
-		err = snap_seen_add(&run->table, pid, &seen);
-		if (err)
-			return err;
+		SNAP_TRY(snap_seen_add(&run->table, pid, &seen));
 		if (!seen || seen->blank || seen->stat.start_ticks > youngest ||
 		    !same_cgroup(run, pid, process->cgroup))
 			break;

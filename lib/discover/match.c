@@ -74,11 +74,8 @@ static struct stacksnap_error *find_pid(struct snap_discovery *run, pid_t pid,
 static struct stacksnap_error *match_pid(struct snap_discovery *run, pid_t pid)
 {
 	struct snap_seen *seen;
-	struct stacksnap_error *err;
 
-	err = find_pid(run, pid, &seen);
-	if (err)
-		return err;
+	SNAP_TRY(find_pid(run, pid, &seen));
 	if (!seen || !is_same_process(run->options, seen))
 		return add_absent(run, pid, seen);
 	if (seen->stat.pid != pid)
@@ -320,13 +317,9 @@ struct stacksnap_error *snap_discovery_match(struct snap_discovery *run)
 	if (again)
 		match_known(run);
 	for (size_t i = 0; i < run->options->target_count; i++) {
-		struct stacksnap_error *err;
-
 		if (again && run->options->targets[i].kind == SNAP_TARGET_PID)
 			continue;
-		err = match_target(run, &run->options->targets[i]);
-		if (err)
-			return err;
+		SNAP_TRY(match_target(run, &run->options->targets[i]));
 	}
 	return NULL;
 }

@@ -236,21 +236,16 @@ struct stacksnap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
 {
 	struct snap_seen seen, *known = snap_seen_find(table, pid);
 	struct snap_answer answer;
-	struct stacksnap_error *err;
 	bool found = false;
 
 	if (!known) {
 		ask_stats(table, &pid, 1, 0);
 		answer = stat_of_pid(table, &pid, 0);
-		err = take_seen_entry(table, pid, &answer, &seen, &found);
-		if (err)
-			return err;
+		SNAP_TRY(take_seen_entry(table, pid, &answer, &seen, &found));
 	}
 	if (found) {
 		seen.own |= is_worker(table, &seen);
-		err = insert_entry(table, &seen);
-		if (err)
-			return err;
+		SNAP_TRY(insert_entry(table, &seen));
 		known = snap_seen_find(table, pid);
 	}
 	*ret = known;
@@ -403,16 +398,13 @@ static struct stacksnap_error *add_new_pids(struct snap_seen_table *table, size_
 		for (size_t i = 0; i < some; i++) {
 			struct snap_answer answer = stat_of_pid(table, pids, i);
 			bool found = false;
-			struct stacksnap_error *err;
 
 			if (is_unseen(table, &answer)) {
 				table->unseen++;
 				continue;
 			}
-			err = take_seen_entry(table, pids[i], &answer,
-					      &table->entries[table->count], &found);
-			if (err)
-				return err;
+			SNAP_TRY(take_seen_entry(table, pids[i], &answer,
+						 &table->entries[table->count], &found));
 			table->count += found;
 		}
 	}
@@ -422,24 +414,17 @@ static struct stacksnap_error *add_new_pids(struct snap_seen_table *table, size_
 struct stacksnap_error *snap_seen_scan(struct snap_seen_table *table)
 {
 	size_t old_count = table->count;
-	struct stacksnap_error *err;
 
 	table->unseen = 0;
-	err = list_seen_pids(table);
-	if (err)
-		return err;
+	SNAP_TRY(list_seen_pids(table));
 	if (!snap_reserve_array(table->entries, table->capacity, table->count + table->pid_count) ||
 	    !snap_reserve_array(table->fresh, table->fresh_capacity, table->pid_count))
 		return snap_error_no_memory();
-	err = add_new_pids(table, find_new_pids(table));
-	if (err)
-		return err;
+	SNAP_TRY(add_new_pids(table, find_new_pids(table)));
 	/* An entry begins with its stat, and a stat with the pid. */
 	if (old_count && table->count > old_count)
 		qsort(table->entries, table->count, sizeof(*table->entries), compare_pids);
-	err = ask_about_parents(table);
-	if (err)
-		return err;
+	SNAP_TRY(ask_about_parents(table));
 	for (size_t i = 0; i < table->count; i++)
 		table->entries[i].own |= is_of_own(table, &table->entries[i]);
 	return snap_seen_link(table);

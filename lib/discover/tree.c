@@ -51,11 +51,8 @@ static struct stacksnap_error *add_seen(struct snap_discovery *run, struct snap_
 					size_t parent)
 {
 	struct snap_process *process = NULL;
-	struct stacksnap_error *err;
 
-	err = snap_discovery_append(run, seen->stat.pid, parent, &process);
-	if (err)
-		return err;
+	SNAP_TRY(snap_discovery_append(run, seen->stat.pid, parent, &process));
 	seen->index = run->capture->process_count - 1;
 	process->ppid = seen->stat.ppid;
 	process->pgrp = seen->stat.pgrp;
@@ -107,7 +104,6 @@ static struct stacksnap_error *grow_tree(struct snap_discovery *run, size_t firs
 			struct snap_seen *seen = snap_seen_find(&run->table, children[k].pid);
 			struct snap_seen *parent =
 				seen ? snap_seen_parent(&run->table, seen) : NULL;
-			struct stacksnap_error *err;
 
 			if (!parent || parent->index != i || seen->index != SIZE_MAX || seen->own)
 				continue;
@@ -115,9 +111,7 @@ static struct stacksnap_error *grow_tree(struct snap_discovery *run, size_t firs
 				continue;
 			if (is_full(run))
 				return NULL;
-			err = add_seen(run, seen, i);
-			if (err)
-				return err;
+			SNAP_TRY(add_seen(run, seen, i));
 		}
 	}
 	return NULL;
@@ -177,13 +171,10 @@ struct stacksnap_error *snap_discovery_add_trees(struct snap_discovery *run)
 	 */
 	for (size_t i = 0; i < 2 * run->table.count; i++) {
 		struct snap_seen *seen = &run->table.entries[i % run->table.count];
-		struct stacksnap_error *err;
 
 		if (i < run->table.count && is_under_match(run, seen))
 			continue;
-		err = add_root(run, seen);
-		if (err)
-			return err;
+		SNAP_TRY(add_root(run, seen));
 	}
 	return NULL;
 }
@@ -192,16 +183,11 @@ struct stacksnap_error *snap_discovery_add_descendants(struct snap_discovery *ru
 {
 	for (unsigned looks = 0; looks < MAX_LOOKS; looks++) {
 		size_t count = run->capture->process_count;
-		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(run->options))
 			return snap_error_cancelled();
-		err = snap_seen_scan(&run->table);
-		if (err)
-			return err;
-		err = grow_tree(run, 0);
-		if (err)
-			return err;
+		SNAP_TRY(snap_seen_scan(&run->table));
+		SNAP_TRY(grow_tree(run, 0));
 		if (run->capture->process_count == count)
 			return NULL;
 	}

@@ -152,7 +152,6 @@ static struct stacksnap_error *embed_modules(struct embedder *embedder,
 	size_t last = SIZE_MAX;
 
 	for (size_t i = 0; i < process->map_count; i++) {
-		struct stacksnap_error *err;
 		size_t first;
 
 		if (!process->maps[i].execute || process->maps[i].inode == 0)
@@ -161,9 +160,7 @@ static struct stacksnap_error *embed_modules(struct embedder *embedder,
 		if (first == last)
 			continue;
 		last = first;
-		err = embed_module(embedder, process, first);
-		if (err)
-			return err;
+		SNAP_TRY(embed_module(embedder, process, first));
 	}
 	return NULL;
 }
@@ -197,9 +194,7 @@ struct stacksnap_error *snap_files_embed(struct snap_files *files, struct snap_c
 
 		if (err)
 			return err;
-		err = embed_modules(&embedder, &capture->processes[i]);
-		if (err)
-			return err;
+		SNAP_TRY(embed_modules(&embedder, &capture->processes[i]));
 	}
 	return NULL;
 }

@@ -50,15 +50,12 @@ struct stacksnap_error *snap_wait_asker_new(struct snap_asker *lender, int64_t u
 {
 	_cleanup_(snap_wait_asker_destroyp) struct snap_wait_asker *asker =
 		calloc(1, sizeof(*asker));
-	struct stacksnap_error *err;
 
 	if (!asker)
 		return snap_error_no_memory();
 	asker->until_ns = until_ns;
 	asker->procfs.root_fd = -1;
-	err = borrow(asker, lender) ? NULL : make_own(asker);
-	if (err)
-		return err;
+	SNAP_TRY(borrow(asker, lender) ? NULL : make_own(asker));
 	*ret = snap_take_ptr(asker);
 	return NULL;
 }

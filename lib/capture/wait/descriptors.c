@@ -528,14 +528,12 @@ struct stacksnap_error *snap_wait_identify(struct snap_wait_resolver *resolver)
 struct stacksnap_error *snap_wait_ask_descriptors(struct snap_wait_resolver *resolver)
 {
 	struct looks *looks = make_looks(resolver, NULL), *watched = NULL;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (!looks)
 		return snap_error_no_memory();
 	run_looks(resolver, looks);
-	err = want_watched(resolver, looks);
-	if (err)
-		return err;
+	SNAP_TRY(want_watched(resolver, looks));
 	watched = make_looks(resolver, looks);
 	if (!watched)
 		return snap_error_no_memory();
