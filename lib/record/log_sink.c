@@ -213,7 +213,7 @@ static struct stacksnap_error *on_log_program(void *context, struct snap_sampled
 	const struct snap_log_sink_process *parent = process->parent ? process->parent->user : NULL;
 	const struct snap_process *facts = process->facts;
 	uint32_t before = exec && entry ? entry->number : UINT32_MAX;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (!entry) {
 		process->user = entry = add_log_process(sink);
@@ -222,9 +222,7 @@ static struct stacksnap_error *on_log_program(void *context, struct snap_sampled
 	}
 	entry->held = (struct snap_owner_source){ .process = process };
 	entry->sockets = (struct snap_socket_owner){ 0 };
-	err = snap_tasks_end(sink->log, &entry->tasks);
-	if (err)
-		return err;
+	SNAP_TRY(snap_tasks_end(sink->log, &entry->tasks));
 	if (!snap_log_has_room_for_process(sink->log)) {
 		go_without_process(sink, entry, exec);
 		return plan_process(sink, entry, process, exec);
@@ -476,15 +474,13 @@ static struct stacksnap_error *stack_of_thread(struct snap_log_sink *sink,
 	const struct snap_remote_managed *managed;
 	struct snap_log_pcs stack;
 	struct snap_pcs pcs = { 0 };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	/* What could not be stopped (a wait for a disk) may yet show some frames. */
 	if (known.result == SNAP_THREAD_NOT_STOPPED && known.registers_size)
 		known.result = SNAP_THREAD_COPIED;
-	err = snap_remote_unwind(sink->unwinder, space, &sink->log->capture->processes[space],
-				 &known, &pcs);
-	if (err)
-		return err;
+	SNAP_TRY(snap_remote_unwind(sink->unwinder, space, &sink->log->capture->processes[space],
+				    &known, &pcs));
 	managed = snap_remote_unwinder_managed(sink->unwinder);
 	*verdict_ret = judge_sample(sink, thread, copy, &pcs);
 	if (*verdict_ret != SNAP_VERDICT_TAKEN)
@@ -570,11 +566,8 @@ static struct stacksnap_error *on_log_sample(void *context, struct snap_sampled_
 	change.thread = entry->number; /* not looked at where there is none */
 	change.state = (uint8_t)state;
 	change.taken = (uint8_t)copy->taken;
-	err = find_log_object(sink, thread, copy, &change, &words);
-	if (!err)
-		err = keep_last_sample(sink, process, entry, &change, words);
-	if (err)
-		return err;
+	SNAP_TRY(find_log_object(sink, thread, copy, &change, &words));
+	SNAP_TRY(keep_last_sample(sink, process, entry, &change, words));
 	tell_run(sink, process, entry, thread);
 	if (copy->taken == SNAP_TAKEN_ALONE && copy->result == SNAP_THREAD_COPIED)
 		entry->stopped_tick = sink->tick;

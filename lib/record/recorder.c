@@ -94,12 +94,9 @@ static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
 {
 	const struct snap_options *options = recorder->options;
 	const struct snap_capture *found = snap_sampler_capture(recorder->sampler);
-	struct stacksnap_error *err;
 
-	err = snap_log_create(&found->host, snap_clock_ns(CLOCK_REALTIME),
-			      SNAP_NS_PER_S / options->hz, options->cpu_only, &recorder->log);
-	if (err)
-		return err;
+	SNAP_TRY(snap_log_create(&found->host, snap_clock_ns(CLOCK_REALTIME),
+				 SNAP_NS_PER_S / options->hz, options->cpu_only, &recorder->log));
 	snap_log_set_limit(recorder->log, options->max_memory);
 	recorder->log->explains = options->explain != SNAP_EXPLAIN_NO && !options->cpu_only;
 	if (recorder->log->explains && snap_sampler_counts_runs(recorder->sampler))
@@ -107,9 +104,7 @@ static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
 	copy_warnings(found, recorder->log->capture);
 	recorder->log->stats.hz_asked = options->hz;
 	recorder->log->end = SNAP_END_UNFINISHED;
-	err = begin_unwinder(recorder);
-	if (err)
-		return err;
+	SNAP_TRY(begin_unwinder(recorder));
 	snap_log_sink_init(&recorder->log_sink, options, recorder->log, recorder->unwinder);
 	return NULL;
 }
@@ -120,7 +115,6 @@ struct stacksnap_error *snap_recorder_create(const struct snap_options *options,
 	_cleanup_(snap_recorder_destroyp) struct snap_recorder *recorder =
 		calloc(1, sizeof(*recorder));
 	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
-	struct stacksnap_error *err;
 
 	if (!recorder)
 		return snap_error_no_memory();
@@ -131,13 +125,9 @@ struct stacksnap_error *snap_recorder_create(const struct snap_options *options,
 	recorder->options = options;
 	recorder->fd = -1;
 	recorder->sink = snap_log_sink_callbacks(&recorder->log_sink);
-	err = snap_sampler_create(options, &recorder->sink, &recorder->sampler);
-	if (!err)
-		err = snap_check_targets(recorder->sampler);
-	if (!err)
-		err = begin_log(recorder);
-	if (err)
-		return err;
+	SNAP_TRY(snap_sampler_create(options, &recorder->sink, &recorder->sampler));
+	SNAP_TRY(snap_check_targets(recorder->sampler));
+	SNAP_TRY(begin_log(recorder));
 	*ret = snap_take_ptr(recorder);
 	return NULL;
 }
@@ -235,9 +225,7 @@ struct stacksnap_error *snap_recorder_finish(struct snap_recorder *recorder)
 
 	if (recorder->fd < 0)
 		return NULL;
-	err = flush_file(recorder);
-	if (err)
-		return err;
+	SNAP_TRY(flush_file(recorder));
 	/* A cancelled run still writes its file. */
 	options.cancel = NULL;
 	naming = name_frames(recorder, &options, true);
@@ -391,14 +379,12 @@ static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 					 struct snap_sampler_tick *seen)
 {
 	int64_t now = now_ns(recorder);
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	snap_remote_unwinder_tidy(recorder->unwinder);
 	recorder->log_sink.tick++;
 	snap_tick_pacer_take(&recorder->pace, now - recorder->run_ns);
-	err = snap_log_begin_tick(recorder->log, now);
-	if (err)
-		return err;
+	SNAP_TRY(snap_log_begin_tick(recorder->log, now));
 	err = snap_sampler_tick(recorder->sampler, seen);
 	if (!err)
 		err = snap_log_sink_look_at_frozen(&recorder->log_sink);
@@ -527,7 +513,6 @@ record(struct snap_recorder *recorder,
 {
 	struct snap_log *log = recorder->log;
 	struct snap_sampler_tick seen = { 0 };
-	struct stacksnap_error *err;
 
 	for (;;) {
 		struct snap_recorder_status status;
@@ -536,15 +521,10 @@ record(struct snap_recorder *recorder,
 		log->end = wait_for_tick(recorder);
 		if (log->end != SNAP_END_UNFINISHED)
 			return NULL;
-		err = take_next_tick(recorder, &seen);
-		if (!err)
-			err = make_plans(recorder);
-		if (!err)
-			err = snap_log_sink_look_at_sockets(&recorder->log_sink, false);
-		if (!err)
-			err = keep_house(recorder);
-		if (err)
-			return err;
+		SNAP_TRY(take_next_tick(recorder, &seen));
+		SNAP_TRY(make_plans(recorder));
+		SNAP_TRY(snap_log_sink_look_at_sockets(&recorder->log_sink, false));
+		SNAP_TRY(keep_house(recorder));
 		recorder->condition = watch_condition(recorder, &seen);
 		log->end = end_after(recorder, &seen);
 		status = status_of(recorder, &seen);

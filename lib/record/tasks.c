@@ -301,13 +301,11 @@ struct stacksnap_error *snap_tasks_look(struct snap_task_looks *looks, struct sn
 	struct snap_task_list *list = owner->list;
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 	const struct snap_remote_tasks *answer = NULL;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	*stopped_ret = 0;
-	err = snap_sampler_take_whole(sampler, owner->process, owner->plan,
-				      list->cost_ns ? list->cost_ns : FIRST_COST_NS, &whole);
-	if (err)
-		return err;
+	SNAP_TRY(snap_sampler_take_whole(sampler, owner->process, owner->plan,
+					 list->cost_ns ? list->cost_ns : FIRST_COST_NS, &whole));
 	if (whole.is_left_out) {
 		looks->log->stats.task_looks_left_out++;
 		list->due_ns = begin + period_of(looks->options);

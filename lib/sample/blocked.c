@@ -360,7 +360,6 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 		.blocked = blocked,
 	};
 	enum snap_copy_result result;
-	struct stacksnap_error *err;
 	bool changed;
 
 	blocked->guard = sampler->guard_kind;
@@ -383,9 +382,7 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 		result = copy_once(sampler, &question, blocked, copy);
 		if (result != SNAP_COPY_UNMAPPED)
 			continue;
-		err = snap_sampler_process_map(sampler, thread->process, &changed);
-		if (err)
-			return err;
+		SNAP_TRY(snap_sampler_process_map(sampler, thread->process, &changed));
 		if (snap_sampler_thread_gone(sampler, thread))
 			break;
 		question.limited = true;

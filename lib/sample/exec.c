@@ -70,15 +70,13 @@ static struct stacksnap_error *take_program(struct snap_sampler *sampler,
 					    struct snap_capture *found, struct snap_arena *old_ret)
 {
 	bool is_target = process->facts.is_target;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	*old_ret = process->arena;
 	snap_arena_init(&process->arena);
 	process->space = NULL;
 	snap_sampler_process_reported(process);
-	err = snap_facts_copy(&process->arena, &found->processes[0], &process->facts);
-	if (err)
-		return err;
+	SNAP_TRY(snap_facts_copy(&process->arena, &found->processes[0], &process->facts));
 	process->facts.is_target = is_target;
 	snap_sampler_process_drop_live(sampler, &process->live);
 	snap_sampler_process_take_live(sampler, &found->live[0], &process->live);

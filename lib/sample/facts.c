@@ -210,7 +210,7 @@ static struct stacksnap_error *take_space(void *context, const struct snap_reade
 	struct snap_sampler_process *process = mapping->process;
 	const struct snap_sampler_sink *sink = sampler->sink;
 	struct snap_sampler_space *old = process->space;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	process->facts.credentials = about->credentials;
 	process->shown.net_namespace = about->net_namespace;
@@ -220,9 +220,7 @@ static struct stacksnap_error *take_space(void *context, const struct snap_reade
 	process->shown.runtimes =
 		sampler->options->runtimes_given ? sampler->options->runtimes : about->runtimes;
 	snap_sampler_process_reported(process);
-	err = copy_pieces(&process->pieces, space, &process->facts);
-	if (err)
-		return err;
+	SNAP_TRY(copy_pieces(&process->pieces, space, &process->facts));
 	process->space = snap_sampler_space_get(sampler, space);
 	if (!process->space) {
 		process->space = old;
@@ -246,7 +244,6 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 	struct mapping mapping = { sampler, process, false };
 	const struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
-	struct stacksnap_error *err;
 	int error;
 
 	*changed_ret = false;
@@ -255,10 +252,8 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 	    (sampler->options->no_stop && process->facts.maps_cut &&
 	     process->state == SNAP_SAMPLER_PROCESS_SAMPLED))
 		return NULL;
-	err = snap_reader_space(sampler->reader, &target, sampler->space_bytes, take_space,
-				&mapping, &error);
-	if (err)
-		return err;
+	SNAP_TRY(snap_reader_space(sampler->reader, &target, sampler->space_bytes, take_space,
+				   &mapping, &error));
 	if (error == -ETIMEDOUT)
 		return snap_sampler_process_stalled(sampler, process, "reading its mappings");
 	if (error == -ESTALE)

@@ -142,7 +142,6 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 					    struct snap_sampler **ret)
 {
 	_cleanup_(snap_sampler_destroyp) struct snap_sampler *sampler = calloc(1, sizeof(*sampler));
-	struct stacksnap_error *err;
 	int64_t least_ns;
 
 	if (!sampler)
@@ -152,9 +151,7 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 	sampler->procfs.root_fd = sampler->loadavg_fd = sampler->tracer_fd = sampler->bpf_fd = -1;
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	sampler->until_ns = sampler->now_ns + options->timeout_ns / 100 * 2 * ONLY_PERCENT;
-	err = init_sampler(sampler);
-	if (err)
-		return err;
+	SNAP_TRY(init_sampler(sampler));
 	/* However long it took to find them all: some are looked at. */
 	least_ns = snap_clock_ns(CLOCK_MONOTONIC) +
 		   options->timeout_ns / 100 * (ONLY_PERCENT + LEAST_PERCENT);
@@ -423,7 +420,6 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 		give_turns(sampler);
 	for (size_t i = 0; i < count; i++) {
 		struct snap_sampler_thread *thread = sampler->moved[(first + i) % count];
-		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(sampler->options))
 			return snap_error_cancelled();
@@ -432,15 +428,12 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 			sampler->tick.missed++;
 			continue;
 		}
-		err = i % SNAP_READER_MOST ? NULL
-					   : look_ahead(sampler, (first + i) % count, count - i);
-		if (err)
-			return err;
+		SNAP_TRY(i % SNAP_READER_MOST
+				 ? NULL
+				 : look_ahead(sampler, (first + i) % count, count - i));
 		if (snap_sampler_thread_gone(sampler, thread))
 			continue;
-		err = snap_sampler_tick_thread(sampler, thread);
-		if (err)
-			return err;
+		SNAP_TRY(snap_sampler_tick_thread(sampler, thread));
 	}
 	return snap_sampler_stop_requested(sampler);
 }
@@ -462,15 +455,12 @@ static struct stacksnap_error *find_threads(struct snap_sampler *sampler)
 {
 	for (size_t i = 0; i < sampler->process_count; i++) {
 		struct snap_sampler_process *process = sampler->processes[i];
-		struct stacksnap_error *err;
 
 		if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED)
 			continue;
 		if (process->plan != process->shown.plan)
 			take_plan(sampler, process);
-		err = snap_sampler_list(sampler, process);
-		if (err)
-			return err;
+		SNAP_TRY(snap_sampler_list(sampler, process));
 	}
 	return snap_sampler_remove_threads(sampler);
 }
@@ -481,24 +471,14 @@ static struct stacksnap_error *find_threads(struct snap_sampler *sampler)
  */
 static struct stacksnap_error *look_once(struct snap_sampler *sampler)
 {
-	struct stacksnap_error *err;
-
 	sampler->looks++;
 	give_time(sampler);
 	if (sampler->options->no_stop)
 		sampler->fresh_until_ns -= sampler->options->timeout_ns / 100 * ONLY_PERCENT;
-	err = snap_sampler_find_processes(sampler);
-	if (err)
-		return err;
-	err = snap_sampler_renew(sampler);
-	if (err)
-		return err;
-	err = find_threads(sampler);
-	if (err)
-		return err;
-	err = find_moved(sampler);
-	if (err)
-		return err;
+	SNAP_TRY(snap_sampler_find_processes(sampler));
+	SNAP_TRY(snap_sampler_renew(sampler));
+	SNAP_TRY(find_threads(sampler));
+	SNAP_TRY(find_moved(sampler));
 	give_time(sampler);
 	return look_at_moved(sampler) ?: snap_sampler_remove_threads(sampler);
 }
@@ -640,8 +620,6 @@ static void sum_up_tick(struct snap_sampler *sampler)
 struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 					  struct snap_sampler_tick *ret)
 {
-	struct stacksnap_error *err;
-
 	if (snap_options_cancelled(sampler->options))
 		return snap_error_cancelled();
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
@@ -650,9 +628,7 @@ struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 	sampler->plan_ns = 0;
 	sampler->ticks++;
 	snap_sampler_begin_context(sampler);
-	err = run_tick(sampler);
-	if (err)
-		return err;
+	SNAP_TRY(run_tick(sampler));
 	sum_up_tick(sampler);
 	/* The first look is no part of the time that a recording takes. */
 	if (sampler->ticks == 1)

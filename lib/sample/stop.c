@@ -105,11 +105,8 @@ static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 	if (!pick->copy.stack_unreadable)
 		thread->process->stalls = 0;
 	if (thread->process->facts.trouble != SNAP_TROUBLE_NONE &&
-	    thread->process->facts.trouble != SNAP_TROUBLE_NOT_RESPONDING) {
-		err = snap_sampler_process_explain(sampler, thread->process, 0);
-		if (err)
-			return err;
-	}
+	    thread->process->facts.trouble != SNAP_TROUBLE_NOT_RESPONDING)
+		SNAP_TRY(snap_sampler_process_explain(sampler, thread->process, 0));
 	snap_sampler_thread_describe(thread, &pick->copy);
 	if (!is_as_seen_before(request, &pick->copy))
 		thread->stack_hash = 0;

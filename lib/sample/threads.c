@@ -325,7 +325,7 @@ struct stacksnap_error *snap_sampler_list(struct snap_sampler *sampler,
 					  struct snap_sampler_process *process)
 {
 	int64_t begin;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 	size_t counted = 0;
 	ssize_t count = 0;
 
@@ -338,9 +338,7 @@ struct stacksnap_error *snap_sampler_list(struct snap_sampler *sampler,
 	begin = snap_clock_ns(CLOCK_MONOTONIC);
 	process->list_due = false;
 	process->listed = counted;
-	err = list_tids(sampler, process, &count);
-	if (err)
-		return err;
+	SNAP_TRY(list_tids(sampler, process, &count));
 	/* A list that cannot be read does not mean that threads are gone. */
 	if (count < 0 && !snap_procfs_is_gone(count))
 		process->list_due = true;

@@ -42,7 +42,7 @@ struct stacksnap_error *snap_sampler_show(struct snap_sampler *sampler,
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
 	enum snap_verdict verdict = SNAP_VERDICT_TAKEN;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 	bool changed;
 
 	*stale_ret = false;
@@ -57,9 +57,7 @@ struct stacksnap_error *snap_sampler_show(struct snap_sampler *sampler,
 	err = sink->sample(sink->context, &thread->shown, copy, &verdict);
 	if (!err && verdict == SNAP_VERDICT_STALE_MAPPINGS) {
 		*stale_ret = sampler->now_ns < thread->process->map_after_ns;
-		err = snap_sampler_process_map(sampler, thread->process, &changed);
-		if (err)
-			return err;
+		SNAP_TRY(snap_sampler_process_map(sampler, thread->process, &changed));
 		verdict = SNAP_VERDICT_TAKEN;
 		if (!snap_sampler_thread_gone(sampler, thread))
 			err = sink->sample(sink->context, &thread->shown, copy, &verdict);

@@ -181,16 +181,13 @@ struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
 
 	for (size_t i = 0; i < capture->process_count; i++) {
 		const struct snap_process *process = &capture->processes[i];
-		struct stacksnap_error *err;
 
 		if (snap_sampler_process_find(sampler, process->pid, process->start_ticks))
 			continue;
 		/* What went by between two looks was never there. */
 		if (!first && (process->vanished || process->trouble == SNAP_TROUBLE_ZOMBIE))
 			continue;
-		err = add_sampled_process(sampler, capture, i);
-		if (err)
-			return err;
+		SNAP_TRY(add_sampled_process(sampler, capture, i));
 	}
 	note_silence(sampler, capture);
 	qsort(sampler->fresh + sampler->fresh_at, sampler->fresh_count - sampler->fresh_at,

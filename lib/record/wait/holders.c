@@ -135,10 +135,8 @@ static struct stacksnap_error *log_holder(struct snap_owner_watch *holders, uint
 	struct snap_log *log = holders->log;
 	const struct snap_log_wait_bytes *held = snap_log_owner_bytes(log, object);
 	ptrdiff_t before = held ? held - log->words : -1;
-	struct stacksnap_error *err = snap_log_set_owner(log, object, words);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_log_set_owner(log, object, words));
 	held = snap_log_owner_bytes(log, object);
 	*changed_ret = (held ? held - log->words : -1) != before;
 	return NULL;
@@ -170,14 +168,10 @@ struct stacksnap_error *snap_owner_watch_stand(struct snap_owner_watch *holders,
 					       uint32_t after,
 					       const struct snap_memory_image *words)
 {
-	struct stacksnap_error *err;
-
 	if (before != after) {
 		if (before)
 			remove_waiter(holders, before - 1);
-		err = after ? add_futex_waiter(holders, source, after - 1) : NULL;
-		if (err)
-			return err;
+		SNAP_TRY(after ? add_futex_waiter(holders, source, after - 1) : NULL);
 	}
 	return after ? take_sample(holders, after - 1, words) : NULL;
 }
@@ -304,11 +298,8 @@ static struct stacksnap_error *take_futex_bytes(struct snap_owner_watch *holders
 						 .bytes = sizeof(words->bytes) };
 	bool there = snap_futex_bytes_piece(words, &piece), changed;
 	uint64_t slowest = ticks_of(holders, SLOW_SECONDS);
-	struct stacksnap_error *err =
-		log_holder(holders, futex->object, there ? &image : NULL, &changed);
 
-	if (err)
-		return err;
+	SNAP_TRY(log_holder(holders, futex->object, there ? &image : NULL, &changed));
 	futex->wait = changed ? 1 : 2 * futex->wait;
 	if (futex->wait > slowest)
 		futex->wait = (uint32_t)slowest;

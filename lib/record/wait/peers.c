@@ -396,13 +396,11 @@ static struct stacksnap_error *begin_peer_query(struct snap_peer_queries *querie
 {
 	struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_peer_query *query;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 	struct snap_region region;
 	pid_t pid;
 
-	err = snap_shared_scratch_create(MEMORY, &region);
-	if (err)
-		return err;
+	SNAP_TRY(snap_shared_scratch_create(MEMORY, &region));
 	query = (void *)region.next;
 	region.next += (sizeof(*query) + 63) & ~(size_t)63;
 	query->end = region.end;
@@ -410,9 +408,7 @@ static struct stacksnap_error *begin_peer_query(struct snap_peer_queries *querie
 	query->memory.root_fd = query->pidfd = -1;
 	queries->query = query;
 	query->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	err = snap_procfs_open(NULL, &procfs);
-	if (err)
-		return err;
+	SNAP_TRY(snap_procfs_open(NULL, &procfs));
 	query->memory.root_fd = procfs.root_fd;
 	if (!fill_peer_query(queries, query))
 		return snap_error_no_memory();

@@ -283,13 +283,10 @@ static struct stacksnap_error *begin_socket_query(struct snap_socket_queries *qu
 {
 	struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_socket_query *query;
-	struct stacksnap_error *err;
 	struct snap_region region;
 	pid_t pid;
 
-	err = snap_shared_scratch_create(MEMORY, &region);
-	if (err)
-		return err;
+	SNAP_TRY(snap_shared_scratch_create(MEMORY, &region));
 	query = (void *)region.next;
 	region.next += (sizeof(*query) + 63) & ~(size_t)63;
 	query->end = region.end;
@@ -298,9 +295,7 @@ static struct stacksnap_error *begin_socket_query(struct snap_socket_queries *qu
 	queries->query = query;
 	queries->asked = queries->count;
 	query->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	err = snap_procfs_open(NULL, &procfs);
-	if (err)
-		return err;
+	SNAP_TRY(snap_procfs_open(NULL, &procfs));
 	query->memory.root_fd = procfs.root_fd;
 	if (!fill_socket_query(queries, query))
 		return snap_error_no_memory();
