@@ -237,15 +237,10 @@ struct stacksnap_error *snap_render_folded(const struct snap_recording *recordin
 {
 	_cleanup_(folded_deinit) struct folded folded = { .recording = recording,
 							  .group_by = options->group_by };
-	struct stacksnap_error *err;
 
-	err = snap_profile_init(&folded.profile, recording);
-	if (err)
-		return err;
+	SNAP_TRY(snap_profile_init(&folded.profile, recording));
 	snap_profile_show_labels(&folded.profile, options);
-	err = snap_tally_init(&folded.tally, recording, snap_tally_of_frames(options));
-	if (err)
-		return err;
+	SNAP_TRY(snap_tally_init(&folded.tally, recording, snap_tally_of_frames(options)));
 	folded.stack_texts = calloc(recording->stack_count + 1, sizeof(*folded.stack_texts));
 	if (!folded.stack_texts)
 		return snap_error_no_memory();

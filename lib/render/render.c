@@ -102,13 +102,11 @@ static struct stacksnap_error *render_in_format(const struct snap_format *format
 {
 	_cleanup_(snap_gzip_destroyp) struct snap_gzip *gzip = NULL;
 	_cleanup_fclose_ FILE *packed = NULL;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (format->bytes != SNAP_GZIP)
 		return render_uncompressed(format, snapshot, recording, options, out);
-	err = snap_gzip_create(out, &gzip);
-	if (err)
-		return err;
+	SNAP_TRY(snap_gzip_create(out, &gzip));
 	packed = fopencookie(gzip, "w", (cookie_io_functions_t){ .write = write_gzip });
 	if (!packed)
 		return snap_error_no_memory();

@@ -110,16 +110,12 @@ static struct stacksnap_error *convert_process(struct converter *converter, size
 	struct snap_log_process *process;
 	uint32_t parent = from->parent == SIZE_MAX ? UINT32_MAX : (uint32_t)from->parent;
 	uint32_t number, space;
-	struct stacksnap_error *err;
 
 	if (!join_args(converter, from->node, &facts))
 		return snap_error_no_memory();
-	err = snap_log_add_process(log, facts.pid, facts.start_ticks, parent, UINT32_MAX, false,
-				   &number);
-	if (!err)
-		err = snap_log_map_process(log, number, &facts, NULL, &space);
-	if (err)
-		return err;
+	SNAP_TRY(snap_log_add_process(log, facts.pid, facts.start_ticks, parent, UINT32_MAX, false,
+				      &number));
+	SNAP_TRY(snap_log_map_process(log, number, &facts, NULL, &space));
 	process = &log->processes[number];
 	process->first_tick = log->first_tick + from->first;
 	if (from->ended)

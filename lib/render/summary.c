@@ -339,15 +339,11 @@ struct stacksnap_error *snap_render_figures(const struct snap_recording *recordi
 					    const struct snap_options *options, FILE *out)
 {
 	_cleanup_(summary_deinit) struct summary summary = { .options = options };
-	struct stacksnap_error *err = snap_profile_init(&summary.profile, recording);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_profile_init(&summary.profile, recording));
 	snap_profile_shorten_names(&summary.profile, options);
 	snap_interner_init(&summary.names, &summary.profile.arena);
-	err = rank_functions(&summary, recording);
-	if (err)
-		return err;
+	SNAP_TRY(rank_functions(&summary, recording));
 	print_figures(&summary, recording, out);
 	return print_rows(&summary, out);
 }

@@ -364,7 +364,6 @@ static struct stacksnap_error *put_tracks(struct snap_chrome *chrome,
 	for (size_t i = 0; i < programs->track_count; i++) {
 		const struct snap_track *track = &programs->tracks[i];
 		const char *name = snap_profile_thread(&chrome->profile, track);
-		struct stacksnap_error *err;
 
 		if (!name)
 			return snap_error_no_memory();
@@ -373,9 +372,7 @@ static struct stacksnap_error *put_tracks(struct snap_chrome *chrome,
 		if (!goes_on(programs, count, track))
 			put_name(chrome, programs->process->node->pid, track->tid, "thread_name",
 				 "name", name);
-		err = put_slices(chrome, track);
-		if (err)
-			return err;
+		SNAP_TRY(put_slices(chrome, track));
 	}
 	return NULL;
 }
@@ -384,23 +381,16 @@ static struct stacksnap_error *put_tracks(struct snap_chrome *chrome,
 static struct stacksnap_error *put_programs(struct snap_chrome *chrome,
 					    const struct program *programs, size_t count)
 {
-	struct stacksnap_error *err;
-
-	err = put_process_name(chrome, programs[count - 1].process->node);
-	if (err)
-		return err;
+	SNAP_TRY(put_process_name(chrome, programs[count - 1].process->node));
 	for (size_t i = 0; i < count; i++) {
 		const struct program *program = &programs[i];
 		size_t number = (size_t)(program->process - chrome->recording->processes);
 
 		if (i)
 			put_change(chrome, programs[i - 1].process, program->process);
-		err = put_tracks(chrome, program, count - i);
-		if (err)
-			return err;
-		err = snap_chrome_put_states(chrome, number, program->tracks, program->track_count);
-		if (err)
-			return err;
+		SNAP_TRY(put_tracks(chrome, program, count - i));
+		SNAP_TRY(snap_chrome_put_states(chrome, number, program->tracks,
+						program->track_count));
 	}
 	return NULL;
 }
@@ -412,13 +402,10 @@ static struct stacksnap_error *put_chrome_processes(struct snap_chrome *chrome,
 
 	for (size_t i = 0, next; i < count; i = next) {
 		pid_t pid = programs[i].process->node->pid;
-		struct stacksnap_error *err;
 
 		for (next = i + 1; next < count && programs[next].process->node->pid == pid;)
 			next++;
-		err = put_programs(chrome, programs + i, next - i);
-		if (err)
-			return err;
+		SNAP_TRY(put_programs(chrome, programs + i, next - i));
 	}
 	return NULL;
 }
@@ -448,16 +435,13 @@ static struct stacksnap_error *put_chrome_document(struct snap_chrome *chrome)
 {
 	_cleanup_free_ struct program *programs = list_programs(chrome->recording);
 	struct snap_json_writer *json = chrome->json;
-	struct stacksnap_error *err;
 
 	if (!programs)
 		return snap_error_no_memory();
 	snap_json_begin(json, NULL, '{');
 	put_chrome_head(chrome);
 	snap_json_begin_line(json, "traceEvents", '[');
-	err = put_chrome_processes(chrome, programs);
-	if (err)
-		return err;
+	SNAP_TRY(put_chrome_processes(chrome, programs));
 	snap_chrome_put_stops(chrome);
 	snap_json_line(json);
 	snap_json_end(json, ']');
@@ -483,17 +467,10 @@ struct stacksnap_error *snap_render_chrome(const struct snap_recording *recordin
 		.options = options,
 		.json = snap_json_writer_create(out, SNAP_JSON_COMPACT),
 	};
-	struct stacksnap_error *err;
 
-	err = snap_profile_init(&chrome.profile, recording);
-	if (err)
-		return err;
+	SNAP_TRY(snap_profile_init(&chrome.profile, recording));
 	snap_profile_show_labels(&chrome.profile, options);
-	err = snap_timeline_init(&chrome.timeline, recording);
-	if (err)
-		return err;
-	err = snap_wait_marks_init(&chrome.marks, recording, options);
-	if (err)
-		return err;
+	SNAP_TRY(snap_timeline_init(&chrome.timeline, recording));
+	SNAP_TRY(snap_wait_marks_init(&chrome.marks, recording, options));
 	return chrome.json ? put_chrome_document(&chrome) : snap_error_no_memory();
 }

@@ -129,11 +129,8 @@ struct stacksnap_error *snap_render_diff_json(const struct snap_diff *diff,
 					      FILE *out)
 {
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document;
-	struct stacksnap_error *err =
-		snap_json_document_init(&document, NULL, out, SNAP_JSON_SPACED);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_json_document_init(&document, NULL, out, SNAP_JSON_SPACED));
 	put_json_head(document.json, diff);
 	put_json_groups(&document, diff);
 	put_json_stuck(document.json, diff);

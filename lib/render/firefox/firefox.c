@@ -231,18 +231,11 @@ static struct stacksnap_error *render_profile(const struct snap_recording *recor
 	_cleanup_(snap_profile_deinit) struct snap_profile profile;
 	_cleanup_(snap_firefox_tables_deinit) struct snap_firefox_tables tables = { 0 };
 	_cleanup_(snap_firefox_threads_deinit) struct snap_firefox_threads threads = { 0 };
-	struct stacksnap_error *err;
 
-	err = snap_profile_init(&profile, recording);
-	if (err)
-		return err;
+	SNAP_TRY(snap_profile_init(&profile, recording));
 	snap_profile_show_labels(&profile, options);
-	err = snap_firefox_tables_init(&tables, &profile);
-	if (err)
-		return err;
-	err = snap_firefox_threads_init(&threads, recording, options, &tables);
-	if (err)
-		return err;
+	SNAP_TRY(snap_firefox_tables_init(&tables, &profile));
+	SNAP_TRY(snap_firefox_threads_init(&threads, recording, options, &tables));
 	return snap_no_memory_unless(put_firefox_document(json, recording, &tables, &threads));
 }
 
@@ -251,13 +244,10 @@ struct stacksnap_error *snap_render_firefox(const struct snap_recording *recordi
 {
 	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json =
 		snap_json_writer_create(out, SNAP_JSON_COMPACT);
-	struct stacksnap_error *err;
 
 	if (!json)
 		return snap_error_no_memory();
-	err = render_profile(recording, options, json);
-	if (err)
-		return err;
+	SNAP_TRY(render_profile(recording, options, json));
 	if (ferror(out))
 		return snap_error_os(errno, "cannot write the report");
 	return NULL;

@@ -48,14 +48,11 @@ struct stacksnap_error *snap_firefox_threads_init(struct snap_firefox_threads *t
 						  const struct snap_options *options,
 						  struct snap_firefox_tables *tables)
 {
-	struct stacksnap_error *err;
 	uint64_t samples = 0;
 	bool ok = true;
 
 	*threads = (struct snap_firefox_threads){ .recording = recording, .tables = tables };
-	err = snap_wait_marks_init(&threads->waits, recording, options);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wait_marks_init(&threads->waits, recording, options));
 	for (unsigned i = 0; i < SNAP_STATE_COUNT; i++) {
 		const char *word = snap_state_word(i);
 

@@ -143,15 +143,11 @@ static struct stacksnap_error *put_data(const struct snap_html_page *page,
 					const struct snap_options *options, FILE *out)
 {
 	_cleanup_(html_deinit) struct snap_html html = { .out = NULL };
-	struct stacksnap_error *err = html_init(&html, options, out);
 
-	if (err)
-		return err;
+	SNAP_TRY(html_init(&html, options, out));
 	fputs("<script type=\"application/json\" id=\"data\">", out);
 	snap_json_begin(html.json, NULL, '{');
-	err = page->put_data(page->what, &html);
-	if (err)
-		return err;
+	SNAP_TRY(page->put_data(page->what, &html));
 	snap_html_put_tables(&html);
 	snap_json_end(html.json, '}');
 	snap_json_end_document(html.json);

@@ -252,10 +252,8 @@ static struct stacksnap_error *put_waited(struct snap_html *html,
 {
 	static const struct snap_waited_most most = { .owed = 100, .idle = 50, .holders = 5 };
 	_cleanup_(snap_waited_deinit) struct snap_waited waited = { .missed_ns = 0 };
-	struct stacksnap_error *err = snap_waited_init(&waited, recording, html->options, most);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_waited_init(&waited, recording, html->options, most));
 	put_waited_part(html, "owed", &waited.owed);
 	put_waited_part(html, "idle", &waited.idle);
 	return NULL;

@@ -425,10 +425,8 @@ static struct stacksnap_error *render_snapshot(const struct snap_snapshot *snaps
 					       enum snap_json_style style)
 {
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document;
-	struct stacksnap_error *err = snap_json_document_init(&document, options, out, style);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_json_document_init(&document, options, out, style));
 	(void)snap_json_document_put(&document, snapshot);
 	return snap_json_document_finish(&document, out);
 }

@@ -42,13 +42,8 @@ struct stacksnap_error *snap_render_jsonl_recording(const struct snap_recording 
 {
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document = { 0 };
 	_cleanup_(snap_instants_deinit) struct snap_instants instants;
-	struct stacksnap_error *err;
 
-	err = snap_instants_init(&instants, recording, options);
-	if (err)
-		return err;
-	err = snap_json_document_init(&document, options, out, SNAP_JSON_ONE_LINE);
-	if (err)
-		return err;
+	SNAP_TRY(snap_instants_init(&instants, recording, options));
+	SNAP_TRY(snap_json_document_init(&document, options, out, SNAP_JSON_ONE_LINE));
 	return put_instants(&document, &instants, out) ?: snap_json_document_finish(&document, out);
 }

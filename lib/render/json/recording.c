@@ -42,22 +42,15 @@ struct stacksnap_error *snap_render_json_recording(const struct snap_recording *
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
 	_cleanup_(snap_pointer_table_deinit) struct snap_pointer_table numbers = { 0 };
 	_cleanup_(snap_together_deinit) struct snap_together together = { .empty = NULL };
-	struct stacksnap_error *err;
 
-	err = snap_recorded_groups_init(&groups, recording, options);
-	if (err)
-		return err;
+	SNAP_TRY(snap_recorded_groups_init(&groups, recording, options));
 	if (!snap_together_init(&together, &groups.snapshot, options))
 		return snap_error_no_memory();
-	err = snap_json_document_init(&document, options, out, SNAP_JSON_SPACED);
-	if (err)
-		return err;
+	SNAP_TRY(snap_json_document_init(&document, options, out, SNAP_JSON_SPACED));
 	document.sample_ns = snap_recording_weight(recording);
 	document.wait_numbers = &numbers;
 	put_recording_head(&document, recording, &groups, &together.snapshot);
-	err = snap_json_recorded_waits_put(document.json, recording, options, &numbers);
-	if (err)
-		return err;
+	SNAP_TRY(snap_json_recorded_waits_put(document.json, recording, options, &numbers));
 	snap_json_document_end(&document, &together);
 	return snap_json_document_finish(&document, out);
 }

@@ -315,17 +315,10 @@ struct stacksnap_error *snap_render_pprof(const struct snap_recording *recording
 					  const struct snap_options *options, FILE *out)
 {
 	_cleanup_(writer_deinit) struct writer writer = { 0 };
-	struct stacksnap_error *err;
 
-	err = snap_pprof_init(&writer.pprof, recording);
-	if (err)
-		return err;
-	err = snap_tally_init(&writer.tally, recording, snap_tally_of_profile(options));
-	if (err)
-		return err;
-	err = snap_gzip_create(out, &writer.gzip);
-	if (err)
-		return err;
+	SNAP_TRY(snap_pprof_init(&writer.pprof, recording));
+	SNAP_TRY(snap_tally_init(&writer.tally, recording, snap_tally_of_profile(options)));
+	SNAP_TRY(snap_gzip_create(out, &writer.gzip));
 	put_types(&writer);
 	if (!put_pprof_samples(&writer) || !put_pprof_facts(&writer) ||
 	    !snap_pprof_put_tables(&writer.pprof, &writer.out))

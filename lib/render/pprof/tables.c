@@ -47,12 +47,8 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FI
 struct stacksnap_error *snap_pprof_init(struct snap_pprof *pprof,
 					const struct snap_recording *recording)
 {
-	struct stacksnap_error *err;
-
 	*pprof = (struct snap_pprof){ .recording = recording };
-	err = snap_profile_init(&pprof->profile, recording);
-	if (err)
-		return err;
+	SNAP_TRY(snap_profile_init(&pprof->profile, recording));
 	pprof->stacks = calloc(recording->stack_count + 1, sizeof(*pprof->stacks));
 	return snap_no_memory_unless(pprof->stacks &&
 				     snap_pool_add(&pprof->strings, "", 0) != SIZE_MAX);

@@ -56,19 +56,12 @@ static struct stacksnap_error *put_speedscope_head(struct snap_scope *scope)
 static struct stacksnap_error *put_speedscope_document(struct snap_scope *scope)
 {
 	struct snap_json_writer *json = scope->json;
-	struct stacksnap_error *err;
 
 	snap_json_begin(json, NULL, '{');
-	err = put_speedscope_head(scope);
-	if (err)
-		return err;
+	SNAP_TRY(put_speedscope_head(scope));
 	snap_json_begin(json, "profiles", '[');
-	err = snap_scope_put_sums(scope);
-	if (err)
-		return err;
-	err = scope->recording->period_ns ? snap_scope_put_threads(scope) : NULL;
-	if (err)
-		return err;
+	SNAP_TRY(snap_scope_put_sums(scope));
+	SNAP_TRY(scope->recording->period_ns ? snap_scope_put_threads(scope) : NULL);
 	snap_json_end(json, ']');
 	snap_json_begin_line(json, "shared", '{');
 	put_speedscope_frames(scope);
@@ -98,19 +91,14 @@ struct stacksnap_error *snap_render_speedscope(const struct snap_recording *reco
 		.json = snap_json_writer_create(out, SNAP_JSON_COMPACT),
 		.stacks = calloc(recording->stack_count + 1, sizeof(*scope.stacks)),
 	};
-	struct stacksnap_error *err;
 
-	err = snap_profile_init(&scope.profile, recording);
-	if (err)
-		return err;
+	SNAP_TRY(snap_profile_init(&scope.profile, recording));
 	snap_profile_show_labels(&scope.profile, options);
 	scope.waits = (struct snap_scope_waits){ .recording = recording,
 						 .options = options,
 						 .profile = &scope.profile,
 						 .frames = &scope.frames };
-	err = snap_timeline_init(&scope.timeline, recording);
-	if (err)
-		return err;
+	SNAP_TRY(snap_timeline_init(&scope.timeline, recording));
 	return scope.json && scope.stacks ? put_speedscope_document(&scope)
 					  : snap_error_no_memory();
 }

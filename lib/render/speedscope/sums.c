@@ -120,17 +120,13 @@ static struct stacksnap_error *put_sums(struct snap_scope *scope, const struct s
 	const char *process = NULL;
 
 	for (size_t i = 0; i < count; i++) {
-		struct stacksnap_error *err;
-
 		if (with_process && (i == 0 || sums[i].process != sums[i - 1].process)) {
 			process = snap_profile_process(&scope->profile, sums[i].process);
 			if (!process)
 				return snap_error_no_memory();
 		}
-		err = snap_scope_put_sample(scope, process, sums[i].state, sums[i].wait,
-					    sums[i].stack);
-		if (err)
-			return err;
+		SNAP_TRY(snap_scope_put_sample(scope, process, sums[i].state, sums[i].wait,
+					       sums[i].stack));
 	}
 	return NULL;
 }
@@ -140,14 +136,9 @@ static struct stacksnap_error *put_sum_profile(struct snap_scope *scope, const c
 					       bool with_process)
 {
 	int64_t total = 0;
-	struct stacksnap_error *err;
 
-	err = snap_scope_begin(scope, name, NULL);
-	if (err)
-		return err;
-	err = put_sums(scope, sums, count, with_process);
-	if (err)
-		return err;
+	SNAP_TRY(snap_scope_begin(scope, name, NULL));
+	SNAP_TRY(put_sums(scope, sums, count, with_process));
 	snap_scope_begin_weights(scope);
 	for (size_t i = 0; i < count; i++) {
 		snap_json_number(scope->json, NULL, sums[i].weight);
@@ -160,11 +151,7 @@ static struct stacksnap_error *put_sum_profile(struct snap_scope *scope, const c
 static struct stacksnap_error *put_sum_profiles(struct snap_scope *scope, const struct sum *sums,
 						size_t count)
 {
-	struct stacksnap_error *err;
-
-	err = put_sum_profile(scope, "all threads", sums, count, true);
-	if (err)
-		return err;
+	SNAP_TRY(put_sum_profile(scope, "all threads", sums, count, true));
 	for (size_t i = 0, next; i < count; i = next) {
 		const char *name = snap_profile_process(&scope->profile, sums[i].process);
 
@@ -172,9 +159,7 @@ static struct stacksnap_error *put_sum_profiles(struct snap_scope *scope, const 
 			return snap_error_no_memory();
 		for (next = i + 1; next < count && sums[next].process == sums[i].process;)
 			next++;
-		err = put_sum_profile(scope, name, sums + i, next - i, false);
-		if (err)
-			return err;
+		SNAP_TRY(put_sum_profile(scope, name, sums + i, next - i, false));
 	}
 	return NULL;
 }

@@ -102,11 +102,8 @@ static struct stacksnap_error *add_timeline_span(struct thread_line *line,
 {
 	const struct snap_run *run = span->run;
 	size_t wait = snap_scope_frame_of_run(&line->scope->waits, run);
-	struct stacksnap_error *err;
 
-	err = add_timeline_gap(line, span->begin_ns);
-	if (err)
-		return err;
+	SNAP_TRY(add_timeline_gap(line, span->begin_ns));
 	if (wait == SIZE_MAX)
 		return snap_error_no_memory();
 	if (line->run && line->run->stack == run->stack && line->run->state == run->state &&
@@ -115,9 +112,7 @@ static struct stacksnap_error *add_timeline_span(struct thread_line *line,
 		line->at_ns = span->end_ns;
 		return NULL;
 	}
-	err = snap_scope_put_sample(line->scope, NULL, run->state, wait, run->stack);
-	if (err)
-		return err;
+	SNAP_TRY(snap_scope_put_sample(line->scope, NULL, run->state, wait, run->stack));
 	line->run = run;
 	line->wait = wait;
 	return add_weight(line, span->end_ns) ? NULL : snap_error_no_memory();
@@ -149,17 +144,12 @@ static struct stacksnap_error *put_timeline_thread(struct snap_scope *scope,
 	int64_t begin_ns = recording->ticks[0].time_ns;
 	_cleanup_(thread_line_deinit) struct thread_line line = { .scope = scope,
 								  .at_ns = begin_ns };
-	struct stacksnap_error *err;
 
 	if (!thread || !process)
 		return snap_error_no_memory();
-	err = recording->process_count == 1 ? snap_scope_begin(scope, thread, NULL)
-					    : snap_scope_begin(scope, process, thread);
-	if (err)
-		return err;
-	err = put_spans(scope, track, &line);
-	if (err)
-		return err;
+	SNAP_TRY(recording->process_count == 1 ? snap_scope_begin(scope, thread, NULL)
+					       : snap_scope_begin(scope, process, thread));
+	SNAP_TRY(put_spans(scope, track, &line));
 	snap_scope_begin_weights(scope);
 	for (size_t i = 0; i < line.count; i++)
 		snap_json_number(scope->json, NULL, line.weights[i]);
@@ -175,11 +165,7 @@ struct stacksnap_error *snap_scope_put_threads(struct snap_scope *scope)
 	if (!list)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++) {
-		struct stacksnap_error *err;
-
-		err = put_timeline_thread(scope, &scope->recording->tracks[list[i].track]);
-		if (err)
-			return err;
+		SNAP_TRY(put_timeline_thread(scope, &scope->recording->tracks[list[i].track]));
 	}
 	return NULL;
 }

@@ -741,20 +741,16 @@ struct stacksnap_error *snap_render_text_recording(const struct snap_recording *
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
 	_cleanup_(snap_together_deinit) struct snap_together together = { .empty = NULL };
 	_cleanup_(report_text_deinit) struct text text = { 0 };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
-	err = snap_recorded_groups_init(&groups, recording, options);
-	if (err)
-		return err;
+	SNAP_TRY(snap_recorded_groups_init(&groups, recording, options));
 	text_init(&text, &groups.snapshot, options, out);
 	if (!snap_together_init(&together, &groups.snapshot, options) ||
 	    !take_together(&text, &together))
 		return snap_error_no_memory();
 	text.stacks.samples = groups.samples ? groups.samples : 1;
 	snap_text_head(&text.lines, options, text.snapshot, false);
-	err = snap_render_figures(recording, options, out);
-	if (err)
-		return err;
+	SNAP_TRY(snap_render_figures(recording, options, out));
 	err = put_measured(&text, out);
 	return err ? err : snap_waited_put_table(&text.lines, options, recording);
 }

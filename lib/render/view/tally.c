@@ -183,14 +183,11 @@ struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
 	_cleanup_(adder_deinit) struct adder adder = { .tally = tally,
 						       .recording = recording,
 						       .by = by };
-	struct stacksnap_error *err;
 
 	*tally = (struct snap_tally){ 0 };
 	snap_arena_init(&tally->arena);
 	snap_interner_init(&tally->texts, &tally->arena);
-	err = snap_holders_init(&adder.holders, recording);
-	if (err)
-		return err;
+	SNAP_TRY(snap_holders_init(&adder.holders, recording));
 	return snap_no_memory_unless(snap_all(recording->track_count, i,
 					      add_tally_track(&adder, &recording->tracks[i])));
 }

@@ -496,7 +496,6 @@ struct stacksnap_error *snap_waited_init(struct snap_waited *waited,
 		.most = most,
 		.guesses = options->explain == SNAP_EXPLAIN_ALL,
 	};
-	struct stacksnap_error *err;
 
 	*waited = (struct snap_waited){ .owed = { .row_count = 0 } };
 	snap_arena_init(&waited->arena);
@@ -506,9 +505,7 @@ struct stacksnap_error *snap_waited_init(struct snap_waited *waited,
 	if (!recording->explains || !recording->period_ns || !recording->wait_count ||
 	    options->explain == SNAP_EXPLAIN_NO)
 		return NULL;
-	err = snap_holders_init(&builder.holders, recording);
-	if (err)
-		return err;
+	SNAP_TRY(snap_holders_init(&builder.holders, recording));
 	return make_parts(&builder) ? NULL : snap_error_no_memory();
 }
 
