@@ -62,11 +62,8 @@ static struct stacksnap_error *analyze_capture(void *context, enum snap_effort e
 	struct snap_file_finder finder = snap_remote_finder(&remote);
 	const struct analysis *analysis = context;
 	struct snap_options options = *analysis->options;
-	struct stacksnap_error *err;
 
-	err = snap_capture_take_over(job->inputs[0], job->inputs[1], &capture);
-	if (err)
-		return err;
+	SNAP_TRY(snap_capture_take_over(job->inputs[0], job->inputs[1], &capture));
 	remote.capture = capture;
 	forget_runtimes(capture, job->refusals);
 	options.enough = job->enough;
@@ -79,9 +76,7 @@ static struct stacksnap_error *analyze_capture(void *context, enum snap_effort e
 		finder = snap_no_files();
 		forget_memory(capture);
 	}
-	err = snap_analyze(capture, &options, &finder, &snapshot);
-	if (err)
-		return err;
+	SNAP_TRY(snap_analyze(capture, &options, &finder, &snapshot));
 	if (effort == SNAP_EFFORT_ALL)
 		warn_of_runtimes(snapshot, capture, job->refusals);
 	return snap_leave_snapshot(snapshot, job);
@@ -160,11 +155,8 @@ static struct stacksnap_error *list_addresses(const struct snap_fallback *fallba
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
 	const struct snap_file_finder finder = snap_no_files();
 	struct snap_options options = *fallback->options;
-	struct stacksnap_error *err;
 
-	err = snap_capture_take_over(fallback->inputs[0], fallback->inputs[1], &capture);
-	if (err)
-		return err;
+	SNAP_TRY(snap_capture_take_over(fallback->inputs[0], fallback->inputs[1], &capture));
 	forget_memory(capture);
 	for (size_t i = 0; i < capture->process_count; i++)
 		for (size_t k = 0; k < capture->processes[i].thread_count; k++) {

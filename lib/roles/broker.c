@@ -116,12 +116,9 @@ static struct stacksnap_error *receive_broker_answer(const struct snap_remote_fi
 {
 	for (;;) {
 		_cleanup_fd_ int fd = -1;
-		struct stacksnap_error *err;
 		size_t size;
 
-		err = snap_wire_receive(remote->channel, answer, sizeof(*answer), &size, &fd);
-		if (err)
-			return err;
+		SNAP_TRY(snap_wire_receive(remote->channel, answer, sizeof(*answer), &size, &fd));
 		if (size != sizeof(*answer))
 			return snap_error_not_found();
 		if (answer->sequence != remote->sequence)
@@ -271,12 +268,9 @@ struct stacksnap_error *snap_broker_serve(const struct snap_broker *broker, int 
 					  bool *gone_ret)
 {
 	struct snap_broker_request request;
-	struct stacksnap_error *err;
 	size_t size;
 
-	err = snap_wire_receive(channel, &request, sizeof(request), &size, NULL);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wire_receive(channel, &request, sizeof(request), &size, NULL));
 	*gone_ret = size == 0;
 	if (size == 0)
 		return NULL;

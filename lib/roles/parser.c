@@ -163,7 +163,6 @@ struct stacksnap_error *snap_parser_create(const struct snap_parser_start *start
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = calloc(1, sizeof(*parser));
 	void *memory;
-	struct stacksnap_error *err;
 
 	if (!parser)
 		return snap_error_no_memory();
@@ -176,9 +175,7 @@ struct stacksnap_error *snap_parser_create(const struct snap_parser_start *start
 	if (memory == MAP_FAILED)
 		return snap_error_os(errno, "cannot reserve memory for the result");
 	parser->header = memory;
-	err = snap_role_spawn("snap-parser", run_parser_job, parser, &parser->role);
-	if (err)
-		return err;
+	SNAP_TRY(snap_role_spawn("snap-parser", run_parser_job, parser, &parser->role));
 	*ret = snap_take_ptr(parser);
 	return NULL;
 }

@@ -276,7 +276,6 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 		calloc(1, sizeof(*collector));
 	const struct snap_file_opener_source workers = { receive_worker, lose_worker, collector };
 	void *cancel;
-	struct stacksnap_error *err;
 
 	if (!collector)
 		return snap_error_no_memory();
@@ -290,9 +289,8 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 	if (cancel == MAP_FAILED)
 		return snap_error_os(errno, "cannot share memory with another process");
 	collector->cancel = cancel;
-	err = snap_file_opener_create(&workers, &collector->opener) ?: spawn_collector(collector);
-	if (err)
-		return err;
+	SNAP_TRY(snap_file_opener_create(&workers, &collector->opener)
+			 ?: spawn_collector(collector));
 	*ret = snap_take_ptr(collector);
 	return NULL;
 }
@@ -323,9 +321,7 @@ static struct stacksnap_error *await_capture(struct snap_collector *collector,
 			continue;
 		blocked = 0;
 		snap_role_end(&collector->role);
-		err = spawn_collector(collector);
-		if (err)
-			return err;
+		SNAP_TRY(spawn_collector(collector));
 	}
 }
 

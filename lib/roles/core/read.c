@@ -52,10 +52,8 @@ static struct stacksnap_error *parse_core_headers(void *context _unused_,
 	struct snap_codec codec = { .mode = SNAP_CODEC_WRITE,
 				    .memory = job->out,
 				    .memory_size = job->capacity };
-	struct stacksnap_error *err = snap_core_parse(job->inputs[0], &core);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_core_parse(job->inputs[0], &core));
 	code_core(&codec, &core);
 	if (codec.position > job->capacity)
 		return snap_error_format(SNAP_ERROR_OTHER, "the core has too many threads");

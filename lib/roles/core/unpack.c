@@ -299,7 +299,7 @@ struct stacksnap_error *snap_core_unpack_in_sandbox(int fd, const struct snap_op
 	_cleanup_free_ struct unpacking *unpacking = calloc(1, sizeof(*unpacking));
 	_cleanup_fd_ int out = -1;
 	struct output output = { .fd = -1 };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 	uint8_t head[HEAD];
 	ssize_t got = pread(fd, head, sizeof(head), 0);
 
@@ -314,9 +314,7 @@ struct stacksnap_error *snap_core_unpack_in_sandbox(int fd, const struct snap_op
 		return NULL;
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return snap_error_os(errno, "cannot read the core");
-	err = open_output(&output);
-	if (err)
-		return err;
+	SNAP_TRY(open_output(&output));
 	out = output.fd;
 	unpacking->memory = mmap(NULL, HALVES * HALF, PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -264,15 +264,13 @@ static struct stacksnap_error *download_file(struct snap_download *download,
 	int64_t begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	struct answer answer = { .size = 0 };
 	struct snap_role child;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	until_ns = until_ns ? until_ns - GRACE_MS * SNAP_NS_PER_MS : INT64_MAX;
 	/* Behind a file that no server sends there is time for others. */
 	download->given_ns = SNAP_MAX(download->left_ns, 0) / 4 * 3;
 	download->until_ns = SNAP_MIN(begin_ns + download->given_ns, until_ns);
-	err = snap_role_spawn("snap-download", run_download, download, &child);
-	if (err)
-		return err;
+	SNAP_TRY(snap_role_spawn("snap-download", run_download, download, &child));
 	download->channel = child.channel;
 	err = snap_role_receive(child.channel, options,
 				download->until_ns + GRACE_MS * SNAP_NS_PER_MS, &answer,
@@ -341,9 +339,7 @@ struct stacksnap_error *snap_download_find(struct snap_download **download,
 			return snap_error_no_memory();
 		(*download)->left_ns = options->timeout_ns / PART_OF_RUN;
 		(*download)->left_bytes = MOST_BYTES;
-		err = start(*download);
-		if (err)
-			return err;
+		SNAP_TRY(start(*download));
 	}
 	/* That it cannot be done was said the first time. */
 	if (!(*download)->set_user_data)

@@ -207,7 +207,6 @@ static struct stacksnap_error *copy_served(const struct server *server,
 	const struct snap_process *process = &server->capture->processes[message->request.process];
 	const struct snap_file_opener_answer word = { .is_on_its_way = 1 };
 	_cleanup_fd_ int memory = -1;
-	struct stacksnap_error *err;
 	struct stat info;
 
 	if (!is_served_by_a_program(*fd, process))
@@ -220,11 +219,8 @@ static struct stacksnap_error *copy_served(const struct server *server,
 	memory = memfd_create("stacksnap-file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (memory < 0)
 		return snap_error_os(errno, "cannot create a file in memory");
-	err = snap_wire_send(server->channel, &word, sizeof(word), -1);
-	if (!err)
-		err = copy_bytes(*fd, memory, (size_t)info.st_size);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wire_send(server->channel, &word, sizeof(word), -1));
+	SNAP_TRY(copy_bytes(*fd, memory, (size_t)info.st_size));
 	*identity = (struct snap_file_identity){ true, info.st_dev, info.st_ino };
 	*copied_ret = (uint32_t)info.st_size;
 	snap_close(fd);

@@ -61,16 +61,13 @@ struct stacksnap_error *snap_runtime_probe_create(const struct snap_options *opt
 {
 	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe =
 		calloc(1, sizeof(*probe));
-	struct stacksnap_error *err;
 
 	if (!probe)
 		return snap_error_no_memory();
 	probe->role = SNAP_ROLE_NONE;
 	probe->birth = (struct snap_runtime_probe_birth){ options, runtimes };
 	probe->is_of_thread = is_of_thread;
-	err = snap_file_opener_create(NULL, &probe->opener);
-	if (err)
-		return err;
+	SNAP_TRY(snap_file_opener_create(NULL, &probe->opener));
 	snap_file_opener_set_options(probe->opener, options, 0);
 	probe->broker = snap_file_opener_broker(probe->opener);
 	*ret = snap_take_ptr(probe);
@@ -165,13 +162,11 @@ static struct stacksnap_error *receive_scout_answer(struct snap_runtime_probe *p
 		struct snap_runtime_probe_name name;
 		struct snap_runtime_probe_answer answer;
 	} message;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 	bool gone = false;
 	size_t size;
 
-	err = snap_wire_receive(probe->role.channel, &message, sizeof(message), &size, NULL);
-	if (err)
-		return err;
+	SNAP_TRY(snap_wire_receive(probe->role.channel, &message, sizeof(message), &size, NULL));
 	if (size == sizeof(message.file))
 		err = snap_broker_serve_request(&probe->broker, probe->role.channel, &message.file,
 						&gone);

@@ -99,10 +99,8 @@ static void load_character_set(void)
 static struct stacksnap_error *open_own(int *ret)
 {
 	struct snap_procfs procfs;
-	struct stacksnap_error *err = snap_procfs_open(NULL, &procfs);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_procfs_open(NULL, &procfs));
 	*ret = snap_procfs_open_process(&procfs, snap_procfs_self(&procfs));
 	snap_procfs_close(&procfs);
 	return *ret < 0 ? snap_error_os(-*ret, "cannot read the list of mappings") : NULL;

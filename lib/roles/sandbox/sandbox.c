@@ -100,19 +100,12 @@ static struct stacksnap_error *hear_own_signals(void)
 struct stacksnap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox)
 {
 	uint64_t data = sandbox->data_bytes ? sandbox->data_bytes : DATA_BYTES;
-	struct stacksnap_error *err;
 
 	data += data_at_hand();
-	err = snap_sandbox_drop_rights();
-	if (!err)
-		err = limit_resources(sandbox, data);
-	if (!err)
-		err = snap_sandbox_close_files();
-	if (!err)
-		err = snap_sandbox_answer_stat();
-	if (!err)
-		err = hear_own_signals();
-	if (!err)
-		err = snap_sandbox_limit_calls(sandbox->channel);
-	return err;
+	SNAP_TRY(snap_sandbox_drop_rights());
+	SNAP_TRY(limit_resources(sandbox, data));
+	SNAP_TRY(snap_sandbox_close_files());
+	SNAP_TRY(snap_sandbox_answer_stat());
+	SNAP_TRY(hear_own_signals());
+	return snap_sandbox_limit_calls(sandbox->channel);
 }

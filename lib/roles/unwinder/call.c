@@ -154,13 +154,10 @@ struct stacksnap_error *snap_remote_make_parser(struct snap_remote_unwinder *unw
 	struct snap_parser_stay stay = { .options = unwinder->options,
 					 .run = snap_exchange_serve,
 					 .context = &birth };
-	struct stacksnap_error *err;
 
 	if (unwinder->role.pidfd >= 0)
 		return NULL;
-	err = snap_remote_renew_exchange(unwinder);
-	if (err)
-		return err;
+	SNAP_TRY(snap_remote_renew_exchange(unwinder));
 	stay.memory = birth.exchange = unwinder->exchange;
 	stay.memory_size = unwinder->exchange_size;
 	unwinder->maker = gettid();

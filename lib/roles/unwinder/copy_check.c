@@ -31,19 +31,14 @@ struct stacksnap_error *snap_copy_check_create(const struct snap_options *option
 	_cleanup_(snap_copy_check_destroyp) struct snap_copy_check *check =
 		calloc(1, sizeof(*check));
 	struct snap_broker broker;
-	struct stacksnap_error *err;
 
 	if (!check)
 		return snap_error_no_memory();
 	check->options = options;
-	err = snap_file_opener_create(NULL, &check->opener);
-	if (err)
-		return err;
+	SNAP_TRY(snap_file_opener_create(NULL, &check->opener));
 	snap_file_opener_set_options(check->opener, options, 0);
 	broker = snap_file_opener_broker(check->opener);
-	err = snap_remote_unwinder_create(options, &broker, &check->unwinder);
-	if (err)
-		return err;
+	SNAP_TRY(snap_remote_unwinder_create(options, &broker, &check->unwinder));
 	snap_remote_unwinder_hurry(check->unwinder, options->timeout_ns / MOST_PART_OF_ONE);
 	*ret = snap_take_ptr(check);
 	return NULL;

@@ -426,14 +426,11 @@ struct stacksnap_error *snap_answering_read(struct snap_answering *answering,
 	for (size_t i = 0; snap_runtimes[i] && answering->result_count < SNAP_ANSWERING_RESULTS;
 	     i++) {
 		struct snap_runtime_result *result = NULL;
-		struct stacksnap_error *err;
 
 		if (answering->managed->absent & 1u << i ||
 		    !(thread->options->runtimes & snap_runtimes[i]->kind))
 			continue;
-		err = snap_runtime_read_process(snap_runtimes[i], &of, &result);
-		if (err)
-			return err;
+		SNAP_TRY(snap_runtime_read_process(snap_runtimes[i], &of, &result));
 		if (result)
 			answering->results[answering->result_count++] = result;
 		else
@@ -490,7 +487,6 @@ struct stacksnap_error *snap_managed_answer(struct snap_managed **managed,
 									     .pcs = pcs,
 									     .exchange = exchange };
 	const struct snap_runtime_thread *own;
-	struct stacksnap_error *err;
 	bool fits;
 
 	*ret = false;
@@ -498,9 +494,7 @@ struct stacksnap_error *snap_managed_answer(struct snap_managed **managed,
 	if (!snap_answering_begin(managed, exchange))
 		return snap_error_no_memory();
 	answering.managed = *managed;
-	err = read_managed_thread(&answering);
-	if (err)
-		return err;
+	SNAP_TRY(read_managed_thread(&answering));
 	put_managed_labels(&answering);
 	own = find_managed_thread(&answering);
 	if (!own)

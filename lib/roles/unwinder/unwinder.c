@@ -389,15 +389,11 @@ static struct stacksnap_error *answer_question(struct snap_remote_unwinder *unwi
 {
 	enum snap_call_result result = SNAP_CALL_DIED;
 	struct snap_remote_user *user = NULL;
-	struct stacksnap_error *err;
 
 	if (number >= SNAP_MAX_PROCESSES)
 		return snap_error_format(SNAP_ERROR_INVALID, "too many processes");
-	err = reserve_spaces(unwinder, (size_t)number + 1);
-	if (!err)
-		err = find_user(unwinder, process->uid, &user);
-	if (err)
-		return err;
+	SNAP_TRY(reserve_spaces(unwinder, (size_t)number + 1));
+	SNAP_TRY(find_user(unwinder, process->uid, &user));
 	if (snap_remote_is_cancelled(unwinder))
 		return snap_error_cancelled();
 	unwinder->managed = (struct snap_remote_managed){ 0 };
@@ -418,11 +414,8 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 {
 	const struct snap_remote_question question = { .thread = thread };
 	bool answered = false;
-	struct stacksnap_error *err =
-		answer_question(unwinder, number, process, &question, ret, &answered);
 
-	if (err)
-		return err;
+	SNAP_TRY(answer_question(unwinder, number, process, &question, ret, &answered));
 	if (!answered) {
 		unwinder->managed = (struct snap_remote_managed){ 0 };
 		give_pc(unwinder, process, thread, ret);
@@ -444,11 +437,8 @@ struct stacksnap_error *snap_remote_list_tasks(struct snap_remote_unwinder *unwi
 {
 	const struct snap_remote_question question = { .whole = whole };
 	bool answered = false;
-	struct stacksnap_error *err =
-		answer_question(unwinder, number, process, &question, NULL, &answered);
 
-	if (err)
-		return err;
+	SNAP_TRY(answer_question(unwinder, number, process, &question, NULL, &answered));
 	*ret = answered ? snap_remote_unwinder_task_answer(unwinder) : NULL;
 	return NULL;
 }
