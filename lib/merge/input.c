@@ -126,16 +126,14 @@ static struct stacksnap_error *settle_document(struct walk *walk, struct stacksn
 static struct stacksnap_error *take_piece(struct walk *walk, const char *at, const char *end)
 {
 	while ((at = skip_blanks(at)) < end) {
-		struct stacksnap_error *err;
+		struct stacksnap_error *err = NULL;
 		const char *behind = at;
 
 		if (!walk->is_broken)
 			walk->count++;
 		err = snap_merge_read(walk->reader, at, &walk->document, &behind);
 		at = err && walk->document.broken ? next_line(behind, end) : behind;
-		err = settle_document(walk, err);
-		if (err)
-			return err;
+		SNAP_TRY(settle_document(walk, err));
 	}
 	return NULL;
 }

@@ -312,10 +312,7 @@ struct stacksnap_error *snap_merger_take(struct snap_merger *merger,
 					 const struct snap_merge_document *document,
 					 enum snap_merge_verdict *ret)
 {
-	struct stacksnap_error *err = number_hosts(merger, document);
-
-	if (err)
-		return err;
+	SNAP_TRY(number_hosts(merger, document));
 	if (shares_document(merger, document)) {
 		*ret = document->merged ? SNAP_MERGE_SHARED : SNAP_MERGE_TWICE;
 		return NULL;

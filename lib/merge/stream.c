@@ -95,7 +95,6 @@ static size_t most_of_piece(const struct snap_merge_stream *stream)
 struct stacksnap_error *snap_merge_stream_next(struct snap_merge_stream *stream, char **ret,
 					       size_t *size_ret)
 {
-	struct stacksnap_error *err;
 	uint64_t skipped = 0;
 	size_t at;
 
@@ -112,9 +111,7 @@ struct stacksnap_error *snap_merge_stream_next(struct snap_merge_stream *stream,
 			stream->ended = true;
 			continue;
 		}
-		err = read_block(stream);
-		if (err)
-			return err;
+		SNAP_TRY(read_block(stream));
 	}
 	*ret = stream->data + stream->begin;
 	*size_ret = at - stream->begin;

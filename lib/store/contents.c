@@ -75,15 +75,12 @@ struct stacksnap_error *snap_contents_load(struct snap_contents *contents, size_
 		wanted = SIZE_MAX;
 	while (contents->fd >= 0 && contents->size < wanted) {
 		size_t part = contents->capacity - contents->size;
-		struct stacksnap_error *err;
 		ssize_t got;
 
 		if (part == 0) {
 			if (contents->capacity >= contents->largest)
 				return too_large(contents);
-			err = resize_contents(contents, contents->capacity * 2);
-			if (err)
-				return err;
+			SNAP_TRY(resize_contents(contents, contents->capacity * 2));
 			continue;
 		}
 		part = SNAP_MIN(part, wanted - contents->size);

@@ -132,20 +132,15 @@ static struct stacksnap_error *write_section(const struct sink *sink, const stru
 	};
 	struct section_header header = { .kind = htole32(subject->kind) };
 	struct section_end end;
-	struct stacksnap_error *err;
 
 	describe_section(&count, subject);
 	header.length = htole64(count.position);
-	err = write_capture_bytes(sink->fd, &header, sizeof(header));
-	if (err)
-		return err;
+	SNAP_TRY(write_capture_bytes(sink->fd, &header, sizeof(header)));
 	describe_section(&codec, subject);
 	snap_codec_flush(&codec);
 	if (codec.write_errno)
 		return snap_error_os(codec.write_errno, "cannot write the capture");
-	err = write_capture_bytes(sink->fd, zeros, padding_size(count.position));
-	if (err)
-		return err;
+	SNAP_TRY(write_capture_bytes(sink->fd, zeros, padding_size(count.position)));
 	end = sink->handed ? (struct section_end){ 0 } : make_end(&header, codec.hash);
 	return write_capture_bytes(sink->fd, &end, sizeof(end));
 }
@@ -180,13 +175,11 @@ static struct stacksnap_error *write_capture(const struct snap_capture *capture,
 	/* The descriptions also read; when they write, they change nothing. */
 	struct subject subject = { .kind = SECTION_CAPTURE,
 				   .capture = (struct snap_capture *)(uintptr_t)capture };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (!chunk)
 		return snap_error_no_memory();
-	err = write_capture_bytes(fd, &header, sizeof(header));
-	if (err)
-		return err;
+	SNAP_TRY(write_capture_bytes(fd, &header, sizeof(header)));
 	err = write_section(&sink, &subject);
 	for (size_t i = 0; !err && i < capture->process_count; i++)
 		err = write_process(&sink, subject.capture, i);
@@ -286,9 +279,7 @@ static struct stacksnap_error *read_section(struct source *source, const struct 
 	whole = length + padding_size(length);
 	if (length > left || whole > left)
 		return truncated_capture();
-	err = snap_contents_load(&source->contents, source->at + frame + whole);
-	if (err)
-		return err;
+	SNAP_TRY(snap_contents_load(&source->contents, source->at + frame + whole));
 	if (source->contents.size - source->at < frame + whole)
 		return truncated_capture();
 	memcpy(&end, payload + whole, sizeof(end));
@@ -323,10 +314,8 @@ static struct stacksnap_error *read_capture_process(struct source *source,
 	struct snap_process *process = &capture->processes[index];
 	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
 	size_t least = sizeof(struct section_header) + sizeof(struct section_end), count;
-	struct stacksnap_error *err = read_section(source, &subject);
 
-	if (err)
-		return err;
+	SNAP_TRY(read_section(source, &subject));
 	count = process->embedded_count;
 	process->embedded_count = 0;
 	if (count > (source->contents.total - source->at) / least)
@@ -338,9 +327,7 @@ static struct stacksnap_error *read_capture_process(struct source *source,
 	subject.kind = SECTION_EMBEDDED;
 	for (size_t i = 0; i < count; i++) {
 		subject.embedded = i;
-		err = read_section(source, &subject);
-		if (err)
-			return err;
+		SNAP_TRY(read_section(source, &subject));
 	}
 	return NULL;
 }
@@ -350,7 +337,7 @@ static struct stacksnap_error *read_sections(struct source *source, uint32_t pro
 {
 	size_t least = sizeof(struct section_header) + sizeof(struct section_end);
 	struct subject subject = { .kind = SECTION_CAPTURE, .capture = capture };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (process_count > source->contents.total / least)
 		return truncated_capture();
@@ -366,9 +353,7 @@ static struct stacksnap_error *read_sections(struct source *source, uint32_t pro
 	if (err)
 		return err;
 	subject.kind = SECTION_END;
-	err = read_section(source, &subject);
-	if (err)
-		return err;
+	SNAP_TRY(read_section(source, &subject));
 	return source->at == source->contents.total ? NULL : damaged_capture("trailing data");
 }
 
@@ -387,18 +372,12 @@ static struct stacksnap_error *read_capture(struct source *source, uint32_t proc
 					    struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
-	struct stacksnap_error *err;
 
 	if (!capture)
 		return snap_error_no_memory();
-	if (source->handed && source->outside >= 0) {
-		err = map_outside(capture, source->outside);
-		if (err)
-			return err;
-	}
-	err = read_sections(source, process_count, capture);
-	if (err)
-		return err;
+	if (source->handed && source->outside >= 0)
+		SNAP_TRY(map_outside(capture, source->outside));
+	SNAP_TRY(read_sections(source, process_count, capture));
 	capture->shared = snap_contents_take(&source->contents, &capture->shared_size);
 	*ret = snap_take_ptr(capture);
 	return NULL;
@@ -408,11 +387,9 @@ struct stacksnap_error *snap_capture_read(int fd, struct snap_capture **ret)
 {
 	_cleanup_(source_deinit) struct source source = { .at = 0 };
 	uint32_t process_count = 0;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
-	err = snap_contents_init(&source.contents, fd, "capture", FIRST_BYTES, LARGEST_FILE);
-	if (err)
-		return err;
+	SNAP_TRY(snap_contents_init(&source.contents, fd, "capture", FIRST_BYTES, LARGEST_FILE));
 	err = snap_contents_load(&source.contents, sizeof(struct file_header));
 	if (!err)
 		err = read_capture_header(&source, &process_count);

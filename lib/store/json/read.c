@@ -350,14 +350,11 @@ struct stacksnap_error *snap_snapshot_read_json(int fd, struct snap_snapshot **r
 	_cleanup_(reader_deinit) struct snap_json_reader reader = { .snapshot =
 									    snap_snapshot_new() };
 	_cleanup_(snap_json_pick_closep) struct snap_json *root = NULL;
-	struct stacksnap_error *err;
 
 	if (!reader.snapshot)
 		return snap_error_no_memory();
 	snap_json_pick_init(&reader.pick, &reader.snapshot->arena);
-	err = snap_json_pick_open(fd, SNAP_JSON_MAX_BYTES, &root);
-	if (err)
-		return err;
+	SNAP_TRY(snap_json_pick_open(fd, SNAP_JSON_MAX_BYTES, &root));
 	read_head(&reader, root);
 	read_tree(&reader, root);
 	snap_json_read_together(&reader, root);

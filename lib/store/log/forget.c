@@ -123,16 +123,13 @@ static struct stacksnap_error *forget(struct snap_log *log, int64_t before_ns, b
 				      bool *renumbered_ret)
 {
 	struct snap_log_index *index = log->index;
-	struct stacksnap_error *err;
 	bool due;
 
 	if (!forget_ticks(log, before_ns))
 		return snap_error_no_memory();
 	due = at_once || is_compaction_due(log);
 	if (due) {
-		err = snap_log_compact(log);
-		if (err)
-			return err;
+		SNAP_TRY(snap_log_compact(log));
 		index->kept = (struct snap_log_kept){
 			.processes = log->process_count,
 			.threads = log->thread_count,

@@ -149,15 +149,12 @@ static struct stacksnap_error *find_same_object(struct snap_log *log,
 						const struct snap_memory_image *words,
 						uint32_t *ret)
 {
-	struct stacksnap_error *err;
 	bool fits;
 
 	*ret = 0;
-	if (!object->is_futex) {
-		err = snap_log_find_wait_bytes(log, object->space, words, false, &object->words);
-		if (err)
-			return err;
-	}
+	if (!object->is_futex)
+		SNAP_TRY(
+			snap_log_find_wait_bytes(log, object->space, words, false, &object->words));
 	/* New wait bytes belong to a new object. */
 	if (object->words != UINT32_MAX)
 		*ret = known_object(log, object);
@@ -168,9 +165,7 @@ static struct stacksnap_error *find_same_object(struct snap_log *log,
 	if (fits && (object->is_futex || object->words == UINT32_MAX)) {
 		uint32_t asked = object->words;
 
-		err = snap_log_find_wait_bytes(log, object->space, words, true, &object->words);
-		if (err)
-			return err;
+		SNAP_TRY(snap_log_find_wait_bytes(log, object->space, words, true, &object->words));
 		fits = object->is_futex || asked != UINT32_MAX || object->words;
 	}
 	if (!fits) {

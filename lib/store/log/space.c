@@ -306,26 +306,19 @@ struct stacksnap_error *snap_log_map_process(struct snap_log *log, uint32_t proc
 {
 	static const struct snap_process nothing;
 	_cleanup_free_ struct snap_map *maps = NULL;
-	struct stacksnap_error *err;
 	uint32_t space, before;
 	size_t map_count = 0;
 	bool fits = false;
 
 	assert(process < log->process_count);
 	space = before = log->processes[process].space;
-	if (space != UINT32_MAX) {
-		err = snap_log_join_maps(&log->capture->processes[space], facts, &maps, &map_count,
-					 &fits);
-		if (err)
-			return err;
-	}
+	if (space != UINT32_MAX)
+		SNAP_TRY(snap_log_join_maps(&log->capture->processes[space], facts, &maps,
+					    &map_count, &fits));
 	if (!fits) {
 		free(snap_take_ptr(maps));
-		err = snap_log_join_maps(&nothing, facts, &maps, &map_count, &fits);
-		if (!err)
-			err = snap_log_space_add(log, process, &space);
-		if (err)
-			return err;
+		SNAP_TRY(snap_log_join_maps(&nothing, facts, &maps, &map_count, &fits));
+		SNAP_TRY(snap_log_space_add(log, process, &space));
 	}
 	if (!set_memory(log, space, facts, maps, map_count)) {
 		if (space != before)

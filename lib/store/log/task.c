@@ -43,18 +43,13 @@ struct stacksnap_error *snap_log_add_task(struct snap_log *log, uint32_t process
 					  uint32_t *ret)
 {
 	struct snap_log_task task = *from;
-	struct stacksnap_error *err;
 
 	assert(task.id && task.runtime && log->spaces[space].process < log->process_count);
-	err = snap_log_find_labels(log, space, labels, label_count, true, &task.labels);
-	if (err)
-		return err;
+	SNAP_TRY(snap_log_find_labels(log, space, labels, label_count, true, &task.labels));
 	if (!copy_task(log, &task) ||
 	    !snap_reserve_array(log->tasks, log->task_capacity, log->task_count + 1))
 		return snap_error_no_memory();
-	err = snap_log_add_thread(log, process, 0, 0, NULL, false, ret);
-	if (err)
-		return err;
+	SNAP_TRY(snap_log_add_thread(log, process, 0, 0, NULL, false, ret));
 	log->tasks[log->task_count++] = task;
 	log->threads[*ret].task = (uint32_t)log->task_count;
 	snap_log_charge_task(log, *ret);

@@ -239,7 +239,6 @@ struct stacksnap_error *snap_log_writer_create(const struct snap_log *log, int f
 		calloc(1, sizeof(*writer));
 	uint32_t version[2] = { htole32(SNAP_LOG_VERSION), 0 };
 	size_t spaces = log->index->space_capacity;
-	struct stacksnap_error *err;
 
 	if (!writer)
 		return snap_error_no_memory();
@@ -248,15 +247,10 @@ struct stacksnap_error *snap_log_writer_create(const struct snap_log *log, int f
 	writer->file.space_numbers = calloc(spaces, sizeof(*writer->file.space_numbers));
 	if (!writer->file.space_versions || !writer->file.space_numbers)
 		return snap_error_no_memory();
-	err = write_recording_bytes(writer, MAGIC, sizeof(MAGIC));
-	if (!err)
-		err = write_recording_bytes(writer, version, sizeof(version));
-	if (err)
-		return err;
+	SNAP_TRY(write_recording_bytes(writer, MAGIC, sizeof(MAGIC)));
+	SNAP_TRY(write_recording_bytes(writer, version, sizeof(version)));
 	look_at_log(writer, log);
-	err = write_chunk(writer, SNAP_LOG_CHUNK_HEAD);
-	if (err)
-		return err;
+	SNAP_TRY(write_chunk(writer, SNAP_LOG_CHUNK_HEAD));
 	*ret = snap_take_ptr(writer);
 	return NULL;
 }
@@ -455,15 +449,11 @@ struct stacksnap_error *snap_log_read(int fd, struct snap_log **ret)
 {
 	_cleanup_(reader_deinit) struct reader reader = { .file.reads = true };
 	struct snap_capture *capture;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
-	err = snap_contents_init(&reader.contents, fd, "recording", FIRST_BYTES, LARGEST_FILE);
-	if (!err)
-		err = read_magic(&reader);
-	if (!err)
-		err = snap_log_new(1, &reader.file.log);
-	if (err)
-		return err;
+	SNAP_TRY(snap_contents_init(&reader.contents, fd, "recording", FIRST_BYTES, LARGEST_FILE));
+	SNAP_TRY(read_magic(&reader));
+	SNAP_TRY(snap_log_new(1, &reader.file.log));
 	err = read_chunks(&reader);
 	/* The log points into them. */
 	capture = reader.file.log->capture;
