@@ -36,7 +36,6 @@ API struct stacksnap_error *stacksnap_diff_create(const struct stacksnap_look *b
 {
 	_cleanup_(destroy_diff) struct stacksnap_diff *diff = calloc(1, sizeof(*diff));
 	const struct snap_pipeline_look looks[] = { inner_of(before), inner_of(after) };
-	struct stacksnap_error *err;
 
 	if (!diff)
 		return snap_error_no_memory();
@@ -44,9 +43,7 @@ API struct stacksnap_error *stacksnap_diff_create(const struct stacksnap_look *b
 		if (!looks[i].snapshot == !looks[i].recording)
 			return snap_error_format(SNAP_ERROR_INVALID,
 						 "a look is either a snapshot or a recording");
-	err = snap_pipeline_diff(&looks[0], &looks[1], &options->values, &diff->inner);
-	if (err)
-		return err;
+	SNAP_TRY(snap_pipeline_diff(&looks[0], &looks[1], &options->values, &diff->inner));
 	*ret = snap_take_ptr(diff);
 	return NULL;
 }

@@ -34,7 +34,6 @@ struct stacksnap_error *snap_set_pid(struct snap_options *options,
 
 	while ((item = snap_parse_item(&cursor, &length))) {
 		struct snap_target target = { .kind = SNAP_TARGET_PID };
-		struct stacksnap_error *err;
 
 		if (!snap_parse_number(item, length, 1, INT_MAX, &pid))
 			return snap_error_format(SNAP_ERROR_INVALID,
@@ -44,9 +43,7 @@ struct stacksnap_error *snap_set_pid(struct snap_options *options,
 		target.pid = (pid_t)pid;
 		if (snap_options_has_pid(options, target.pid))
 			continue;
-		err = add_target(options, target);
-		if (err)
-			return err;
+		SNAP_TRY(add_target(options, target));
 	}
 	return NULL;
 }
@@ -56,14 +53,12 @@ struct stacksnap_error *snap_set_name(struct snap_options *options,
 				      const char *value)
 {
 	struct snap_target target = { .kind = SNAP_TARGET_NAME };
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	target.text = snap_arena_strdup(&options->arena, value);
 	if (!target.text)
 		return snap_error_no_memory();
-	err = snap_parse_regex(value, &target.regex);
-	if (err)
-		return err;
+	SNAP_TRY(snap_parse_regex(value, &target.regex));
 	err = add_target(options, target);
 	if (err)
 		snap_regex_destroy(target.regex);
@@ -97,11 +92,8 @@ struct stacksnap_error *snap_set_regex(struct snap_options *options,
 {
 	regex_t **field = (regex_t **)((char *)options + setting->offset);
 	regex_t *regex = NULL;
-	struct stacksnap_error *err;
 
-	err = snap_parse_regex(value, &regex);
-	if (err)
-		return err;
+	SNAP_TRY(snap_parse_regex(value, &regex));
 	snap_regex_destroy(*field);
 	*field = regex;
 	return NULL;
@@ -131,12 +123,9 @@ struct stacksnap_error *snap_set_list(struct snap_options *options,
 	size_t length;
 
 	while ((item = snap_parse_item(&cursor, &length))) {
-		struct stacksnap_error *err;
 		unsigned bit = 0;
 
-		err = snap_parse_choice(setting->choices, item, length, &bit);
-		if (err)
-			return err;
+		SNAP_TRY(snap_parse_choice(setting->choices, item, length, &bit));
 		bits |= bit;
 	}
 	*(unsigned *)((char *)options + setting->offset) = bits;
@@ -205,13 +194,10 @@ struct stacksnap_error *snap_set_group_by(struct snap_options *options,
 	options->group_label_count = 0;
 	while ((item = snap_parse_item(&cursor, &length))) {
 		const char *key = label_key(item, &length);
-		struct stacksnap_error *err;
 		unsigned bit = 0;
 
-		err = key ? add_group_label(options, key, length)
-			  : snap_parse_choice(setting->choices, item, length, &bit);
-		if (err)
-			return err;
+		SNAP_TRY(key ? add_group_label(options, key, length)
+			     : snap_parse_choice(setting->choices, item, length, &bit));
 		bits |= bit;
 	}
 	options->together = !(bits & SNAP_GROUP_PROCESS);

@@ -136,16 +136,13 @@ static struct stacksnap_error *survey_tree(struct stacksnap_snapshot *snapshot,
 {
 	_cleanup_free_ struct walk *path = NULL;
 	size_t capacity = 0, depth = 0;
-	struct stacksnap_error *err;
 
 	for (size_t i = 0; i < snapshot->inner->root_count; i++) {
 		const struct snap_node *enter = snapshot->inner->processes[i];
 
 		while (enter || depth > 0) {
 			if (enter) {
-				err = visit(snapshot, options, list, enter, survey);
-				if (err)
-					return err;
+				SNAP_TRY(visit(snapshot, options, list, enter, survey));
 				if (!snap_append(path, depth, capacity,
 						 (struct walk){ .node = enter }))
 					return snap_error_no_memory();
@@ -208,7 +205,6 @@ static struct stacksnap_error *wrap_snapshot(struct snap_snapshot *inner,
 	_cleanup_(destroy_snapshot) struct stacksnap_snapshot *snapshot =
 		calloc(1, sizeof(*snapshot));
 	struct survey survey = { 0 };
-	struct stacksnap_error *err;
 
 	if (!snapshot) {
 		snap_snapshot_destroy(inner);
@@ -220,9 +216,7 @@ static struct stacksnap_error *wrap_snapshot(struct snap_snapshot *inner,
 		snap_api_messages(&inner->arena, inner->warnings, inner->warning_count, options);
 	if (!snapshot->warnings)
 		return snap_error_no_memory();
-	err = survey_tree(snapshot, options, list, &survey);
-	if (err)
-		return err;
+	SNAP_TRY(survey_tree(snapshot, options, list, &survey));
 	snapshot->outcome = set_snapshot_status(inner, options, list, &survey);
 	*ret = snap_take_ptr(snapshot);
 	return NULL;
@@ -316,10 +310,7 @@ static struct stacksnap_error *take_again(const struct snap_options *options,
 API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
 					   struct stacksnap_snapshot **ret)
 {
-	struct stacksnap_error *err = snap_api_check_targets(&options->values);
-
-	if (err)
-		return err;
+	SNAP_TRY(snap_api_check_targets(&options->values));
 	return options->values.again_ns ? take_again(&options->values, ret)
 					: take_one(&options->values, NULL, ret);
 }

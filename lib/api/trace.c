@@ -15,14 +15,11 @@ API struct stacksnap_error *stacksnap_options_set_trace(struct stacksnap_options
 							const pid_t *tids, size_t count)
 {
 	struct snap_region region;
-	struct stacksnap_error *err = NULL;
 
 	if (count > SNAP_TRACE_TIDS)
 		return snap_error_format(SNAP_ERROR_INVALID, "a trace can be of %d threads at most",
 					 SNAP_TRACE_TIDS);
-	err = snap_shared_scratch_create(sizeof(struct snap_trace), &region);
-	if (err)
-		return err;
+	SNAP_TRY(snap_shared_scratch_create(sizeof(struct snap_trace), &region));
 	if (options->values.trace)
 		munmap(options->values.trace, sizeof(struct snap_trace));
 	options->values.trace = (void *)region.next;

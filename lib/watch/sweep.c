@@ -200,10 +200,8 @@ static void measure_threads(struct snap_sweep *sweep)
 struct stacksnap_error *snap_sweep_run(struct snap_sweep *sweep)
 {
 	struct snap_sampler_tick tick;
-	struct stacksnap_error *err = snap_sampler_tick(sweep->sampler, &tick);
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_sampler_tick(sweep->sampler, &tick));
 	sweep->last_ns = sweep->now_ns;
 	sweep->now_ns = tick.begin_ns;
 	sweep->no_targets = tick.no_targets;
