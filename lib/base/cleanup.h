@@ -88,6 +88,27 @@ static inline void snap_fclosep(FILE **file)
 	}                                             \
 	_Static_assert(1, "for the semicolon behind it")
 
+/*
+ * Defines a static function that frees members of a structure, of which there are at most six:
+ *
+ *	SNAP_FREES(lists_deinit, struct lists, names, numbers);
+ */
+#define SNAP_FREES(function, type, ...)                                                \
+	static void function(type *snap_of)                                            \
+	{                                                                              \
+		SNAP_FREES_PICK(__VA_ARGS__, SNAP_FREES_6, SNAP_FREES_5, SNAP_FREES_4, \
+				SNAP_FREES_3, SNAP_FREES_2, SNAP_FREES_1)              \
+		(__VA_ARGS__);                                                         \
+	}                                                                              \
+	_Static_assert(1, "for the semicolon behind it")
+#define SNAP_FREES_PICK(one, two, three, four, five, six, pick, ...) pick
+#define SNAP_FREES_1(member) free(snap_of->member)
+#define SNAP_FREES_2(member, ...) SNAP_FREES_1(member), SNAP_FREES_1(__VA_ARGS__)
+#define SNAP_FREES_3(member, ...) SNAP_FREES_1(member), SNAP_FREES_2(__VA_ARGS__)
+#define SNAP_FREES_4(member, ...) SNAP_FREES_1(member), SNAP_FREES_3(__VA_ARGS__)
+#define SNAP_FREES_5(member, ...) SNAP_FREES_1(member), SNAP_FREES_4(__VA_ARGS__)
+#define SNAP_FREES_6(member, ...) SNAP_FREES_1(member), SNAP_FREES_5(__VA_ARGS__)
+
 #define _cleanup_fd_ _cleanup_(snap_close)
 #define _cleanup_free_ _cleanup_(snap_freep)
 #define _cleanup_fclose_ _cleanup_(snap_fclosep)

@@ -268,6 +268,12 @@ static inline bool snap_options_cancelled(const struct snap_options *options)
 	return options->cancel && *options->cancel;
 }
 
+/* An error once the caller has cancelled what is under way. */
+static inline struct stacksnap_error *snap_options_check(const struct snap_options *options)
+{
+	return snap_options_cancelled(options) ? snap_error_cancelled() : NULL;
+}
+
 static inline bool snap_options_has_pid(const struct snap_options *options, pid_t pid)
 {
 	return snap_any(options->target_count, i,
