@@ -130,18 +130,6 @@ void snap_snapshot_warn(struct snap_snapshot *snapshot, const char *code, pid_t 
 	va_end(arguments);
 }
 
-void snap_recording_warn(struct snap_recording *recording, const char *code, pid_t pid, pid_t tid,
-			 const char *format, ...)
-{
-	struct snap_warning warning = { .code = code, .pid = pid, .tid = tid };
-	va_list arguments;
-
-	va_start(arguments, format);
-	warn(&recording->arena, &recording->warnings, &recording->warning_count,
-	     &recording->warning_capacity, warning, format, arguments);
-	va_end(arguments);
-}
-
 unsigned snap_frames_doubt(const struct snap_frame **frames, size_t count)
 {
 	unsigned doubt = 0;
@@ -472,29 +460,15 @@ enum snap_state snap_state_of_word(const char *word)
 
 enum snap_state snap_state_of_letter(char letter)
 {
-	switch (letter) {
-	case 'R':
-		return SNAP_STATE_RUNNING;
-	case 'S':
-		return SNAP_STATE_SLEEPING;
-	case 'D':
-		return SNAP_STATE_DISK;
-	case 'T':
-		return SNAP_STATE_STOPPED;
-	case 't':
-		return SNAP_STATE_TRACED;
-	case 'Z':
-		return SNAP_STATE_ZOMBIE;
-	case 'X':
-	case 'x':
-		return SNAP_STATE_DEAD;
-	case 'I':
-		return SNAP_STATE_IDLE;
-	case 'P':
-		return SNAP_STATE_PARKED;
-	default:
-		return SNAP_STATE_UNKNOWN;
-	}
+	static const uint8_t states[UINT8_MAX + 1] = {
+		['R'] = SNAP_STATE_RUNNING, ['S'] = SNAP_STATE_SLEEPING, ['D'] = SNAP_STATE_DISK,
+		['T'] = SNAP_STATE_STOPPED, ['t'] = SNAP_STATE_TRACED,   ['Z'] = SNAP_STATE_ZOMBIE,
+		['X'] = SNAP_STATE_DEAD,    ['x'] = SNAP_STATE_DEAD,     ['I'] = SNAP_STATE_IDLE,
+		['P'] = SNAP_STATE_PARKED,
+	};
+	_Static_assert(SNAP_STATE_UNKNOWN == 0, "of all other letters");
+
+	return states[(uint8_t)letter];
 }
 
 const char *snap_unwind_word(enum snap_unwind_end end)

@@ -188,9 +188,6 @@ void snap_recording_destroy(struct snap_recording *recording);
 
 SNAP_POINTER_GUARD(struct snap_recording, snap_recording_destroy);
 
-void snap_recording_warn(struct snap_recording *recording, const char *code, pid_t pid, pid_t tid,
-			 const char *format, ...) _printf_(5, 6);
-
 /*
  * Until when a sample of a tick counts: the next tick, or if that one is more than two periods away
  * (ticks were missed), a period later. Since the recording's start.

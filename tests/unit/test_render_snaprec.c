@@ -115,11 +115,13 @@ static void test_recording(void **state _unused_)
 {
 	struct snap_options *options = make_options();
 	struct snap_recording *recording = recorded_service(), *back;
+	struct snap_warning odd = { "odd", "it is \x1b[31m odd", 3, 4 };
 
 	/* Ticks that were missed are no part of it. */
 	recording->duration_ns = RECORDED_TICKS * (int64_t)RECORDED_PERIOD;
 	recording->end = SNAP_END_ASKED;
-	snap_recording_warn(recording, "odd", 3, 4, "it is %s", "\x1b[31m odd");
+	recording->warnings = &odd;
+	recording->warning_count = 1;
 	back = go_round(recording, options);
 	assert_int_equal(back->end, SNAP_END_ASKED);
 	assert_int_equal(back->time_ns, recording->time_ns);
