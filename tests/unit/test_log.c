@@ -4,6 +4,7 @@
  * remembers everything.
  */
 #include "fine.h"
+#include "log_bytes.h"
 #include "store/log/index.h"
 
 #include <setjmp.h>
@@ -555,8 +556,8 @@ static void test_ring_stays_bounded(void **state _unused_)
 		assert_int_equal(churn.log->tick_count, tick + 1 < RING ? tick + 1 : RING);
 		if (renumbered || tick % 1000 == 999)
 			compare(&churn, tick);
-		if (snap_log_bytes(churn.log) > churn.most_bytes)
-			churn.most_bytes = snap_log_bytes(churn.log);
+		if (log_bytes(churn.log) > churn.most_bytes)
+			churn.most_bytes = log_bytes(churn.log);
 		if (tick == TICKS / 10)
 			bytes_early = churn.most_bytes;
 	}

@@ -4,6 +4,7 @@
  * nothing grows any more. The log is filled as a hostile program would have it.
  */
 #include "fine.h"
+#include "log_bytes.h"
 #include "record/memory_limit.h"
 #include "store/log/index.h"
 
@@ -131,7 +132,7 @@ static void test_stacks_are_cut_then_counted(void **state)
 		new_stack(bed, bed->space);
 	assert_int_equal(bed->log->stack_count, fewest);
 	assert_true(snap_log_cost(bed->log) < LIMIT / 2);
-	assert_true(snap_log_bytes(bed->log) < LIMIT / 2);
+	assert_true(log_bytes(bed->log) < LIMIT / 2);
 	/* What was known is found again, as it was. */
 	bed->random = 4711;
 	number = new_stack(bed, bed->space);
@@ -208,13 +209,13 @@ static void test_what_is_waited_for_has_its_part(void **state)
 	objects = bed->log->object_count;
 	assert_true(objects > 1000);
 	assert_true(snap_log_cost(bed->log) < LIMIT / 2);
-	bytes = snap_log_bytes(bed->log);
+	bytes = log_bytes(bed->log);
 	assert_true(bytes < LIMIT / 2);
 	for (int i = 0; i < 10000; i++) {
 		word++;
 		assert_int_equal(new_object(bed, bed->space, &words), 0);
 	}
-	assert_int_equal(snap_log_bytes(bed->log), bytes);
+	assert_int_equal(log_bytes(bed->log), bytes);
 	/* Words that there is no room for are not known. */
 	number = new_object(bed, space, NULL);
 	assert_int_equal(number, objects + 1);
@@ -343,7 +344,7 @@ static void test_processes_end_at_a_number(void **state)
 	for (; snap_log_has_room_for_process(bed->log); pid++)
 		add_space(bed->log, pid, &process);
 	assert_true(pid > 200);
-	assert_true(snap_log_bytes(bed->log) < LIMIT / 2);
+	assert_true(log_bytes(bed->log) < LIMIT / 2);
 }
 
 static void test_a_process_that_maps_all_the_time(void **state)
@@ -369,7 +370,7 @@ static void test_a_process_that_maps_all_the_time(void **state)
 	}
 	assert_true(rounds > 10);
 	assert_true(snap_log_has_room_for_maps(bed->log, other));
-	assert_true(snap_log_bytes(bed->log) < LIMIT / 4);
+	assert_true(log_bytes(bed->log) < LIMIT / 4);
 }
 
 /* ---- ticks ---- */
@@ -405,7 +406,7 @@ static void test_ticks_become_rare(void **state)
 		take_tick(bed, thread, taken, taken % 2 ? a : b);
 	}
 	assert_int_equal(out, 1023);
-	assert_true(snap_log_bytes(bed->log) < LIMIT);
+	assert_true(log_bytes(bed->log) < LIMIT);
 	assert_false(bed->log->cuts & SNAP_LOG_CUT_END);
 	assert_true(snap_memory_limit_ends(bed->log));
 	assert_true(says(bed, "ticks were left out") && says(bed, "ended early"));

@@ -59,11 +59,9 @@ struct stacksnap_error *snap_log_create(const struct snap_host *host, int64_t ti
 					int64_t period_ns, bool cpu_only, struct snap_log **ret)
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
-	struct stacksnap_error *err = snap_log_new(SNAP_LOG_MAX_SPACES, &log);
 	struct snap_arena *arena;
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_log_new(SNAP_LOG_MAX_SPACES, &log));
 	arena = &log->capture->arena;
 	log->capture->host = *host;
 	log->capture->live = calloc(SNAP_LOG_MAX_SPACES, sizeof(*log->capture->live));
@@ -356,34 +354,4 @@ const struct snap_log_change *snap_log_standing(const struct snap_log *log, uint
 {
 	assert(thread < log->thread_count);
 	return &log->index->standing[thread].change;
-}
-
-size_t snap_log_bytes(const struct snap_log *log)
-{
-	const struct snap_log_index *index = log->index;
-	size_t bytes = log->arena.total + log->capture->arena.total + index->blob_bytes;
-
-	for (size_t i = 0; i < log->capture->process_count; i++)
-		bytes += log->spaces[i].arena.total +
-			 log->capture->processes[i].map_count * sizeof(struct snap_map) +
-			 index->spaces[i].blob_count * (sizeof(struct snap_piece) + sizeof(void *));
-	bytes += log->process_capacity * sizeof(*log->processes);
-	bytes += log->thread_capacity * (sizeof(*log->threads) + sizeof(*index->standing));
-	bytes += log->task_capacity * sizeof(*log->tasks);
-	bytes += log->frame_capacity * sizeof(*log->frames);
-	bytes += log->frame_id_capacity * sizeof(*log->frame_ids);
-	bytes += log->stack_capacity * sizeof(*log->stacks);
-	bytes += log->name_capacity * sizeof(*log->names);
-	bytes += (log->tick_capacity + index->tick_gap) * sizeof(*log->ticks);
-	bytes += (log->change_capacity + index->change_gap) * sizeof(*log->changes);
-	bytes += log->before_count * sizeof(*log->before);
-	bytes += log->words_capacity * sizeof(*log->words);
-	bytes += log->object_capacity * (sizeof(*log->objects) + sizeof(*index->held));
-	bytes += (log->owner_capacity + index->hold_gap) * sizeof(*log->owners);
-	bytes += (log->wake_capacity + index->wake_gap) * sizeof(*log->wakes);
-	bytes += log->socket_capacity * sizeof(*log->sockets);
-	bytes += log->explained_capacity * sizeof(*log->explained);
-	bytes += snap_hash_table_bytes(&index->frames) + snap_hash_table_bytes(&index->stacks);
-	bytes += snap_hash_table_bytes(&index->words) + snap_hash_table_bytes(&index->objects);
-	return bytes;
 }

@@ -195,6 +195,3 @@ uint32_t snap_log_moved_process(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_space(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_thread(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_object(const struct snap_log *log, uint32_t old);
-
-/* Bytes that the log takes, about. */
-size_t snap_log_bytes(const struct snap_log *log);
