@@ -105,6 +105,19 @@ void snap_code_numbers(struct snap_codec *codec, const uint64_t **numbers, size_
 void snap_code_array(struct snap_codec *codec, void *pointer_to_array, size_t *count, uint64_t most,
 		     size_t element_size, size_t least);
 
+/*
+ * An array with all of its elements: `code` describes element `i` of it.
+ *
+ *	snap_code_list(codec, facts->locks, facts->lock_count, MOST, LEAST, i,
+ *		       code_lock(codec, &facts->locks[i]));
+ */
+#define snap_code_list(codec, array, count, most, least, i, code)                                \
+	do {                                                                                     \
+		snap_code_array((codec), &(array), &(count), (most), sizeof(*(array)), (least)); \
+		for (size_t i = 0; i < (count) && !(codec)->problem; i++)                        \
+			code;                                                                    \
+	} while (0)
+
 /* Ends the section when writing: what is left in the chunk goes out. */
 void snap_codec_flush(struct snap_codec *codec);
 /* The hash of a section as the writer makes it, chunk by chunk. */

@@ -221,10 +221,8 @@ void snap_code_frame(struct snap_pointer_codec *to, struct snap_frame *frame)
 	snap_code_bool(codec, &frame->has_offset);
 	snap_code_u64(codec, &frame->file_offset);
 	snap_code_enumerator(codec, &frame->trust, SNAP_TRUST_COUNT);
-	snap_code_array(codec, &frame->entries, &frame->entry_count, MOST_ENTRIES,
-			sizeof(*frame->entries), LEAST_ENTRY);
-	for (size_t i = 0; i < frame->entry_count; i++)
-		code_entry(to, &frame->entries[i]);
+	snap_code_list(codec, frame->entries, frame->entry_count, MOST_ENTRIES, LEAST_ENTRY, i,
+		       code_entry(to, &frame->entries[i]));
 	snap_codec_check(codec, frame->entry_count, "frame without functions");
 	if (snap_codec_reads(codec) && frame->build_id)
 		snap_codec_check(codec, is_hex_text(to, frame->build_id), "invalid build id");

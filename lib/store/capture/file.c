@@ -258,15 +258,13 @@ static struct stacksnap_error *read_capture_header(struct source *source, uint32
 static struct stacksnap_error *read_section(struct source *source, const struct subject *subject)
 {
 	const size_t frame = sizeof(struct section_header) + sizeof(struct section_end);
-	struct stacksnap_error *err = snap_contents_load(&source->contents, source->at + frame);
 	struct section_header header;
 	struct section_end end, right;
 	const uint8_t *payload;
 	size_t left;
 	uint64_t length, whole;
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_contents_load(&source->contents, source->at + frame));
 	payload = source->contents.bytes + source->at + sizeof(header);
 	left = source->contents.total - source->at;
 	if (left < frame)
@@ -360,11 +358,10 @@ static struct stacksnap_error *read_sections(struct source *source, uint32_t pro
 static struct stacksnap_error *map_outside(struct snap_capture *capture, int fd)
 {
 	struct snap_contents contents;
-	struct stacksnap_error *err = snap_contents_map(&contents, fd, "capture");
 
-	if (!err)
-		capture->outside = snap_contents_take(&contents, &capture->outside_size);
-	return err;
+	SNAP_TRY(snap_contents_map(&contents, fd, "capture"));
+	capture->outside = snap_contents_take(&contents, &capture->outside_size);
+	return NULL;
 }
 
 /* The source is loaded. */
@@ -391,11 +388,9 @@ struct stacksnap_error *snap_capture_read(int fd, struct snap_capture **ret)
 
 	SNAP_TRY(snap_contents_init(&source.contents, fd, "capture", FIRST_BYTES, LARGEST_FILE));
 	err = snap_contents_load(&source.contents, sizeof(struct file_header));
-	if (!err)
-		err = read_capture_header(&source, &process_count);
+	err = err ?: read_capture_header(&source, &process_count);
 	/* The whole of a pipe: how long it is says what there may be in it. */
-	if (!err)
-		err = snap_contents_load(&source.contents, sizeof(struct file_header));
+	err = err ?: snap_contents_load(&source.contents, sizeof(struct file_header));
 	return err ? err : read_capture(&source, process_count, ret);
 }
 
@@ -403,10 +398,8 @@ struct stacksnap_error *snap_capture_take_over(int fd, int shared_fd, struct sna
 {
 	_cleanup_(source_deinit) struct source source = { .handed = true, .outside = shared_fd };
 	uint32_t process_count = 0;
-	struct stacksnap_error *err;
 
-	err = snap_contents_map(&source.contents, fd, "capture");
-	if (!err)
-		err = read_capture_header(&source, &process_count);
-	return err ? err : read_capture(&source, process_count, ret);
+	SNAP_TRY(snap_contents_map(&source.contents, fd, "capture"));
+	SNAP_TRY(read_capture_header(&source, &process_count));
+	return read_capture(&source, process_count, ret);
 }

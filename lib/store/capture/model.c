@@ -70,10 +70,8 @@ void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture)
 	snap_code_i64(codec, &capture->duration_ns);
 	snap_code_i64(codec, &capture->stop_duration_ns);
 	snap_code_i64(codec, &capture->stop_skew_ns);
-	snap_code_array(codec, &capture->warnings, &capture->warning_count, MOST_WARNINGS,
-			sizeof(*capture->warnings), LEAST_WARNING);
-	for (size_t i = 0; i < capture->warning_count; i++)
-		code_warning(codec, &capture->warnings[i]);
+	snap_code_list(codec, capture->warnings, capture->warning_count, MOST_WARNINGS,
+		       LEAST_WARNING, i, code_warning(codec, &capture->warnings[i]));
 	if (snap_codec_reads(codec))
 		capture->warning_capacity = capture->warning_count;
 	snap_code_wait_facts(codec, capture);
@@ -297,10 +295,8 @@ static void code_capture_labels(struct snap_codec *codec, struct snap_process *p
 	snap_code_text(codec, &process->cgroup, SNAP_MAX_TEXT);
 	snap_code_text(codec, &process->unit, SNAP_MAX_TEXT);
 	snap_code_text(codec, &process->container, SNAP_MAX_TEXT);
-	snap_code_array(codec, &process->ancestors, &process->ancestor_count, SNAP_MAX_ANCESTORS,
-			sizeof(*process->ancestors), LEAST_ANCESTOR);
-	for (size_t i = 0; i < process->ancestor_count; i++)
-		code_ancestor(codec, &process->ancestors[i]);
+	snap_code_list(codec, process->ancestors, process->ancestor_count, SNAP_MAX_ANCESTORS,
+		       LEAST_ANCESTOR, i, code_ancestor(codec, &process->ancestors[i]));
 	snap_code_bool(codec, &process->is_namespace_init);
 	snap_code_bool(codec, &process->in_host_namespace);
 	snap_code_bool(codec, &process->is_target);
@@ -315,10 +311,9 @@ static void code_memory(struct snap_codec *codec, struct snap_process *process)
 	at.maps = process->maps;
 	for (; at.index < process->map_count; at.index++)
 		code_map(codec, &at);
-	snap_code_array(codec, &process->pieces, &process->piece_count, SNAP_MAX_MAPS,
-			sizeof(*process->pieces), LEAST_PIECE);
-	for (size_t i = 0; i < process->piece_count; i++)
-		code_capture_piece(codec, &process->pieces[i], i ? &process->pieces[i - 1] : NULL);
+	snap_code_list(
+		codec, process->pieces, process->piece_count, SNAP_MAX_MAPS, LEAST_PIECE, i,
+		code_capture_piece(codec, &process->pieces[i], i ? &process->pieces[i - 1] : NULL));
 }
 
 static void code_image_of_process(struct snap_codec *codec, struct snap_memory_image **image)
@@ -394,11 +389,10 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	code_image_of_process(codec, &process->memory);
 	code_image_of_process(codec, &process->words);
 	snap_code_process_waits(codec, process);
-	snap_code_array(codec, &process->threads, &process->thread_count, SNAP_MAX_THREADS,
-			sizeof(*process->threads), LEAST_THREAD);
-	for (size_t i = 0; i < process->thread_count; i++)
-		code_capture_thread(codec, process, &process->threads[i],
-				    i ? &process->threads[i - 1] : NULL);
+	snap_code_list(codec, process->threads, process->thread_count, SNAP_MAX_THREADS,
+		       LEAST_THREAD, i,
+		       code_capture_thread(codec, process, &process->threads[i],
+					   i ? &process->threads[i - 1] : NULL));
 	/* Each of them is a section of its own: the reader of the section makes room. */
 	snap_code_size(codec, &process->embedded_count, MOST_EMBEDDED);
 	snap_codec_check(codec, process->embedded_count <= MOST_EMBEDDED,

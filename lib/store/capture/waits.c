@@ -92,10 +92,8 @@ static void code_descriptor(struct snap_codec *codec, struct snap_descriptor *de
 	snap_code_i32(codec, &descriptor->pid);
 	snap_code_u32(codec, &descriptor->watches);
 	snap_code_bool(codec, &descriptor->watches_cut);
-	snap_code_array(codec, &descriptor->watched, &descriptor->watched_count, SNAP_MAX_WATCHED,
-			sizeof(*descriptor->watched), LEAST_WATCHED);
-	for (size_t i = 0; i < descriptor->watched_count; i++)
-		snap_code_i32(codec, &descriptor->watched[i]);
+	snap_code_list(codec, descriptor->watched, descriptor->watched_count, SNAP_MAX_WATCHED,
+		       LEAST_WATCHED, i, snap_code_i32(codec, &descriptor->watched[i]));
 	snap_codec_check(codec, descriptor->number >= 0, "invalid descriptor");
 	snap_codec_check(codec, !before || before->number < descriptor->number,
 			 "descriptors not sorted");
@@ -103,11 +101,10 @@ static void code_descriptor(struct snap_codec *codec, struct snap_descriptor *de
 
 void snap_code_process_waits(struct snap_codec *codec, struct snap_process *process)
 {
-	snap_code_array(codec, &process->descriptors, &process->descriptor_count,
-			SNAP_MAX_DESCRIPTORS, sizeof(*process->descriptors), LEAST_DESCRIPTOR);
-	for (size_t i = 0; i < process->descriptor_count; i++)
-		code_descriptor(codec, &process->descriptors[i],
-				i ? &process->descriptors[i - 1] : NULL);
+	snap_code_list(codec, process->descriptors, process->descriptor_count, SNAP_MAX_DESCRIPTORS,
+		       LEAST_DESCRIPTOR, i,
+		       code_descriptor(codec, &process->descriptors[i],
+				       i ? &process->descriptors[i - 1] : NULL));
 	snap_code_u64(codec, &process->net_namespace);
 	snap_code_two_bools(codec, &process->frozen, &process->has_other_clocks);
 	snap_code_least(codec, &process->pgrp, 0);
@@ -225,30 +222,20 @@ static void code_gone(struct snap_codec *codec, struct snap_gone_thread *gone,
 
 static void code_lists(struct snap_codec *codec, struct snap_wait_facts *facts)
 {
-	snap_code_array(codec, &facts->sockets, &facts->socket_count, SNAP_MAX_SOCKETS,
-			sizeof(*facts->sockets), LEAST_SOCKET);
-	for (size_t i = 0; i < facts->socket_count; i++)
-		code_captured_socket(codec, &facts->sockets[i], i ? &facts->sockets[i - 1] : NULL);
-	snap_code_array(codec, &facts->locks, &facts->lock_count, SNAP_MAX_FILE_LOCKS,
-			sizeof(*facts->locks), LEAST_LOCK);
-	for (size_t i = 0; i < facts->lock_count; i++)
-		code_lock(codec, &facts->locks[i]);
-	snap_code_array(codec, &facts->peers, &facts->peer_count, SNAP_MAX_FILE_PEERS,
-			sizeof(*facts->peers), LEAST_END);
-	for (size_t i = 0; i < facts->peer_count; i++)
-		code_end(codec, &facts->peers[i], i ? &facts->peers[i - 1] : NULL);
-	snap_code_array(codec, &facts->outsiders, &facts->outsider_count, SNAP_MAX_OUTSIDERS,
-			sizeof(*facts->outsiders), LEAST_OUTSIDER);
-	for (size_t i = 0; i < facts->outsider_count; i++)
-		code_outsider(codec, &facts->outsiders[i], i ? &facts->outsiders[i - 1] : NULL);
-	snap_code_array(codec, &facts->queues, &facts->queue_count, SNAP_MAX_QUEUES,
-			sizeof(*facts->queues), LEAST_QUEUE);
-	for (size_t i = 0; i < facts->queue_count; i++)
-		code_queue(codec, &facts->queues[i], i ? &facts->queues[i - 1] : NULL);
-	snap_code_array(codec, &facts->gone, &facts->gone_count, SNAP_MAX_GONE,
-			sizeof(*facts->gone), LEAST_GONE);
-	for (size_t i = 0; i < facts->gone_count; i++)
-		code_gone(codec, &facts->gone[i], i ? &facts->gone[i - 1] : NULL);
+	snap_code_list(
+		codec, facts->sockets, facts->socket_count, SNAP_MAX_SOCKETS, LEAST_SOCKET, i,
+		code_captured_socket(codec, &facts->sockets[i], i ? &facts->sockets[i - 1] : NULL));
+	snap_code_list(codec, facts->locks, facts->lock_count, SNAP_MAX_FILE_LOCKS, LEAST_LOCK, i,
+		       code_lock(codec, &facts->locks[i]));
+	snap_code_list(codec, facts->peers, facts->peer_count, SNAP_MAX_FILE_PEERS, LEAST_END, i,
+		       code_end(codec, &facts->peers[i], i ? &facts->peers[i - 1] : NULL));
+	snap_code_list(
+		codec, facts->outsiders, facts->outsider_count, SNAP_MAX_OUTSIDERS, LEAST_OUTSIDER,
+		i, code_outsider(codec, &facts->outsiders[i], i ? &facts->outsiders[i - 1] : NULL));
+	snap_code_list(codec, facts->queues, facts->queue_count, SNAP_MAX_QUEUES, LEAST_QUEUE, i,
+		       code_queue(codec, &facts->queues[i], i ? &facts->queues[i - 1] : NULL));
+	snap_code_list(codec, facts->gone, facts->gone_count, SNAP_MAX_GONE, LEAST_GONE, i,
+		       code_gone(codec, &facts->gone[i], i ? &facts->gone[i - 1] : NULL));
 }
 
 void snap_code_wait_facts(struct snap_codec *codec, struct snap_capture *capture)

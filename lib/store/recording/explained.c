@@ -10,7 +10,6 @@
 #include "store/wait_groups.h"
 
 #include <ctype.h>
-#include <limits.h>
 
 enum {
 	MOST_TOTAL = 1 << 30, /* peers that are counted */

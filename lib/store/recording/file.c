@@ -285,12 +285,10 @@ struct stacksnap_error *snap_log_writer_flush(struct snap_log_writer *writer,
 struct stacksnap_error *snap_log_writer_finish(struct snap_log_writer *writer,
 					       const struct snap_log *log)
 {
-	struct stacksnap_error *err = snap_log_writer_flush(writer, log);
+	struct stacksnap_error *err;
 
-	if (!err)
-		err = write_chunk(writer, SNAP_LOG_CHUNK_NAMES);
-	if (err)
-		return err;
+	SNAP_TRY(snap_log_writer_flush(writer, log));
+	SNAP_TRY(write_chunk(writer, SNAP_LOG_CHUNK_NAMES));
 	err = write_chunk(writer, SNAP_LOG_CHUNK_END);
 	/* Nothing follows the end. */
 	writer->broken = true;
@@ -328,11 +326,9 @@ static struct stacksnap_error *damaged_recording(const char *how)
 /* A foreign file is not read to its end, which it may not have. */
 static struct stacksnap_error *read_magic(struct reader *reader)
 {
-	struct stacksnap_error *err = snap_contents_load(&reader->contents, SNAP_LOG_MAGIC_SIZE);
 	uint32_t version[2];
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_contents_load(&reader->contents, SNAP_LOG_MAGIC_SIZE));
 	if (!snap_log_is_recording(reader->contents.bytes, reader->contents.size))
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "this is not a recording (see stacksnap record)");

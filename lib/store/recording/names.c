@@ -96,28 +96,18 @@ static void code_names(struct snap_pointer_codec *to, struct names *names)
 			 frame_count == names->frame_count && from == names->from &&
 				 explained_from == names->explained_from,
 			 "they belong to another log");
-	snap_code_array(codec, &names->names, &names->count, SNAP_LOG_MAX_FRAMES,
-			sizeof(*names->names), LEAST_NAME);
-	for (size_t i = 0; i < names->count && !codec->problem; i++)
-		code_numbered_name(to, names, i);
-	snap_code_array(codec, &names->warnings, &names->warning_count, MOST_WARNINGS,
-			sizeof(*names->warnings), LEAST_WARNING);
-	for (size_t i = 0; i < names->warning_count; i++)
-		snap_code_warning(to, &names->warnings[i]);
-	snap_code_array(codec, &names->pairs, &names->pair_count, SNAP_LOG_MAX_EXPLAINED,
-			sizeof(*names->pairs), LEAST_PAIR);
-	for (size_t i = 0; i < names->pair_count && !codec->problem; i++)
-		code_name_pair(to, names, &names->pairs[i]);
+	snap_code_list(codec, names->names, names->count, SNAP_LOG_MAX_FRAMES, LEAST_NAME, i,
+		       code_numbered_name(to, names, i));
+	snap_code_list(codec, names->warnings, names->warning_count, MOST_WARNINGS, LEAST_WARNING,
+		       i, snap_code_warning(to, &names->warnings[i]));
+	snap_code_list(codec, names->pairs, names->pair_count, SNAP_LOG_MAX_EXPLAINED, LEAST_PAIR,
+		       i, code_name_pair(to, names, &names->pairs[i]));
 	snap_codec_check(codec, codec->position == codec->size, "trailing data");
 }
 
 /* ---- writing ---- */
 
-static void names_deinit(struct names *names)
-{
-	free(names->names);
-	free(names->pairs);
-}
+SNAP_FREES(names_deinit, struct names, names, pairs);
 
 /* The new names, gathered; for names_deinit(). False without memory. */
 static bool gather_names(const struct snap_log *log, const struct snap_log_named *before,

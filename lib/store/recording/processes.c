@@ -212,8 +212,7 @@ static void add_space(struct snap_log_file *file, uint32_t number, uint32_t proc
 
 	if (number == log->index->space_capacity)
 		err = snap_log_grow_spaces(log);
-	if (!err)
-		err = snap_log_space_add(log, process, &number);
+	err = err ?: snap_log_space_add(log, process, &number);
 	if (err && snap_error_code(err) == SNAP_ERROR_NO_MEMORY)
 		snap_log_fail_memory(file);
 	else if (err)

@@ -198,10 +198,9 @@ static void code_snapshot_thread(struct snap_pointer_codec *to, struct snap_memb
 
 static void code_threads(struct snap_pointer_codec *to, struct snap_stack *stack)
 {
-	snap_code_array(&to->codec, &stack->threads, &stack->thread_count, SNAP_MAX_THREADS,
-			sizeof(*stack->threads), LEAST_THREAD);
-	for (size_t i = 0; i < stack->thread_count; i++)
-		code_snapshot_thread(to, &stack->threads[i], i ? &stack->threads[i - 1] : NULL);
+	snap_code_list(
+		&to->codec, stack->threads, stack->thread_count, SNAP_MAX_THREADS, LEAST_THREAD, i,
+		code_snapshot_thread(to, &stack->threads[i], i ? &stack->threads[i - 1] : NULL));
 	if (snap_codec_reads(&to->codec))
 		stack->count = stack->thread_count;
 	snap_codec_check(&to->codec, stack->thread_count, "stack without threads");
@@ -222,10 +221,8 @@ static void code_list(struct snap_pointer_codec *to, struct snap_stack *stack)
 		stack->frame_count = (size_t)count;
 		return;
 	}
-	snap_code_array(&to->codec, &stack->frames, &stack->frame_count, MOST_FRAMES,
-			sizeof(*stack->frames), sizeof(uint32_t));
-	for (size_t i = 0; i < stack->frame_count; i++)
-		snap_code_frame_pointer(to, &stack->frames[i]);
+	snap_code_list(&to->codec, stack->frames, stack->frame_count, MOST_FRAMES, sizeof(uint32_t),
+		       i, snap_code_frame_pointer(to, &stack->frames[i]));
 	if (reads)
 		snap_pointer_end(to, &to->lists,
 				 (struct snap_pointee){ stack->frames, stack->frame_count,
@@ -298,9 +295,8 @@ static void code_snapshot_stack(struct snap_pointer_codec *to, struct snap_stack
 
 void snap_code_stacks(struct snap_pointer_codec *to, struct snap_stack **stacks, size_t *count)
 {
-	snap_code_array(&to->codec, stacks, count, SNAP_MAX_THREADS, sizeof(**stacks), LEAST_STACK);
-	for (size_t i = 0; i < *count && !to->codec.problem; i++)
-		code_snapshot_stack(to, &(*stacks)[i], i ? &(*stacks)[i - 1] : NULL);
+	snap_code_list(&to->codec, *stacks, *count, SNAP_MAX_THREADS, LEAST_STACK, i,
+		       code_snapshot_stack(to, &(*stacks)[i], i ? &(*stacks)[i - 1] : NULL));
 }
 
 /* ---- processes ---- */
@@ -390,10 +386,7 @@ struct tree {
 	size_t count, node_count, link_count;
 };
 
-static void snapshot_tree_deinit(struct tree *tree)
-{
-	free(tree->levels);
-}
+SNAP_FREES(snapshot_tree_deinit, struct tree, levels);
 
 /* Room for all processes, of which each then has one position. */
 static void begin_tree(struct tree *tree, size_t process_count)

@@ -52,10 +52,8 @@ static void code_task(struct snap_pointer_codec *to, struct snap_task *task)
 
 void snap_code_tasks(struct snap_pointer_codec *to, struct snap_stack *stack)
 {
-	snap_code_array(&to->codec, &stack->tasks, &stack->task_count, SNAP_MAX_TASKS,
-			sizeof(*stack->tasks), LEAST_TASK);
-	for (size_t i = 0; i < stack->task_count && !to->codec.problem; i++)
-		code_task(to, &stack->tasks[i]);
+	snap_code_list(&to->codec, stack->tasks, stack->task_count, SNAP_MAX_TASKS, LEAST_TASK, i,
+		       code_task(to, &stack->tasks[i]));
 	if (snap_codec_reads(&to->codec))
 		stack->count = stack->task_count;
 	snap_codec_check(&to->codec, stack->task_count, "stack without tasks");
@@ -91,10 +89,8 @@ static void code_runtime(struct snap_pointer_codec *to, struct snap_node_runtime
 
 void snap_code_runtimes(struct snap_pointer_codec *to, struct snap_node *node)
 {
-	snap_code_array(&to->codec, &node->runtimes, &node->runtime_count, MOST_RUNTIMES,
-			sizeof(*node->runtimes), LEAST_RUNTIME);
-	for (size_t i = 0; i < node->runtime_count; i++)
-		code_runtime(to, &node->runtimes[i]);
+	snap_code_list(&to->codec, node->runtimes, node->runtime_count, MOST_RUNTIMES,
+		       LEAST_RUNTIME, i, code_runtime(to, &node->runtimes[i]));
 	snap_code_at_most(to, &node->task_count, SNAP_MAX_TASKS);
 }
 
@@ -122,8 +118,7 @@ static void code_logical(struct snap_pointer_codec *to, struct snap_logical *log
 
 void snap_code_logical(struct snap_pointer_codec *to, struct snap_node *node)
 {
-	snap_code_array(&to->codec, &node->logical, &node->logical_count, SNAP_MAX_TASKS * 2,
-			sizeof(*node->logical), LEAST_LOGICAL);
-	for (size_t i = 0; i < node->logical_count && !to->codec.problem; i++)
-		code_logical(to, &node->logical[i], i ? &node->logical[i - 1] : NULL);
+	snap_code_list(&to->codec, node->logical, node->logical_count, SNAP_MAX_TASKS * 2,
+		       LEAST_LOGICAL, i,
+		       code_logical(to, &node->logical[i], i ? &node->logical[i - 1] : NULL));
 }

@@ -38,9 +38,8 @@ static void code_party(struct snap_pointer_codec *to, struct snap_wait_party *pa
 static void code_parties(struct snap_pointer_codec *to, struct snap_wait_party **parties,
 			 size_t *count)
 {
-	snap_code_array(&to->codec, parties, count, SNAP_WAIT_LIST, sizeof(**parties), LEAST_PARTY);
-	for (size_t i = 0; i < *count && !to->codec.problem; i++)
-		code_party(to, &(*parties)[i]);
+	snap_code_list(&to->codec, *parties, *count, SNAP_WAIT_LIST, LEAST_PARTY, i,
+		       code_party(to, &(*parties)[i]));
 }
 
 /* ---- groups ---- */
@@ -117,14 +116,10 @@ static void code_fds(struct snap_pointer_codec *to, struct snap_wait *wait)
 	/* The descriptions also read; when they count or write, they change nothing. */
 	uint32_t *fd_kinds = (uint32_t *)(uintptr_t)wait->fd_kinds;
 
-	snap_code_array(codec, &wait->fds, &wait->fds_count, SNAP_MAX_WATCHED, sizeof(*wait->fds),
-			sizeof(int32_t));
-	for (size_t i = 0; i < wait->fds_count; i++)
-		snap_code_i32(codec, &wait->fds[i]);
-	snap_code_array(codec, &fd_kinds, &kinds, SNAP_MAX_WATCHED, sizeof(*fd_kinds),
-			sizeof(uint32_t));
-	for (size_t i = 0; i < kinds; i++)
-		snap_code_enum(codec, &fd_kinds[i], SNAP_DESCRIPTOR_KINDS);
+	snap_code_list(codec, wait->fds, wait->fds_count, SNAP_MAX_WATCHED, sizeof(int32_t), i,
+		       snap_code_i32(codec, &wait->fds[i]));
+	snap_code_list(codec, fd_kinds, kinds, SNAP_MAX_WATCHED, sizeof(uint32_t), i,
+		       snap_code_enum(codec, &fd_kinds[i], SNAP_DESCRIPTOR_KINDS));
 	snap_codec_check(codec, kinds == 0 || kinds == wait->fds_count,
 			 "invalid kinds of descriptors");
 	if (snap_codec_reads(codec))

@@ -95,10 +95,8 @@ static void code_deadlock(struct snap_pointer_codec *to, struct snap_deadlock *d
 	snap_code_range(codec, &deadlock->until_ns, -1, SNAP_WAIT_MOST);
 	snap_code_at_most(to, &deadlock->behind, SNAP_MAX_THREADS);
 	snap_code_at_most(to, &deadlock->size, SNAP_MAX_THREADS);
-	snap_code_array(codec, &deadlock->threads, &deadlock->thread_count, SNAP_DEADLOCK_SHOWN,
-			sizeof(*deadlock->threads), LEAST_LINK);
-	for (size_t i = 0; i < deadlock->thread_count; i++)
-		code_link(to, &deadlock->threads[i]);
+	snap_code_list(codec, deadlock->threads, deadlock->thread_count, SNAP_DEADLOCK_SHOWN,
+		       LEAST_LINK, i, code_link(to, &deadlock->threads[i]));
 	snap_codec_check(codec, deadlock->thread_count && deadlock->size >= deadlock->thread_count,
 			 "deadlock without threads");
 }
@@ -142,14 +140,10 @@ static void code_report(struct snap_pointer_codec *to, struct snap_waits *waits)
 		code_deadlock(to, &waits->deadlocks[i]);
 	snap_codec_check(codec, waits->deadlock_total >= waits->deadlock_count,
 			 "more deadlocks than there are");
-	snap_code_array(codec, &waits->blockers, &waits->blocker_count, SNAP_WAIT_LIST,
-			sizeof(*waits->blockers), LEAST_BLOCKER);
-	for (size_t i = 0; i < waits->blocker_count; i++)
-		code_blocker(to, &waits->blockers[i]);
-	snap_code_array(codec, &waits->contended, &waits->contended_count, SNAP_WAIT_LIST,
-			sizeof(*waits->contended), LEAST_CONTENDED);
-	for (size_t i = 0; i < waits->contended_count; i++)
-		code_contended(to, &waits->contended[i]);
+	snap_code_list(codec, waits->blockers, waits->blocker_count, SNAP_WAIT_LIST, LEAST_BLOCKER,
+		       i, code_blocker(to, &waits->blockers[i]));
+	snap_code_list(codec, waits->contended, waits->contended_count, SNAP_WAIT_LIST,
+		       LEAST_CONTENDED, i, code_contended(to, &waits->contended[i]));
 }
 
 /* ---- all waits ---- */
