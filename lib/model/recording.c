@@ -76,11 +76,7 @@ struct filler {
 	size_t pending_count, pending_capacity, parent_capacity;
 };
 
-static void filler_deinit(struct filler *filler)
-{
-	free(filler->pending);
-	free(filler->parents);
-}
+SNAP_FREES(filler_deinit, struct filler, pending, parents);
 
 static bool push_node(struct filler *filler, struct snap_node *node, size_t parent)
 {
