@@ -238,11 +238,10 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
 	}
 	err = count_idle(analysis, raw, members, idle);
-	if (!err)
-		err = snap_group_threads(&analysis->strings, analysis->options, raw, members, shown,
-					 node);
-	if (!err)
-		err = snap_tasks_group(analysis, raw, facts, node);
+	err = err
+		      ?: snap_group_threads(&analysis->strings, analysis->options, raw, members,
+					    shown, node);
+	err = err ?: snap_tasks_group(analysis, raw, facts, node);
 	if (!err)
 		snap_filter_rank(needed, node);
 	return err;
@@ -270,20 +269,17 @@ static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysi
 	struct snap_node **nodes =
 		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_node *);
 	_cleanup_(snap_filter_needed_deinit) struct snap_filter_needed needed = { .count = 0 };
-	struct stacksnap_error *err = NULL;
 
 	if (!nodes || !find_needed_threads(analysis, &needed))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++) {
-		if (snap_options_cancelled(analysis->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(analysis->options));
 		SNAP_TRY(snap_node_create(analysis, &analysis->processes[i], &nodes[i]));
 		SNAP_TRY(group_process(analysis, &analysis->processes[i], &needed, nodes[i]));
 	}
-	err = snap_waits_place(analysis, nodes);
-	if (!err)
-		err = snap_report_limit(analysis, nodes);
-	return err ? err : snap_node_tree(analysis, nodes);
+	SNAP_TRY(snap_waits_place(analysis, nodes));
+	SNAP_TRY(snap_report_limit(analysis, nodes));
+	return snap_node_tree(analysis, nodes);
 }
 
 struct stacksnap_error *snap_analyze(const struct snap_capture *capture,
@@ -312,8 +308,7 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 		SNAP_TRY(snap_stacks_collect(&analysis, &analysis.processes[i]));
 	err = snap_frames_name(&analysis);
 	/* By the stacks as they are: merging leaves out what an interpreter does for itself. */
-	if (!err)
-		err = snap_waits_find(&analysis);
+	err = err ?: snap_waits_find(&analysis);
 	for (size_t i = 0; i < capture->process_count && !err; i++)
 		err = snap_tasks_merge(&analysis, &analysis.processes[i]);
 	if (err)

@@ -271,8 +271,7 @@ static struct stacksnap_error *take_turn(struct snap_analysis *analysis, struct 
 
 		for (end = i; end < count && wanted[end].file == wanted[i].file;)
 			end++;
-		if (snap_options_cancelled(analysis->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(analysis->options));
 		SNAP_TRY(name_file(analysis, served, turn, wanted + i, end - i, &is_left));
 		if (!is_left)
 			continue;

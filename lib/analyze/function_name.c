@@ -8,7 +8,6 @@
 
 #include "base/cleanup.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 /* gcc's, and llvm's for its ThinLTO; each with or without ".0" behind it. */

@@ -357,14 +357,7 @@ struct read_node {
 	bool *shown;
 };
 
-static void read_node_deinit(struct read_node *of)
-{
-	free(of->raw.stacks);
-	free(of->raw.threads);
-	free(of->read);
-	free(of->members);
-	free(of->shown);
-}
+SNAP_FREES(read_node_deinit, struct read_node, raw.stacks, raw.threads, read, members, shown);
 
 static bool read_node_init(struct read_node *of, struct snap_arena *arena,
 			   const struct snap_node *node)

@@ -389,13 +389,11 @@ struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
 					  struct snap_node *const *nodes)
 {
 	size_t count = analysis->capture->process_count;
-	struct stacksnap_error *err;
 
 	if (snap_options_any_size(analysis->options))
 		return NULL;
 	warn_of_ancestors(analysis, limit_ancestors(nodes, count));
-	err = limit_tasks(analysis, nodes, count);
-	if (!err)
-		err = limit_waits(analysis, nodes, count);
-	return err ? err : limit_stacks(analysis, nodes, count);
+	SNAP_TRY(limit_tasks(analysis, nodes, count));
+	SNAP_TRY(limit_waits(analysis, nodes, count));
+	return limit_stacks(analysis, nodes, count);
 }

@@ -266,15 +266,14 @@ static struct stacksnap_error *enter_process(struct snap_analysis *analysis,
 					     struct snap_raw_process *raw)
 {
 	const struct snap_process *process = raw->process;
-	struct stacksnap_error *err;
 	bool copied = false;
 
 	for (size_t i = 0; i < process->thread_count && !copied; i++)
 		copied = process->threads[i].result == SNAP_THREAD_COPIED;
 	if (!copied)
 		return NULL;
-	err = snap_raw_process_map(analysis, raw);
-	return err ? err : snap_unwinder_enter(analysis->unwinder, process, raw->modules);
+	SNAP_TRY(snap_raw_process_map(analysis, raw));
+	return snap_unwinder_enter(analysis->unwinder, process, raw->modules);
 }
 
 static struct snap_stack_cut raw_stack_cut(const struct snap_raw_stack *stack, size_t most)
@@ -341,8 +340,7 @@ struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 		const struct snap_thread *thread = &process->threads[i];
 		struct snap_raw_thread *shown = &raw->threads[raw->thread_count];
 
-		if (snap_options_cancelled(analysis->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(analysis->options));
 		if (!is_thread_shown(process, thread))
 			continue;
 		shown->thread = thread;

@@ -130,11 +130,9 @@ struct stacksnap_error *snap_modules_create(struct snap_module_set *set,
 	if (!modules->list || !modules->of_map)
 		return snap_error_no_memory();
 	cut_maps(modules);
-	for (size_t i = 0; i < modules->count; i++) {
-		if (modules->list[i].kind == SNAP_MODULE_ANON)
-			continue;
-		SNAP_TRY(snap_module_set_add(set, process, &modules->list[i]));
-	}
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->list[i].kind != SNAP_MODULE_ANON)
+			SNAP_TRY(snap_module_set_add(set, process, &modules->list[i]));
 	*ret = modules;
 	return NULL;
 }

@@ -189,8 +189,7 @@ struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
 	err = snap_log_make_runs(&of);
 	if (!err && !snap_log_make_wakes(&of))
 		return snap_error_no_memory();
-	if (!err)
-		err = snap_log_make_tree(&of);
+	err = err ?: snap_log_make_tree(&of);
 	if (err)
 		return err;
 	copy_warnings(&of);

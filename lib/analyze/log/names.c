@@ -221,14 +221,11 @@ struct stacksnap_error *snap_analyze_log_names(struct snap_log *log,
 					       const struct snap_file_finder *finder)
 {
 	_cleanup_(naming_deinit) struct naming naming = { .log = log, .options = *options };
-	struct stacksnap_error *err;
 
 	if (is_log_named(log))
 		return NULL;
-	err = naming_init(&naming, finder);
-	if (!err)
-		err = make_records(&naming);
-	if (!err)
-		err = snap_frames_name(&naming.analysis);
-	return err ? err : keep_results(&naming);
+	SNAP_TRY(naming_init(&naming, finder));
+	SNAP_TRY(make_records(&naming));
+	SNAP_TRY(snap_frames_name(&naming.analysis));
+	return keep_results(&naming);
 }

@@ -158,12 +158,10 @@ static size_t find_sharers(const struct snap_log_analysis *of, const struct snap
 							 : all[k].inode < map->inode);
 	     i < of->sharer_count && all[i].dev == dev && all[i].inode == map->inode &&
 	     count < MOST_SHARERS;
-	     i++) {
-		if (offset < all[i].start || offset >= all[i].end ||
-		    (count && ret[count - 1] == all[i].process))
-			continue;
-		ret[count++] = all[i].process;
-	}
+	     i++)
+		if (offset >= all[i].start && offset < all[i].end &&
+		    !(count && ret[count - 1] == all[i].process))
+			ret[count++] = all[i].process;
 	return count;
 }
 

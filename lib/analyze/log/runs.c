@@ -23,10 +23,7 @@ struct walk {
 	struct current *current; /* of each thread */
 };
 
-static void run_walk_deinit(struct walk *walk)
-{
-	free(walk->current);
-}
+SNAP_FREES(run_walk_deinit, struct walk, current);
 
 /* ---- system calls ---- */
 

@@ -10,7 +10,6 @@
 #include "analyze/log/internal.h"
 #include "analyze/wait/wait.h"
 #include "base/bsearch.h"
-#include "base/buffer.h"
 
 #include <string.h>
 
@@ -40,15 +39,8 @@ struct explaining {
 	struct snap_wait_facts facts;
 };
 
-static void explaining_deinit(struct explaining *all)
-{
-	free(all->is_in_disk);
-	free(all->first_words);
-	free(all->threads);
-	free(all->process_starts);
-	free(all->processes);
-	free(all->facts.sockets);
-}
+SNAP_FREES(explaining_deinit, struct explaining, is_in_disk, first_words, threads, process_starts,
+	   processes, facts.sockets);
 
 /* ---- files: the made-up capture's processes are the log's ---- */
 
@@ -476,12 +468,10 @@ static struct stacksnap_error *explain_batch(struct explaining *all, size_t firs
 	_cleanup_(batch_deinit) struct batch batch = { .all = all, .first = first, .end = end };
 	struct stacksnap_error *err = batch_init(&batch);
 
-	if (!err)
-		err = enter_spaces(&batch);
+	err = err ?: enter_spaces(&batch);
 	if (!err && !add_pairs(&batch))
 		err = snap_error_no_memory();
-	if (!err)
-		err = snap_waits_explain(&batch.of.analysis);
+	err = err ?: snap_waits_explain(&batch.of.analysis);
 	return err ? err : tell_pairs(&batch, tell, context);
 }
 

@@ -14,10 +14,7 @@ struct walk {
 	uint32_t *since;
 };
 
-static void wake_walk_deinit(struct walk *walk)
-{
-	free(walk->since);
-}
+SNAP_FREES(wake_walk_deinit, struct walk, since);
 
 /* The wakes of a tick end here. */
 static size_t wakes_up_to(const struct snap_log *log, size_t tick)

@@ -29,10 +29,7 @@ struct copied_memory {
 	size_t stack_count;
 };
 
-static void copied_memory_deinit(struct copied_memory *memory)
-{
-	free(memory->stacks);
-}
+SNAP_FREES(copied_memory_deinit, struct copied_memory, stacks);
 
 SNAP_ORDER(compare_stretches, struct stretch, a, b, snap_compare(a->address, b->address));
 

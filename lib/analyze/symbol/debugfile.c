@@ -103,8 +103,7 @@ static struct snap_image *search_file(struct snap_symbolizer *symbolizer,
 			snap_error_destroy(err);
 			break;
 		}
-		if (!err)
-			err = snap_image_open(fd, &image);
+		err = err ?: snap_image_open(fd, &image);
 		if (err) {
 			snprintf(refusal, sizeof(refusal), "%s", snap_error_message(err));
 			snap_error_destroy(err);

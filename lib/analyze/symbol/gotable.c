@@ -112,8 +112,7 @@ struct stacksnap_error *snap_gotable_find(struct snap_symbolizer *symbolizer,
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_go_code *code;
 
-		if (snap_options_cancelled(symbolizer->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(symbolizer->options));
 		/* DWARF has said all there is. */
 		if (hits[i].file || hits[i].function || hits[i].inline_count)
 			continue;
@@ -171,8 +170,7 @@ struct stacksnap_error *snap_gotable_rename(struct snap_symbolizer *symbolizer,
 	const struct snap_go_code *code = code_of(symbols);
 
 	for (size_t i = 0; i < count && code; i++) {
-		if (snap_options_cancelled(symbolizer->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(symbolizer->options));
 		if (hits[i].is_go && !rename_hit(symbolizer, code, &hits[i]))
 			return snap_error_no_memory();
 	}

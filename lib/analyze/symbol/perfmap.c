@@ -116,8 +116,7 @@ static struct stacksnap_error *read_map(struct scan *scan, int fd)
 			continue;
 		if (n <= 0)
 			break;
-		if (snap_options_cancelled(scan->symbolizer->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(scan->symbolizer->options));
 		total += (uint64_t)n;
 		filled = take_lines(scan, buffer, filled + (size_t)n, &lines);
 	}
@@ -171,8 +170,7 @@ struct stacksnap_error *snap_symbolize_perf_map(struct snap_symbolizer *symboliz
 	if (!scan.names)
 		return snap_error_no_memory();
 	err = read_map(&scan, fd);
-	if (!err)
-		err = fill_queries(&scan);
+	err = err ?: fill_queries(&scan);
 	for (size_t i = 0; i < count; i++)
 		free(scan.names[i]);
 	free(scan.names);

@@ -164,8 +164,7 @@ static struct stacksnap_error *look_into_unit(struct snap_symbolizer *symbolizer
 					      struct snap_unit *unit, struct snap_hit **hits,
 					      size_t count)
 {
-	if (snap_options_cancelled(symbolizer->options))
-		return snap_error_cancelled();
+	SNAP_TRY(snap_options_check(symbolizer->options));
 	if (snap_symbolizer_is_late(symbolizer))
 		return NULL;
 	if (!snap_unit_read_root(unit, false)) {
@@ -248,8 +247,8 @@ static struct stacksnap_error *find_places(struct snap_symbolizer *symbolizer,
 	if (found == 0)
 		return NULL;
 	qsort(located, found, sizeof(*located), compare_located);
-	err = want_lines(dwarf, located, found);
-	return err ? err : look_into_units(symbolizer, located, found);
+	SNAP_TRY(want_lines(dwarf, located, found));
+	return look_into_units(symbolizer, located, found);
 }
 
 /* What the entries of one address are called. Linkage names are demangled, source names are not. */
@@ -338,17 +337,13 @@ static struct stacksnap_error *find_others(struct snap_symbolizer *symbolizer,
 					   struct snap_file_symbols *symbols, struct snap_hit *hits,
 					   size_t count)
 {
-	struct stacksnap_error *err = find_names(symbolizer, symbols, hits, count);
-
-	if (err)
-		return err;
-	if (snap_options_cancelled(symbolizer->options))
-		return snap_error_cancelled();
+	SNAP_TRY(find_names(symbolizer, symbols, hits, count));
+	SNAP_TRY(snap_options_check(symbolizer->options));
 	if ((!symbolizer->options->lines && !symbolizer->options->inlines) ||
 	    snap_symbolizer_is_late(symbolizer))
 		return NULL;
-	err = find_places(symbolizer, symbols, hits, count);
-	return err ? err : snap_gotable_find(symbolizer, symbols, hits, count);
+	SNAP_TRY(find_places(symbolizer, symbols, hits, count));
+	return snap_gotable_find(symbolizer, symbols, hits, count);
 }
 
 static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
@@ -356,7 +351,6 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 					struct snap_query *queries, size_t count)
 {
 	_cleanup_free_ struct snap_hit *hits = calloc(count, sizeof(*hits));
-	struct stacksnap_error *err;
 	size_t go = 0;
 
 	if (!hits)
@@ -365,11 +359,9 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 		hits[i].vaddr = queries[i].vaddr;
 	if (symbolizer->options->go_names)
 		go = snap_gotable_mark(symbols, hits, count);
-	err = go < count ? find_others(symbolizer, symbols, hits, count) : NULL;
-	if (!err && go)
-		err = snap_gotable_rename(symbolizer, symbols, hits, count);
-	if (err)
-		return err;
+	SNAP_TRY(go < count ? find_others(symbolizer, symbols, hits, count) : NULL);
+	if (go)
+		SNAP_TRY(snap_gotable_rename(symbolizer, symbols, hits, count));
 	for (size_t i = 0; i < count; i++) {
 		if (!fill_entries(symbolizer, &hits[i], &queries[i]))
 			return snap_error_no_memory();

@@ -247,8 +247,7 @@ struct stacksnap_error *snap_tasks_collect(struct snap_analysis *analysis,
 	if (!raw->idle_threads || !raw->tasks || !list_managed_frames(&collector))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->runtime_count; i++) {
-		if (snap_options_cancelled(analysis->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(analysis->options));
 		hide_threads(&collector, i);
 		if (!add_tasks(&collector, raw->runtimes[i]))
 			return snap_error_no_memory();

@@ -26,14 +26,7 @@ struct grouping {
 	bool in_tree;
 };
 
-static void grouping_deinit(struct grouping *grouping)
-{
-	free(grouping->tasks);
-	free(grouping->stacks);
-	free(grouping->keys);
-	free(grouping->task_keys);
-	free(grouping->items);
-}
+SNAP_FREES(grouping_deinit, struct grouping, tasks, stacks, keys, task_keys, items);
 
 static int64_t sane_time(int64_t ns)
 {
@@ -419,18 +412,15 @@ struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
 	_cleanup_(grouping_deinit) struct grouping grouping = {
 		.analysis = analysis, .options = analysis->options, .raw = raw, .set = &set
 	};
-	struct stacksnap_error *err = NULL;
 
 	if (raw->runtime_count == 0)
 		return tell_runtimes(analysis, raw, node) ? NULL : snap_error_no_memory();
 	if (!list_tasks(&grouping) || !add_process_labels(analysis, raw, node))
 		return snap_error_no_memory();
 	/* What is grouped by no process has no tree of one either. */
-	err = analysis->options->together ? NULL : snap_logical_find(analysis, raw, &set);
-	if (!err && !set.logical && !analysis->options->together)
-		err = snap_awaits_find(analysis, raw, grouping.task_keys, &set);
-	if (err)
-		return err;
+	SNAP_TRY(analysis->options->together ? NULL : snap_logical_find(analysis, raw, &set));
+	if (!set.logical && !analysis->options->together)
+		SNAP_TRY(snap_awaits_find(analysis, raw, grouping.task_keys, &set));
 	grouping.in_tree = set.logical != NULL;
 	list_task_items(&grouping, facts);
 	if (!grouping.in_tree) {

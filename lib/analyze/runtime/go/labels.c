@@ -7,7 +7,6 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
-#include "base/escape.h"
 
 #include <string.h>
 

@@ -27,7 +27,6 @@ static struct stacksnap_error *read_java(const struct snap_runtime_process *proc
 {
 	struct snap_java java;
 	struct snap_runtime_result *result;
-	struct stacksnap_error *err;
 
 	*ret = NULL;
 	if (process->is_of_thread || process->options->explain == SNAP_EXPLAIN_NO ||
@@ -38,10 +37,9 @@ static struct stacksnap_error *read_java(const struct snap_runtime_process *proc
 		return snap_error_no_memory();
 	result->name = "java";
 	result->has_only_monitors = true;
-	err = snap_java_monitors(&java, result);
-	if (!err)
-		*ret = result;
-	return err;
+	SNAP_TRY(snap_java_monitors(&java, result));
+	*ret = result;
+	return NULL;
 }
 
 const struct snap_runtime snap_runtime_java = { .name = "java",

@@ -22,11 +22,7 @@ struct threads {
 	size_t count;
 };
 
-static void threads_deinit(struct threads *threads)
-{
-	free(threads->list);
-	free(threads->by_stack);
-}
+SNAP_FREES(threads_deinit, struct threads, list, by_stack);
 
 SNAP_ORDER(compare_addresses, struct java_thread, a, b, snap_compare(a->address, b->address));
 

@@ -86,7 +86,6 @@ static struct stacksnap_error *read_php(const struct snap_runtime_process *proce
 {
 	struct snap_php php;
 	struct snap_runtime_result *result;
-	struct stacksnap_error *err;
 
 	*ret = NULL;
 	if (!snap_php_find(process, &php))
@@ -95,10 +94,9 @@ static struct stacksnap_error *read_php(const struct snap_runtime_process *proce
 	if (!result)
 		return snap_error_no_memory();
 	result->name = "php";
-	err = fill_php_result(&php, result);
-	if (!err)
-		*ret = result;
-	return err;
+	SNAP_TRY(fill_php_result(&php, result));
+	*ret = result;
+	return NULL;
 }
 
 const struct snap_runtime snap_runtime_php = {
