@@ -255,8 +255,7 @@ struct stacksnap_error *snap_wait_name_data(struct snap_wait_analysis *waits)
 	for (size_t i = 0, end; i < wanted.count && !err; i = end) {
 		for (end = i; end < wanted.count && all[end].file == all[i].file;)
 			end++;
-		if (snap_options_cancelled(waits->analysis->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(waits->analysis->options));
 		err = name_file(waits, all + i, end - i);
 	}
 	return err ? err : find_places(waits);

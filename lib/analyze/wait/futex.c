@@ -148,6 +148,6 @@ struct stacksnap_error *snap_wait_explain_futex(struct snap_wait_analysis *waits
 	err = snap_monitor_explain(&futex);
 	if (err || waiter->wait)
 		return err;
-	err = snap_futex_find_names(&futex);
-	return err ? err : explain_futex(&futex);
+	SNAP_TRY(snap_futex_find_names(&futex));
+	return explain_futex(&futex);
 }

@@ -4,7 +4,6 @@
  * outwards. If one of them has no name, it also uses what the caller called. Frames of other
  * modules do not count: a program may choose the names of its functions. Knows no memory.
  */
-#include "analyze/classify.h"
 #include "analyze/wait/futex.h"
 #include "base/text.h"
 

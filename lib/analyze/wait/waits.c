@@ -125,8 +125,7 @@ static struct stacksnap_error *explain_all(struct snap_wait_analysis *waits)
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		struct snap_waiter *waiter = &waits->waiters[i];
 
-		if (snap_options_cancelled(waits->analysis->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(waits->analysis->options));
 		SNAP_TRY(explain_waiter(waits, waiter));
 		waiter->thread->wait = waiter->wait;
 	}
@@ -135,18 +134,15 @@ static struct stacksnap_error *explain_all(struct snap_wait_analysis *waits)
 
 static struct stacksnap_error *explain_listed(struct snap_wait_analysis *waits)
 {
-	struct stacksnap_error *err = list_waiters(waits);
-
-	if (!err)
-		err = snap_wait_index(waits);
-	return err ? err : explain_all(waits);
+	SNAP_TRY(list_waiters(waits));
+	SNAP_TRY(snap_wait_index(waits));
+	return explain_all(waits);
 }
 
 static struct stacksnap_error *find_objects(struct snap_wait_analysis *waits)
 {
-	struct stacksnap_error *err = explain_listed(waits);
-
-	return err ? err : snap_wait_name_data(waits);
+	SNAP_TRY(explain_listed(waits));
+	return snap_wait_name_data(waits);
 }
 
 /* A lock that a thread waits for has an owner, even one that cannot be named: the search ends there. */
@@ -183,23 +179,17 @@ static unsigned owner_lacks(const struct snap_wait_analysis *waits)
 
 static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
 {
-	struct stacksnap_error *err = explain_listed(waits);
+	struct stacksnap_error *err;
 
-	if (!err)
-		err = snap_wait_find_runners(waits);
-	if (!err)
-		err = snap_wait_name_data(waits);
-	if (!err)
-		err = snap_wait_find_hints(waits);
-	if (err)
-		return err;
+	SNAP_TRY(explain_listed(waits));
+	SNAP_TRY(snap_wait_find_runners(waits));
+	SNAP_TRY(snap_wait_name_data(waits));
+	SNAP_TRY(snap_wait_find_hints(waits));
 	snap_wait_join_parties(waits);
 	snap_wait_place_parties(waits);
 	err = snap_wait_find_edges(waits);
-	if (!err)
-		err = snap_wait_find_deadlocks(waits);
-	if (!err)
-		err = snap_wait_find_blockers(waits);
+	err = err ?: snap_wait_find_deadlocks(waits);
+	err = err ?: snap_wait_find_blockers(waits);
 	waits->analysis->snapshot->waits.lacks |= owner_lacks(waits);
 	return err ? err : snap_wait_find_contended(waits);
 }

@@ -41,13 +41,7 @@ struct blocking {
 	size_t held_count;
 };
 
-static void blocking_deinit(struct blocking *blocking)
-{
-	free(blocking->next);
-	free(blocking->root);
-	free(blocking->absent);
-	free(blocking->held);
-}
+SNAP_FREES(blocking_deinit, struct blocking, next, root, absent, held);
 
 static bool waits_for_lock(const struct snap_waiter *waiter)
 {

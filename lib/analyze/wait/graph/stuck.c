@@ -25,11 +25,7 @@ struct backward {
 	size_t *first, *from;
 };
 
-static void backward_deinit(struct backward *backward)
-{
-	free(backward->first);
-	free(backward->from);
-}
+SNAP_FREES(backward_deinit, struct backward, first, from);
 
 static bool turn_edges(const struct snap_stuck_graph *graph, struct backward *backward)
 {
@@ -94,14 +90,7 @@ struct walk {
 	size_t seen;
 };
 
-static void stuck_walk_deinit(struct walk *walk)
-{
-	free(walk->number);
-	free(walk->low);
-	free(walk->next_edge);
-	free(walk->path);
-	free(walk->open);
-}
+SNAP_FREES(stuck_walk_deinit, struct walk, number, low, next_edge, path, open);
 
 static bool walk_init(struct walk *walk)
 {

@@ -152,7 +152,6 @@ struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
 					     enum snap_wait_mode mode)
 {
 	const struct snap_wait_crowd *crowd;
-	struct stacksnap_error *err;
 
 	if (descriptor->kind == SNAP_DESCRIPTOR_SOCKET)
 		return snap_wait_find_socket_peers(waits, waiter, descriptor, mode);
@@ -160,12 +159,11 @@ struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
 	     descriptor->kind != SNAP_DESCRIPTOR_FIFO) ||
 	    descriptor->inode == 0 || mode == SNAP_WAIT_ANY_MODE)
 		return NULL;
-	err = snap_wait_crowd_of_peers(waits, descriptor->kind, descriptor->inode,
-				       mode == SNAP_WAIT_READ ? SNAP_WAIT_WRITE : SNAP_WAIT_READ,
-				       &crowd);
-	if (!err)
-		snap_wait_set_peers(waits, waiter, crowd, descriptor->kind == SNAP_DESCRIPTOR_PIPE);
-	return err;
+	SNAP_TRY(snap_wait_crowd_of_peers(waits, descriptor->kind, descriptor->inode,
+					  mode == SNAP_WAIT_READ ? SNAP_WAIT_WRITE : SNAP_WAIT_READ,
+					  &crowd));
+	snap_wait_set_peers(waits, waiter, crowd, descriptor->kind == SNAP_DESCRIPTOR_PIPE);
+	return NULL;
 }
 
 static enum snap_wait_mode mode_of_descriptor_call(const struct snap_waiter *waiter)

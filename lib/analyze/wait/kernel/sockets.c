@@ -128,15 +128,13 @@ static struct stacksnap_error *set_peer(struct snap_wait_analysis *waits,
 					bool decides)
 {
 	const struct snap_wait_crowd *crowd;
-	struct stacksnap_error *err;
 
 	if (peer->queues_known && peer->state != STATE_LISTEN)
 		waiter->wait->peer_recv_queue = snap_wait_number(peer->receive_queue);
-	err = snap_wait_crowd_of_peers(waits, SNAP_DESCRIPTOR_SOCKET, peer->inode,
-				       SNAP_WAIT_ANY_MODE, &crowd);
-	if (!err)
-		snap_wait_set_peers(waits, waiter, crowd, decides);
-	return err;
+	SNAP_TRY(snap_wait_crowd_of_peers(waits, SNAP_DESCRIPTOR_SOCKET, peer->inode,
+					  SNAP_WAIT_ANY_MODE, &crowd));
+	snap_wait_set_peers(waits, waiter, crowd, decides);
+	return NULL;
 }
 
 struct stacksnap_error *snap_wait_find_socket_peers(struct snap_wait_analysis *waits,

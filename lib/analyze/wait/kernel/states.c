@@ -6,8 +6,6 @@
  */
 #include "analyze/wait/kernel/kernel.h"
 
-#include "base/text.h"
-
 #include <fcntl.h>
 #include <string.h>
 
@@ -75,11 +73,9 @@ static struct stacksnap_error *new_wait(struct snap_wait_analysis *waits,
 static struct stacksnap_error *new_fault(struct snap_wait_analysis *waits,
 					 struct snap_waiter *waiter, const char *variant)
 {
-	struct stacksnap_error *err = new_wait(waits, waiter, SNAP_WAIT_PAGE_FAULT);
-
-	if (!err)
-		waiter->wait->variant = variant;
-	return err;
+	SNAP_TRY(new_wait(waits, waiter, SNAP_WAIT_PAGE_FAULT));
+	waiter->wait->variant = variant;
+	return NULL;
 }
 
 static struct stacksnap_error *new_frozen(struct snap_wait_analysis *waits,
