@@ -128,11 +128,7 @@ struct roots {
 	size_t taken_capacity;
 };
 
-static void roots_deinit(struct roots *roots)
-{
-	free(roots->roots);
-	free(roots->taken);
-}
+SNAP_FREES(roots_deinit, struct roots, roots, taken);
 
 static struct stacksnap_error *find_roots(struct roots *roots, const struct snap_capture *capture)
 {
@@ -369,12 +365,11 @@ static struct stacksnap_error *run_stop(struct tree *tree, struct snap_stop **re
 	tree->looked = tree->root;
 	tree->checked = 0;
 	add_processes(tree, stop, false);
-	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, memory, stop,
-						    &tree->capture->tracer_fd)
-				  : NULL;
-	if (!err)
-		*ret = stop;
-	return err;
+	SNAP_TRY(stop->process_count ? snap_tracer_run(tree->options, hook, &again, memory, stop,
+						       &tree->capture->tracer_fd)
+				     : NULL);
+	*ret = stop;
+	return NULL;
 }
 
 /* What a stop has cost that a process has made longer. */
@@ -427,8 +422,7 @@ static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 		capture->time_ns = stop->begin_ns + offset_ns(CLOCK_REALTIME);
 	if (stop->still_ns)
 		err = note_moment(tree->options, capture, stop->still_ns);
-	if (!err)
-		err = snap_capture_collect(tree->options, capture, stop);
+	err = err ?: snap_capture_collect(tree->options, capture, stop);
 	for (uint32_t i = 0; i < stop->process_count; i++) {
 		retry->execed |= stop->processes[i].execed;
 		retry->starved |= is_starved(capture, &stop->processes[i]);
@@ -532,11 +526,10 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	_cleanup_fd_ int bpf_fd = -1;
 	struct tree tree = { .options = options, .roots = &roots, .pace = pace, .hook = hook };
 	struct snap_shared_memory *memory;
-	struct stacksnap_error *err = NULL;
 
 	if (options->no_stop) {
-		err = check_guard();
-		return err ? err : snap_nostop_take(options, hook, &retry->execed, ret);
+		SNAP_TRY(check_guard());
+		return snap_nostop_take(options, hook, &retry->execed, ret);
 	}
 	SNAP_TRY(discover_tree(options, LOOK_PERCENT, &capture));
 	SNAP_TRY(snap_shared_memory_create(options->max_snapshot + snap_stop_extra_bytes(options),

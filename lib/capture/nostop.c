@@ -200,8 +200,7 @@ static struct stacksnap_error *complete_process(struct snap_nostop *nostop, size
 	if (process->trouble != SNAP_TROUBLE_NONE)
 		return add_unread_threads(nostop, traced, tasks_fd);
 	err = add_zombie_leader(nostop, traced, tasks_fd);
-	if (!err)
-		err = describe_unheard_threads(nostop, traced, tasks_fd);
+	err = err ?: describe_unheard_threads(nostop, traced, tasks_fd);
 	if (err || nostop->options->explain == SNAP_EXPLAIN_NO)
 		return err;
 	return ask_calls(nostop, traced);
@@ -281,8 +280,7 @@ struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 	err = snap_sampler_tick(sampler, &tick);
 	if (!err && options->explain != SNAP_EXPLAIN_NO)
 		err = snap_nostop_confirm(&nostop, sampler);
-	if (!err)
-		err = finish_nostop(&nostop);
+	err = err ?: finish_nostop(&nostop);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < nostop.stop->process_count; i++)

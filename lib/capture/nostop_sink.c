@@ -114,16 +114,14 @@ static struct stacksnap_error *take_trouble(struct snap_nostop *nostop,
 static struct stacksnap_error *on_nostop_mapped(void *context, struct snap_sampled_process *process)
 {
 	struct snap_nostop *nostop = context;
-	struct stacksnap_error *err;
 	size_t index;
 
 	if (!process->user)
 		return NULL;
 	index = (uintptr_t)process->user - 1;
-	err = take_trouble(nostop, process->facts, index);
-	if (!err)
-		err = take_maps(nostop, process, index);
-	return err ? err : snap_thread_plans_ask(&nostop->plans, nostop->capture, index, process);
+	SNAP_TRY(take_trouble(nostop, process->facts, index));
+	SNAP_TRY(take_maps(nostop, process, index));
+	return snap_thread_plans_ask(&nostop->plans, nostop->capture, index, process);
 }
 
 static struct stacksnap_error *on_nostop_program(void *context,

@@ -6,7 +6,6 @@
  * Reads numbers of the capture and bytes at places, and follows none of the bytes but by a plan.
  */
 #include "base/buffer.h"
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "core/core.h"
 #include "model/arch/registers.h"
@@ -238,8 +237,7 @@ static struct stacksnap_error *fill_stacks(const struct filling *filling)
 	size_t budget = SIGNAL_FRAME_BYTES;
 
 	for (size_t i = 0; i < process->thread_count; i++) {
-		if (snap_options_cancelled(filling->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(filling->options));
 		fill_core_stack(filling, &process->threads[i], most);
 	}
 	for (size_t i = 0; i < process->thread_count; i++)
@@ -260,10 +258,7 @@ struct words {
 	uint64_t left; /* bytes that they may still take */
 };
 
-static void words_deinit(struct words *words)
-{
-	free(words->pieces);
-}
+SNAP_FREES(words_deinit, struct words, pieces);
 
 static bool is_in_core_stack(const struct snap_thread *thread, const struct snap_wait_range *range)
 {
@@ -482,10 +477,8 @@ struct stacksnap_error *snap_core_fill(const struct snap_core *core,
 	SNAP_TRY(make_shared(&filling));
 	fill_pieces(&filling);
 	err = fill_stacks(&filling);
-	if (!err)
-		err = fill_runtimes(&filling, hook);
-	if (!err)
-		err = fill_words(&filling);
+	err = err ?: fill_runtimes(&filling, hook);
+	err = err ?: fill_words(&filling);
 	if (!err && core->truncated)
 		snap_capture_warn(core->capture, "core_truncated", filling.process->pid, 0,
 				  "the core is cut off: stacks, and what explains them, may be "

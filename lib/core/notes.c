@@ -8,7 +8,6 @@
 #include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
-#include "base/escape.h"
 
 #include <elf.h>
 #include <signal.h>

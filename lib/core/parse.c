@@ -4,7 +4,6 @@
  * caps allow: a core says how long everything in it is, and may lie. What a note means is notes.c,
  * how mappings come of it maps.c.
  */
-#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "core/notes.h"
@@ -277,8 +276,7 @@ static struct stacksnap_error *parse_core(struct parsing *parsing, int fd)
 	    memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0)
 		return not_a_core("this is not a core");
 	err = check_header(parsing, &elf);
-	if (!err)
-		err = read_headers(parsing, &elf);
+	err = err ?: read_headers(parsing, &elf);
 	for (size_t i = 0; !err && i < parsing->note_segment_count; i++)
 		err = read_notes(parsing, &parsing->note_segments[i]);
 	if (err)

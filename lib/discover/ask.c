@@ -504,7 +504,7 @@ struct stacksnap_error *snap_asker_new_on(const struct snap_procfs *procfs, unsi
 struct stacksnap_error *snap_asker_new(unsigned flags, struct snap_asker **ret)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
-	struct stacksnap_error *err = snap_procfs_open(NULL, &procfs);
 
-	return err ? err : snap_asker_new_on(&procfs, flags, ret);
+	SNAP_TRY(snap_procfs_open(NULL, &procfs));
+	return snap_asker_new_on(&procfs, flags, ret);
 }

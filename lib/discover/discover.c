@@ -160,25 +160,23 @@ static bool looks_again(const struct snap_discovery *run)
 
 struct stacksnap_error *snap_discovery_run(struct snap_discovery *run)
 {
-	struct stacksnap_error *err = snap_discovery_host(run->capture, run->procfs);
+	struct stacksnap_error *err = NULL;
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_discovery_host(run->capture, run->procfs));
 	if (run->options->children || snap_options_look_for_targets(run->options))
 		err = snap_seen_scan(&run->table);
 	if (err)
 		return err;
 	SNAP_TRY(snap_discovery_match(run));
 	SNAP_TRY(snap_seen_link(&run->table));
-	if (snap_options_cancelled(run->options))
-		return snap_error_cancelled();
+	SNAP_TRY(snap_options_check(run->options));
 	SNAP_TRY(snap_discovery_add_trees(run));
 	if (!run->capture->process_count && !looks_again(run))
 		return nothing_found(run->capture);
 	SNAP_TRY(run->options->children ? snap_discovery_add_descendants(run) : NULL);
 	warn_unseen(run);
-	err = snap_discovery_facts(run);
-	return err ? err : remember_pids(run);
+	SNAP_TRY(snap_discovery_facts(run));
+	return remember_pids(run);
 }
 
 /*
@@ -187,11 +185,9 @@ struct stacksnap_error *snap_discovery_run(struct snap_discovery *run)
  */
 static struct stacksnap_error *open_procfs(struct snap_procfs *ret)
 {
-	struct stacksnap_error *err = snap_procfs_open(NULL, ret);
 	pid_t self;
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_procfs_open(NULL, ret));
 	self = snap_procfs_self(ret);
 	if (self == getpid())
 		return NULL;
@@ -217,9 +213,8 @@ static struct stacksnap_error *begin_discovery(struct snap_discovery *run,
 					       struct snap_capture *capture,
 					       struct snap_procfs *procfs)
 {
-	struct stacksnap_error *err = open_procfs(procfs);
-
-	return err ? err : snap_discovery_init(run, options, capture, procfs, self_of(options));
+	SNAP_TRY(open_procfs(procfs));
+	return snap_discovery_init(run, options, capture, procfs, self_of(options));
 }
 
 /*

@@ -445,11 +445,9 @@ static struct stacksnap_error *open_readings(struct snap_discovery *run, struct 
 /* A process that did not answer before is not asked again. */
 static struct stacksnap_error *ask_readings(struct snap_discovery *run, struct readings *readings)
 {
-	struct stacksnap_error *err = snap_discovery_need_asker(run);
 	size_t count = 0;
 
-	if (err)
-		return err;
+	SNAP_TRY(snap_discovery_need_asker(run));
 	snap_asker_begin(run->asker, readings->count);
 	for (size_t i = 0; i < readings->count; i++) {
 		struct reading *reading = &readings->list[i];
@@ -476,8 +474,7 @@ static struct stacksnap_error *take_readings(struct snap_discovery *run, struct 
 		struct snap_live *live = &run->capture->live[reading->index];
 		struct snap_answer now = { .kind = SNAP_ANSWER_NOT_ASKED };
 
-		if (snap_options_cancelled(run->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(run->options));
 		if (reading->reported.kind != SNAP_ANSWER_LATE)
 			now = snap_asker_answer(run->asker, reading->number);
 		if (reading->reported.kind != SNAP_ANSWER_LATE &&
@@ -515,8 +512,7 @@ static struct stacksnap_error *read_in_turns(struct snap_discovery *run, struct 
 		err = open_readings(run, readings);
 		if (!err && readings->count)
 			err = ask_readings(run, readings);
-		if (!err)
-			err = take_readings(run, readings);
+		err = err ?: take_readings(run, readings);
 		close_readings(readings);
 		if (err)
 			return err;

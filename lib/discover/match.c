@@ -238,7 +238,6 @@ static struct stacksnap_error *match_by_text(struct snap_discovery *run,
 {
 	_cleanup_(snap_container_ids_destroyp) struct snap_container_ids *ids = NULL;
 	bool is_named = target->kind == SNAP_TARGET_CONTAINER && run->options->find_containers;
-	struct stacksnap_error *err;
 
 	*found_ret = false;
 	if (is_named && !is_hunt_hopeless(run))
@@ -254,10 +253,9 @@ static struct stacksnap_error *match_by_text(struct snap_discovery *run,
 		*found_ret = match_by_cgroup(run, target, ids);
 		return NULL;
 	}
-	err = snap_discovery_need_asker(run);
-	if (!err)
-		*found_ret = match_by_name(run, target->regex);
-	return err;
+	SNAP_TRY(snap_discovery_need_asker(run));
+	*found_ret = match_by_name(run, target->regex);
+	return NULL;
 }
 
 /* Matches every process except stacksnap and its ancestors. */
@@ -316,10 +314,8 @@ struct stacksnap_error *snap_discovery_match(struct snap_discovery *run)
 
 	if (again)
 		match_known(run);
-	for (size_t i = 0; i < run->options->target_count; i++) {
-		if (again && run->options->targets[i].kind == SNAP_TARGET_PID)
-			continue;
-		SNAP_TRY(match_target(run, &run->options->targets[i]));
-	}
+	for (size_t i = 0; i < run->options->target_count; i++)
+		if (!again || run->options->targets[i].kind != SNAP_TARGET_PID)
+			SNAP_TRY(match_target(run, &run->options->targets[i]));
 	return NULL;
 }

@@ -156,12 +156,11 @@ static bool is_under_match(struct snap_discovery *run, struct snap_seen *seen)
 static struct stacksnap_error *add_root(struct snap_discovery *run, struct snap_seen *seen)
 {
 	size_t first = run->capture->process_count;
-	struct stacksnap_error *err;
 
 	if (!seen || !seen->matched || seen->index != SIZE_MAX || is_full(run))
 		return NULL;
-	err = add_seen(run, seen, SIZE_MAX);
-	return err ? err : grow_tree(run, first);
+	SNAP_TRY(add_seen(run, seen, SIZE_MAX));
+	return grow_tree(run, first);
 }
 
 struct stacksnap_error *snap_discovery_add_trees(struct snap_discovery *run)
@@ -184,8 +183,7 @@ struct stacksnap_error *snap_discovery_add_descendants(struct snap_discovery *ru
 	for (unsigned looks = 0; looks < MAX_LOOKS; looks++) {
 		size_t count = run->capture->process_count;
 
-		if (snap_options_cancelled(run->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(run->options));
 		SNAP_TRY(snap_seen_scan(&run->table));
 		SNAP_TRY(grow_tree(run, 0));
 		if (run->capture->process_count == count)

@@ -6,7 +6,6 @@
  * target's user or root, not huge; and with more rights than that user (root, or file capabilities)
  * only when asked for (--perf-map=always). What the file says is read elsewhere.
  */
-#include "base/reopen.h"
 #include "files/search.h"
 
 #include <errno.h>
@@ -68,8 +67,8 @@ static struct stacksnap_error *open_live(const struct snap_files *files,
 		return snap_error_format(SNAP_ERROR_PERMISSION,
 					 "not read as root for another user's process "
 					 "(--perf-map=always reads it)");
-	err = check_perf_map_file(process, fd);
-	return err ? err : snap_files_open_contents(files, fd, fd_ret);
+	SNAP_TRY(check_perf_map_file(process, fd));
+	return snap_files_open_contents(files, fd, fd_ret);
 }
 
 struct stacksnap_error *snap_perf_map_open(const struct snap_files *files,

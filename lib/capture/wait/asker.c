@@ -34,8 +34,7 @@ static struct stacksnap_error *make_own(struct snap_wait_asker *asker)
 	struct snap_region region;
 	int error;
 
-	if (!err)
-		err = snap_shared_scratch_create(SNAP_ASKER_ROOM, &region);
+	err = err ?: snap_shared_scratch_create(SNAP_ASKER_ROOM, &region);
 	if (err)
 		return err;
 	asker->own_end = region.end;

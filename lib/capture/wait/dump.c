@@ -172,20 +172,13 @@ static bool enter_diag_namespace(const struct snap_dumps *dumps, const struct sn
 
 static const char *table_of(enum snap_socket_family family)
 {
-	switch (family) {
-	case SNAP_SOCKET_TCP4:
-		return "tcp";
-	case SNAP_SOCKET_TCP6:
-		return "tcp6";
-	case SNAP_SOCKET_UDP4:
-		return "udp";
-	case SNAP_SOCKET_UDP6:
-		return "udp6";
-	case SNAP_SOCKET_UNIX:
-		return "unix";
-	default:
-		return NULL;
-	}
+	static const char *const tables[SNAP_SOCKET_FAMILIES] = {
+		[SNAP_SOCKET_TCP4] = "tcp",  [SNAP_SOCKET_TCP6] = "tcp6",
+		[SNAP_SOCKET_UDP4] = "udp",  [SNAP_SOCKET_UDP6] = "udp6",
+		[SNAP_SOCKET_UNIX] = "unix",
+	};
+
+	return tables[family];
 }
 
 static void read_diag_table(const struct snap_dumps *dumps, struct snap_dump *dump)

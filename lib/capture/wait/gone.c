@@ -214,11 +214,7 @@ struct list {
 	size_t of_others; /* that processes before this one have named */
 };
 
-static void list_deinit(struct list *list)
-{
-	free(list->living);
-	free(list->numbers);
-}
+SNAP_FREES(list_deinit, struct list, living, numbers);
 
 SNAP_ORDER(compare_tids, pid_t, a, b, snap_compare(*a, *b));
 

@@ -49,14 +49,7 @@ struct ends {
 	size_t lock_count;
 };
 
-static void ends_deinit(struct ends *ends)
-{
-	free(ends->candidates);
-	free(ends->stuck);
-	free(ends->found);
-	free(ends->outsiders);
-	free(ends->locks);
-}
+SNAP_FREES(ends_deinit, struct ends, candidates, stuck, found, outsiders, locks);
 
 /* ---- what is wanted ---- */
 
@@ -344,10 +337,7 @@ struct pids {
 	size_t count;
 };
 
-static void pids_deinit(struct pids *pids)
-{
-	free(pids->list);
-}
+SNAP_FREES(pids_deinit, struct pids, list);
 
 /* Those of another list, which is sorted. */
 static void leave_out(struct pids *pids, const struct pids *known)
@@ -458,8 +448,7 @@ static struct stacksnap_error *scan_outside(struct ends *ends, const struct pids
 		if (!scan->ends && !scan->locks)
 			continue;
 		err = add_outsider(ends, scan);
-		if (!err)
-			err = take_scan(ends, scan, false);
+		err = err ?: take_scan(ends, scan, false);
 	}
 	return err;
 }
@@ -568,8 +557,7 @@ struct stacksnap_error *snap_wait_ask_peers(struct snap_wait_resolver *resolver)
 	if (err || !ends.count)
 		return err;
 	err = find_stuck(&ends);
-	if (!err)
-		err = scan_tree(&ends);
+	err = err ?: scan_tree(&ends);
 	if (!err && has_open_question(&ends))
 		err = scan_others(&ends);
 	return err ? err : give_ends(&ends);

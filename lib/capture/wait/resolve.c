@@ -14,19 +14,13 @@ static void resolver_deinit(struct snap_wait_resolver *resolver)
 
 static struct stacksnap_error *ask_all(struct snap_wait_resolver *resolver)
 {
-	struct stacksnap_error *err = snap_wait_ask_descriptors(resolver);
-
-	if (!err)
-		err = snap_wait_confirm_callers(resolver);
-	if (!err)
-		err = snap_wait_identify(resolver);
-	if (!err)
-		err = snap_wait_ask_sockets(resolver);
-	if (!err)
-		err = snap_wait_ask_locks(resolver);
-	if (!err)
-		err = snap_wait_ask_peers(resolver);
-	return err ? err : snap_wait_ask_queues(resolver);
+	SNAP_TRY(snap_wait_ask_descriptors(resolver));
+	SNAP_TRY(snap_wait_confirm_callers(resolver));
+	SNAP_TRY(snap_wait_identify(resolver));
+	SNAP_TRY(snap_wait_ask_sockets(resolver));
+	SNAP_TRY(snap_wait_ask_locks(resolver));
+	SNAP_TRY(snap_wait_ask_peers(resolver));
+	return snap_wait_ask_queues(resolver);
 }
 
 struct stacksnap_error *snap_wait_make_asker(struct snap_wait_resolver *resolver)
@@ -42,17 +36,14 @@ static struct stacksnap_error *resolve(struct snap_wait_resolver *resolver)
 
 	if (snap_wait_has_silent_threads(resolver->capture)) {
 		err = snap_wait_make_asker(resolver);
-		if (!err)
-			err = snap_wait_ask_threads(resolver);
+		err = err ?: snap_wait_ask_threads(resolver);
 	}
-	if (!err)
-		err = snap_wait_find_wants(resolver);
+	err = err ?: snap_wait_find_wants(resolver);
 	if (!err && resolver->caller_count)
 		err = snap_wait_make_asker(resolver);
 	if (!err && resolver->caller_count)
 		err = ask_all(resolver);
-	if (!err)
-		err = snap_wait_ask_gone(resolver);
+	err = err ?: snap_wait_ask_gone(resolver);
 	return err ? err : snap_wait_ask_tracers(resolver);
 }
 

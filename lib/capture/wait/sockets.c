@@ -162,10 +162,10 @@ static struct stacksnap_error *add_socket_entry(struct sockets *sockets,
 		return snap_error_no_memory();
 	sockets->entries[sockets->count++] = (struct entry){ .socket = *socket };
 	return snap_no_memory_unless(
-		!(socket->inode &&
-		  !snap_hash_table_add(&sockets->by_inode, snap_hash_mix(socket->inode), number)) &&
-		!(is_tcp_socket(socket) &&
-		  !snap_hash_table_add(&sockets->by_address, hash_of_address(socket), number)));
+		(!socket->inode ||
+		 snap_hash_table_add(&sockets->by_inode, snap_hash_mix(socket->inode), number)) &&
+		(!is_tcp_socket(socket) ||
+		 snap_hash_table_add(&sockets->by_address, hash_of_address(socket), number)));
 }
 
 static void note_lacks(struct sockets *sockets, const struct snap_dump *dump)
@@ -478,6 +478,6 @@ struct stacksnap_error *snap_wait_ask_sockets(struct snap_wait_resolver *resolve
 	sockets.uses = SNAP_WAIT_USE_CONNECT;
 	for (size_t i = 0; i < resolver->caller_count; i++)
 		keep_connected(&sockets, &resolver->callers[i]);
-	err = give_sockets(&sockets);
-	return err ? err : give_peers(&sockets);
+	SNAP_TRY(give_sockets(&sockets));
+	return give_peers(&sockets);
 }
