@@ -380,10 +380,8 @@ static struct stacksnap_error *stand_with(struct snap_log_sink *sink,
 					  struct snap_log_sink_process *process, uint32_t before,
 					  uint32_t after, const struct snap_memory_image *words)
 {
-	struct stacksnap_error *err =
-		snap_owner_watch_stand(&sink->holders, &process->held, before, after, words);
-
-	return err ? err : snap_peer_queries_stand(&sink->ends, before, after);
+	SNAP_TRY(snap_owner_watch_stand(&sink->holders, &process->held, before, after, words));
+	return snap_peer_queries_stand(&sink->ends, before, after);
 }
 
 /* It stands otherwise from this tick on. `words` are those of its object; NULL: none are there. */

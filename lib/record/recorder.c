@@ -84,10 +84,9 @@ static struct stacksnap_error *begin_unwinder(struct snap_recorder *recorder)
 	snap_file_opener_set_options(recorder->opener, recorder->options, 0);
 	snap_file_opener_set_capture(recorder->opener, recorder->log->capture);
 	broker = snap_file_opener_broker(recorder->opener);
-	err = snap_remote_unwinder_create(recorder->options, &broker, &recorder->unwinder);
-	if (!err)
-		snap_remote_unwinder_heed(recorder->unwinder, &recorder->stop_ns);
-	return err;
+	SNAP_TRY(snap_remote_unwinder_create(recorder->options, &broker, &recorder->unwinder));
+	snap_remote_unwinder_heed(recorder->unwinder, &recorder->stop_ns);
+	return NULL;
 }
 
 static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
@@ -208,8 +207,7 @@ static struct stacksnap_error *flush_file(struct snap_recorder *recorder)
 		return NULL;
 	if (!recorder->writer)
 		err = snap_log_writer_create(recorder->log, recorder->fd, &recorder->writer);
-	if (!err)
-		err = snap_log_writer_flush(recorder->writer, recorder->log);
+	err = err ?: snap_log_writer_flush(recorder->writer, recorder->log);
 	if (err)
 		snap_log_writer_destroy(snap_take_ptr(recorder->writer));
 	if (err)
@@ -270,8 +268,7 @@ struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
 
 	warn_of_recorder_losses(recorder);
 	snap_memory_limit_warn(log);
-	if (!err)
-		err = name_frames(recorder, options, false);
+	err = err ?: name_frames(recorder, options, false);
 	if (err)
 		return err;
 	/* In the middle of a run it is complete up to now: the caller asked for it here. */
@@ -386,8 +383,7 @@ static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 	snap_tick_pacer_take(&recorder->pace, now - recorder->run_ns);
 	SNAP_TRY(snap_log_begin_tick(recorder->log, now));
 	err = snap_sampler_tick(recorder->sampler, seen);
-	if (!err)
-		err = snap_log_sink_look_at_frozen(&recorder->log_sink);
+	err = err ?: snap_log_sink_look_at_frozen(&recorder->log_sink);
 	/* The first look opens all that there is, before the time counts. */
 	if (!err && recorder->log->stats.ticks)
 		err = snap_log_sink_read_owners(&recorder->log_sink, recorder->sampler);
@@ -590,7 +586,6 @@ struct stacksnap_error *snap_recorder_run(struct snap_recorder *recorder,
 	if (err)
 		recorder->log->end = SNAP_END_FAILED;
 	end_recording_run(recorder);
-	if (!err)
-		err = snap_log_sink_look_at_sockets(&recorder->log_sink, true);
+	err = err ?: snap_log_sink_look_at_sockets(&recorder->log_sink, true);
 	return err ? err : flush_file(recorder);
 }

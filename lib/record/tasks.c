@@ -182,8 +182,7 @@ static struct stacksnap_error *keep_task_in_stack(struct look *look,
 		snap_trace_task(look->looks->options->trace,
 				log->capture->processes[look->owner->space].pid, task->id,
 				task->stack->count, task->stack->end);
-	if (!err)
-		err = snap_log_wait(log, task->wait, &change.syscall);
+	err = err ?: snap_log_wait(log, task->wait, &change.syscall);
 	return err ? err : snap_log_change(log, &change);
 }
 
@@ -206,8 +205,7 @@ static struct stacksnap_error *take_recorded_task(struct look *look,
 		uint32_t number;
 
 		err = snap_log_end_thread(look->looks->log, known->number);
-		if (!err)
-			err = add_to_log(look, task, &number);
+		err = err ?: add_to_log(look, task, &number);
 		if (err || number == UINT32_MAX)
 			return err;
 		known->number = number;
@@ -319,8 +317,7 @@ struct stacksnap_error *snap_tasks_look(struct snap_task_looks *looks, struct sn
 		err = snap_remote_list_tasks(looks->unwinder, owner->space,
 					     &looks->log->capture->processes[owner->space],
 					     &whole.process, &answer);
-	if (!err)
-		err = take_task_answer(looks, owner, answer);
+	err = err ?: take_task_answer(looks, owner, answer);
 	set_next(looks, list, begin, answer && answer->has_tasks);
 	return err;
 }

@@ -3,7 +3,6 @@
 #include "sample/copy_wait_bytes.h"
 
 #include "base/bytes.h"
-#include "base/cleanup.h"
 
 #include <errno.h>
 #include <string.h>

@@ -129,8 +129,7 @@ static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 	err = snap_reader_new(&sampler->procfs, sampler->options->max_stack, &sampler->reader);
 	if (!err && !sampler->options->runtimes_given)
 		snap_reader_set_runtimes(sampler->reader, sampler->options->runtimes & ~unused);
-	if (!err)
-		err = snap_asker_new(SNAP_WORKERS_BY_PROXY, &sampler->asker);
+	err = err ?: snap_asker_new(SNAP_WORKERS_BY_PROXY, &sampler->asker);
 	if (err)
 		return err;
 	sampler->stack = aligned_alloc(16, (sampler->stack_size + 15) & ~(size_t)15);
@@ -421,8 +420,7 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 	for (size_t i = 0; i < count; i++) {
 		struct snap_sampler_thread *thread = sampler->moved[(first + i) % count];
 
-		if (snap_options_cancelled(sampler->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(sampler->options));
 		if (must_wait(sampler, thread, &fresh)) {
 			sampler->tick.waiting++;
 			sampler->tick.missed++;
@@ -505,12 +503,10 @@ static struct stacksnap_error *follow_exec(struct snap_sampler *sampler,
 	if (process->plan != process->shown.plan)
 		take_plan(sampler, process);
 	process->list_after_ns = 0;
-	err = snap_sampler_list(sampler, process);
-	if (!err)
-		err = find_moved_of(sampler, process);
-	if (!err)
-		err = look_at_moved(sampler);
-	return err ? err : snap_sampler_remove_threads(sampler);
+	SNAP_TRY(snap_sampler_list(sampler, process));
+	SNAP_TRY(find_moved_of(sampler, process));
+	SNAP_TRY(look_at_moved(sampler));
+	return snap_sampler_remove_threads(sampler);
 }
 
 /* All of these. *left_ret: some are not had yet, and there is time for them. */
@@ -576,8 +572,7 @@ static struct stacksnap_error *run_tick(struct snap_sampler *sampler)
 		sampler->may_retry = i + 1 < looks;
 		err = look_once(sampler);
 		moved = sampler->moved_count;
-		if (!err)
-			err = follow_execs(sampler);
+		err = err ?: follow_execs(sampler);
 	}
 	if (err)
 		return err;
@@ -620,8 +615,7 @@ static void sum_up_tick(struct snap_sampler *sampler)
 struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 					  struct snap_sampler_tick *ret)
 {
-	if (snap_options_cancelled(sampler->options))
-		return snap_error_cancelled();
+	SNAP_TRY(snap_options_check(sampler->options));
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	sampler->tick = (struct snap_sampler_tick){ .begin_ns = sampler->now_ns };
 	sampler->request_count = 0;

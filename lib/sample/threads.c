@@ -163,8 +163,7 @@ struct stacksnap_error *snap_sampler_remove_threads(struct snap_sampler *sampler
 	for (size_t i = 0; i < sampler->dead_count; i++) {
 		struct snap_sampler_process *process = sampler->dead[i]->process;
 
-		if (!err)
-			err = sink->died(sink->context, &sampler->dead[i]->shown);
+		err = err ?: sink->died(sink->context, &sampler->dead[i]->shown);
 		open_survivor_directory(sampler, sampler->dead[i]);
 		/* The first of a process's takes all of them from its list. */
 		if (!process->ended_threads)

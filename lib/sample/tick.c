@@ -8,8 +8,6 @@
 #include "base/table.h"
 #include "sample/internal.h"
 
-#include "stop/signal_stack.h"
-
 #include <errno.h>
 #include <string.h>
 #include <time.h>

@@ -146,8 +146,7 @@ static struct stacksnap_error *add_sampled_process(struct snap_sampler *sampler,
 	if (!err &&
 	    !snap_reserve_array(sampler->fresh, sampler->fresh_capacity, sampler->fresh_count + 1))
 		err = snap_error_no_memory();
-	if (!err)
-		err = insert_process(sampler, process);
+	err = err ?: insert_process(sampler, process);
 	if (err) {
 		snap_sampler_process_destroy(sampler, process);
 		return err;
@@ -431,8 +430,7 @@ struct stacksnap_error *snap_sampler_find_processes(struct snap_sampler *sampler
 		if (!sampler->options->no_stop)
 			sampler->fresh_until_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	}
-	if (!err)
-		err = retry_stalled_processes(sampler);
+	err = err ?: retry_stalled_processes(sampler);
 	return err ? err : announce_processes(sampler);
 }
 

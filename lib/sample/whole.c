@@ -164,8 +164,7 @@ struct stacksnap_error *snap_sampler_take_whole(struct snap_sampler *sampler,
 	err = snap_shared_memory_create(sampler->options->max_snapshot +
 						snap_stop_extra_bytes(sampler->options),
 					&ret->memory);
-	if (!err)
-		err = stop_process(sampler, process, plan, ret->memory, &stop);
+	err = err ?: stop_process(sampler, process, plan, ret->memory, &stop);
 	/* Without a tracer there are no looks; the sampler says why. */
 	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
 		snap_error_destroy(err);

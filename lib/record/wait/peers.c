@@ -396,7 +396,6 @@ static struct stacksnap_error *begin_peer_query(struct snap_peer_queries *querie
 {
 	struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_peer_query *query;
-	struct stacksnap_error *err = NULL;
 	struct snap_region region;
 	pid_t pid;
 
@@ -412,10 +411,9 @@ static struct stacksnap_error *begin_peer_query(struct snap_peer_queries *querie
 	query->memory.root_fd = procfs.root_fd;
 	if (!fill_peer_query(queries, query))
 		return snap_error_no_memory();
-	err = snap_spawn(0, "snap-ends", run_peer_query, query, &pid, &query->pidfd);
-	if (!err)
-		keep_ends(queries, is_waited_with);
-	return err;
+	SNAP_TRY(snap_spawn(0, "snap-ends", run_peer_query, query, &pid, &query->pidfd));
+	keep_ends(queries, is_waited_with);
+	return NULL;
 }
 
 static struct stacksnap_error *take_peer_found(struct snap_peer_queries *queries)
