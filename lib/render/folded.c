@@ -172,11 +172,7 @@ struct line_order {
 	size_t *owners, *stacks; /* ranks */
 };
 
-static void line_order_deinit(struct line_order *order)
-{
-	free(order->owners);
-	free(order->stacks);
-}
+SNAP_FREES(line_order_deinit, struct line_order, owners, stacks);
 
 static int by_ranks(const void *left, const void *right, void *context)
 {

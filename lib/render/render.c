@@ -112,8 +112,7 @@ static struct stacksnap_error *render_in_format(const struct snap_format *format
 		return snap_error_no_memory();
 	err = render_uncompressed(format, snapshot, recording, options, packed);
 	fclose(snap_take_ptr(packed));
-	if (!err)
-		err = snap_gzip_finish(gzip);
+	err = err ?: snap_gzip_finish(gzip);
 	if (!err && ferror(out))
 		err = snap_error_os(errno, "cannot write the report");
 	return err;

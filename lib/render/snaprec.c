@@ -351,9 +351,9 @@ static struct stacksnap_error *convert_ticks(struct converter *converter)
 	list_events(recording, at, events);
 	for (size_t i = 0; i < count; i++) {
 		err = snap_log_begin_tick(converter->log, recording->ticks[i].time_ns);
-		if (!err)
-			err = snap_snaprec_add_owners(&converter->waits, recording, converter->log,
-						      i);
+		err = err
+			      ?: snap_snaprec_add_owners(&converter->waits, recording,
+							 converter->log, i);
 		while (!err && next < at[i])
 			err = convert_event(converter, &events[next++]);
 		if (err)
@@ -414,8 +414,7 @@ static struct stacksnap_error *convert_recording(struct converter *converter)
 	for (size_t i = 0; !err && i < recording->stack_count; i++)
 		if (!convert_stack(converter, &recording->stacks[i]))
 			err = snap_error_no_memory();
-	if (!err)
-		err = snap_snaprec_add_waits(&converter->waits, recording, log);
+	err = err ?: snap_snaprec_add_waits(&converter->waits, recording, log);
 	if (err)
 		return err;
 	for (size_t i = 0; i < recording->warning_count; i++) {
@@ -449,16 +448,13 @@ struct stacksnap_error *snap_render_snaprec(const struct snap_recording *recordi
 {
 	_cleanup_(converter_deinit) struct converter converter = { .recording = recording };
 	_cleanup_fd_ int fd = memfd_create("stacksnap", MFD_CLOEXEC);
-	struct stacksnap_error *err;
 
 	if (fd < 0)
 		return snap_error_os(errno, "cannot create a file in memory");
 	snap_arena_init(&converter.arena);
-	err = snap_log_create(&recording->host, recording->time_ns, recording->period_ns,
-			      recording->cpu_only, &converter.log);
-	if (!err)
-		err = convert_recording(&converter);
-	if (!err)
-		err = snap_log_write(converter.log, fd);
-	return err ? err : copy_file(fd, out);
+	SNAP_TRY(snap_log_create(&recording->host, recording->time_ns, recording->period_ns,
+				 recording->cpu_only, &converter.log));
+	SNAP_TRY(convert_recording(&converter));
+	SNAP_TRY(snap_log_write(converter.log, fd));
+	return copy_file(fd, out);
 }

@@ -3,7 +3,6 @@
 #include "render/snaprec_waits.h"
 
 #include "base/bsearch.h"
-#include "base/cleanup.h"
 #include "model/wait/kind.h"
 #include "store/log/index.h"
 

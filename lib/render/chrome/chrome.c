@@ -147,11 +147,7 @@ struct slices {
 	size_t end_capacity;
 };
 
-static void slices_deinit(struct slices *slices)
-{
-	free(slices->steps);
-	free(slices->ends);
-}
+SNAP_FREES(slices_deinit, struct slices, steps, ends);
 
 static struct stacksnap_error *add_chrome_step(struct slices *slices, const struct snap_span *span)
 {

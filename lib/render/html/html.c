@@ -137,11 +137,10 @@ static struct stacksnap_error *put_recording_text(const void *what,
 						  const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_limited_deinit) struct snap_limited limited = { 0 };
-	/* What fits into tables may be too much where each group has all of its frames. */
-	struct stacksnap_error *err =
-		snap_limited_init(&limited, what, options, SNAP_FRAMES_IN_TEXT);
 
-	return err ? err : snap_render_text_recording(&limited.recording, options, out);
+	/* What fits into tables may be too much where each group has all of its frames. */
+	SNAP_TRY(snap_limited_init(&limited, what, options, SNAP_FRAMES_IN_TEXT));
+	return snap_render_text_recording(&limited.recording, options, out);
 }
 
 struct stacksnap_error *snap_render_html_recording(const struct snap_recording *recording,

@@ -159,14 +159,9 @@ static struct stacksnap_error *put_data(const struct snap_html_page *page,
 struct stacksnap_error *snap_html_put_page(const struct snap_html_page *page,
 					   const struct snap_options *options, FILE *out)
 {
-	struct stacksnap_error *err = put_page_head(page->title, out);
-
-	if (!err)
-		err = put_page_text(page, options, out);
-	if (!err)
-		err = put_data(page, options, out);
-	if (err)
-		return err;
+	SNAP_TRY(put_page_head(page->title, out));
+	SNAP_TRY(put_page_text(page, options, out));
+	SNAP_TRY(put_data(page, options, out));
 	fprintf(out, "<script>%s</script>\n</body>\n</html>\n", snap_html_script);
 	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }

@@ -19,8 +19,7 @@ static struct stacksnap_error *put_instants(struct snap_json_document *document,
 
 		if (now < due)
 			continue;
-		if (snap_options_cancelled(instants->options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(instants->options));
 		snapshot = snap_instants_at(instants, i);
 		if (!snapshot)
 			return snap_error_no_memory();

@@ -73,10 +73,7 @@ struct thread_line {
 	size_t wait;                /* of the same: a frame + 1, or 0 */
 };
 
-static void thread_line_deinit(struct thread_line *line)
-{
-	free(line->weights);
-}
+SNAP_FREES(thread_line_deinit, struct thread_line, weights);
 
 static bool add_weight(struct thread_line *line, int64_t end_ns)
 {
@@ -164,8 +161,7 @@ struct stacksnap_error *snap_scope_put_threads(struct snap_scope *scope)
 
 	if (!list)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		SNAP_TRY(put_timeline_thread(scope, &scope->recording->tracks[list[i].track]));
-	}
 	return NULL;
 }

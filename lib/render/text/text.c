@@ -741,7 +741,6 @@ struct stacksnap_error *snap_render_text_recording(const struct snap_recording *
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
 	_cleanup_(snap_together_deinit) struct snap_together together = { .empty = NULL };
 	_cleanup_(report_text_deinit) struct text text = { 0 };
-	struct stacksnap_error *err = NULL;
 
 	SNAP_TRY(snap_recorded_groups_init(&groups, recording, options));
 	text_init(&text, &groups.snapshot, options, out);
@@ -751,6 +750,6 @@ struct stacksnap_error *snap_render_text_recording(const struct snap_recording *
 	text.stacks.samples = groups.samples ? groups.samples : 1;
 	snap_text_head(&text.lines, options, text.snapshot, false);
 	SNAP_TRY(snap_render_figures(recording, options, out));
-	err = put_measured(&text, out);
-	return err ? err : snap_waited_put_table(&text.lines, options, recording);
+	SNAP_TRY(put_measured(&text, out));
+	return snap_waited_put_table(&text.lines, options, recording);
 }

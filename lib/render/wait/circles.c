@@ -33,11 +33,7 @@ struct circle_finder {
 	size_t count, capacity;
 };
 
-static void circle_finder_deinit(struct circle_finder *finder)
-{
-	free(finder->edges);
-	free(finder->items);
-}
+SNAP_FREES(circle_finder_deinit, struct circle_finder, edges, items);
 
 /* ---- which thread waits for which ---- */
 

@@ -85,10 +85,7 @@ struct list {
 	size_t count, capacity;
 };
 
-static void list_deinit(struct list *list)
-{
-	free(list->items);
-}
+SNAP_FREES(list_deinit, struct list, items);
 
 static bool add_held(struct list *list, const struct snap_holder_span *held)
 {

@@ -187,10 +187,9 @@ static bool has_processes(const struct snap_waited *waited)
 	const struct snap_waited_row *first =
 		waited->owed.row_count ? waited->owed.rows : waited->idle.rows;
 
-	for (size_t i = 0; i < waited->owed.row_count; i++)
-		if (waited->owed.rows[i].process != first->process)
-			return true;
-	return snap_any(waited->idle.row_count, i, waited->idle.rows[i].process != first->process);
+	return snap_any(waited->owed.row_count, i,
+			waited->owed.rows[i].process != first->process) ||
+	       snap_any(waited->idle.row_count, i, waited->idle.rows[i].process != first->process);
 }
 
 /* Below the times of all rows. */
@@ -214,11 +213,10 @@ static struct stacksnap_error *put_circles(struct snap_sheet *lines,
 					   const struct snap_recording *recording)
 {
 	_cleanup_(snap_circles_deinit) struct snap_circles circles;
-	struct stacksnap_error *err = snap_circles_init(&circles, recording, options);
 
-	if (!err)
-		snap_text_deadlocks(lines, options, recording, &circles.waits);
-	return err;
+	SNAP_TRY(snap_circles_init(&circles, recording, options));
+	snap_text_deadlocks(lines, options, recording, &circles.waits);
+	return NULL;
 }
 
 struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,
@@ -226,10 +224,9 @@ struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,
 					      const struct snap_recording *recording)
 {
 	_cleanup_(table_deinit) struct table table = { .lines = lines, .recording = recording };
-	struct stacksnap_error *err = put_circles(lines, options, recording);
+	struct stacksnap_error *err;
 
-	if (err)
-		return err;
+	SNAP_TRY(put_circles(lines, options, recording));
 	err = snap_waited_init(&table.waited, recording, options, options->verbose ? many : usual);
 	if (err || !snap_waited_has_rows(&table.waited))
 		return err;

@@ -3,7 +3,6 @@
 #include "render/text/stack/parts.h"
 
 #include "base/bsearch.h"
-#include "base/text.h"
 #include "render/text/task.h"
 
 #include <inttypes.h>

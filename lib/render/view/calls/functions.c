@@ -4,7 +4,6 @@
 
 #include "base/bsearch.h"
 #include "base/buffer.h"
-#include "base/text.h"
 
 #include <stdlib.h>
 
