@@ -86,13 +86,10 @@ static struct stacksnap_error *read_json(void *context, struct snap_parser_job *
 {
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
 	const struct snap_options *options = context;
-	struct stacksnap_error *err;
 
-	err = snap_snapshot_read_json(job->inputs[0], &snapshot);
-	if (!err)
-		err = snap_filter_snapshot(snapshot, options,
-					   options->group_by != SNAP_GROUP_USUAL);
-	return err ? err : snap_leave_snapshot(snapshot, job);
+	SNAP_TRY(snap_snapshot_read_json(job->inputs[0], &snapshot));
+	SNAP_TRY(snap_filter_snapshot(snapshot, options, options->group_by != SNAP_GROUP_USUAL));
+	return snap_leave_snapshot(snapshot, job);
 }
 
 /* ---- in its maker ---- */
@@ -286,13 +283,10 @@ struct stacksnap_error *snap_read_json_in_sandbox(int fd, const struct snap_opti
 	const uint8_t *bytes;
 	const char *cut; /* then it is no document, which is what will be said */
 	uint64_t size;
-	struct stacksnap_error *err =
-		snap_core_unpack_in_sandbox(fd, options, start.deadline_ns, &unpacked, &cut);
+	struct stacksnap_error *err;
 
-	if (!err)
-		err = snap_parser_run_once(&start, unpacked < 0 ? fd : unpacked, &bytes, &size);
-	if (err)
-		return err;
+	SNAP_TRY(snap_core_unpack_in_sandbox(fd, options, start.deadline_ns, &unpacked, &cut));
+	SNAP_TRY(snap_parser_run_once(&start, unpacked < 0 ? fd : unpacked, &bytes, &size));
 	err = take_snapshot(bytes, size, ret);
 	if (err)
 		munmap((void *)(uintptr_t)bytes, size);

@@ -136,8 +136,7 @@ static struct stacksnap_error *exchange(const struct snap_remote_finder *remote,
 	struct stacksnap_error *err =
 		snap_wire_send(remote->channel, request, sizeof(*request), -1);
 
-	if (!err)
-		err = receive_broker_answer(remote, answer, fd_ret);
+	err = err ?: receive_broker_answer(remote, answer, fd_ret);
 	if (!err || (snap_error_errno(err) != EPIPE && snap_error_errno(err) != ECONNRESET))
 		return err;
 	snap_error_destroy(err);
@@ -162,8 +161,7 @@ static struct stacksnap_error *ask_broker(void *context, const struct snap_file_
 	err = exchange(remote, &packed, &answer, &fd);
 	/* After a missing answer the two sides would be out of step. */
 	remote->out_of_step = err && snap_error_code(err) != SNAP_ERROR_NOT_FOUND;
-	if (!err)
-		err = snap_wire_unpack_error(&answer.error);
+	err = err ?: snap_wire_unpack_error(&answer.error);
 	if (!err && fd < 0)
 		err = snap_error_not_found();
 	if (err)
@@ -238,8 +236,7 @@ static struct stacksnap_error *send_rest(const struct snap_broker_reply *reply,
 
 	if (!err && reply->is_sent)
 		return NULL;
-	if (!err)
-		err = snap_broker_check(fd);
+	err = err ?: snap_broker_check(fd);
 	return snap_broker_send(reply->channel, request->sequence, err, err ? -1 : fd, NULL);
 }
 

@@ -269,8 +269,7 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 		struct place place = { 0, 0 };
 		struct stacksnap_error *err = parser ? NULL : make_parser(&try, &parser);
 
-		if (!err)
-			err = run_parser(&try, parser, &refusals, &place);
+		err = err ?: run_parser(&try, parser, &refusals, &place);
 		fallback->effort = try.effort;
 		was_late = err && snap_error_code(err) == SNAP_ERROR_TIMEOUT;
 		if (!err || !may_be_tried_again(err) || try.effort == SNAP_EFFORT_NO_FILES ||

@@ -42,8 +42,7 @@ static struct stacksnap_error *explain_waits(struct snap_log *log,
 	if (options->explain == SNAP_EXPLAIN_NO)
 		return NULL;
 	err = snap_log_waits_left(log, &pairs, &count);
-	if (!err)
-		err = snap_analyze_log_waits(log, options, finder, pairs, count, keep_wait, log);
+	err = err ?: snap_analyze_log_waits(log, options, finder, pairs, count, keep_wait, log);
 	if (!err || snap_error_code(err) == SNAP_ERROR_CANCELLED)
 		return err;
 	snap_error_destroy(err);
@@ -121,7 +120,6 @@ static struct stacksnap_error *find_names(void *context, enum snap_effort effort
 	struct snap_file_finder finder =
 		effort == SNAP_EFFORT_ALL ? snap_remote_finder(&remote) : snap_no_files();
 	struct snap_options options = *naming->options;
-	struct stacksnap_error *err;
 
 	/* No files are looked for then, so a file that was not found is no news about it. */
 	options.symbols = options.symbols && effort == SNAP_EFFORT_ALL;
@@ -131,10 +129,9 @@ static struct stacksnap_error *find_names(void *context, enum snap_effort effort
 	/* The last effort takes no time. */
 	if (effort != SNAP_EFFORT_NO_FILES)
 		options.enough = job->enough;
-	err = snap_analyze_log_names(log, &options, &finder);
-	if (!err)
-		err = explain_waits(log, &options, &finder);
-	return err ? err : snap_leave_names(log, &before, job);
+	SNAP_TRY(snap_analyze_log_names(log, &options, &finder));
+	SNAP_TRY(explain_waits(log, &options, &finder));
+	return snap_leave_names(log, &before, job);
 }
 
 /* ---- in its maker ---- */
@@ -142,11 +139,10 @@ static struct stacksnap_error *find_names(void *context, enum snap_effort effort
 static struct stacksnap_error *take_names(void *context, const uint8_t *bytes, uint64_t size)
 {
 	const struct naming *naming = context;
-	struct stacksnap_error *err = snap_log_names_read(naming->log, bytes, size);
 
-	if (!err)
-		munmap((void *)(uintptr_t)bytes, size);
-	return err;
+	SNAP_TRY(snap_log_names_read(naming->log, bytes, size));
+	munmap((void *)(uintptr_t)bytes, size);
+	return NULL;
 }
 
 /* Its frames have names, and what its threads wait for is known. */

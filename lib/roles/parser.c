@@ -103,8 +103,7 @@ static struct stacksnap_error *enter_sandbox(const struct snap_options *options,
 		snap_error_destroy(err);
 		return NULL;
 	}
-	if (!err)
-		err = snap_sandbox_enter(sandbox);
+	err = err ?: snap_sandbox_enter(sandbox);
 	return snap_error_wrap(err, "cannot enter the sandbox (--no-sandbox runs without it)");
 }
 
@@ -147,8 +146,7 @@ static void run_parser_job(void *context, int channel)
 	snap_role_leave_priority(0);
 	snap_role_come_first(FIRST_NICE);
 	err = enter_sandbox(start->options, &sandbox, header, HEADER_SIZE + start->capacity);
-	if (!err)
-		err = receive_inputs(&job, &gone);
+	err = err ?: receive_inputs(&job, &gone);
 	if (!err && !gone)
 		err = start->work(start->context, &job);
 	header->size = job.size;
@@ -266,8 +264,7 @@ static struct stacksnap_error *watch(struct snap_parser *parser,
 		bool gone = false;
 		struct stacksnap_error *err;
 
-		if (snap_options_cancelled(parser->start.options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(parser->start.options));
 		if (is_idle(parser, call, begin_ns) || is_late(parser, call))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the process that reads files took too long");
@@ -324,16 +321,13 @@ static struct stacksnap_error *take_result(struct snap_parser *parser, int statu
 	const struct header header = *parser->header;
 	uint8_t *bytes = (uint8_t *)parser->header + HEADER_SIZE;
 	uint64_t capacity = parser->start.capacity, size = header.size, used;
-	struct stacksnap_error *err;
 
 	if (!header.done)
 		return describe_end(status);
-	err = unpack_error(&header.error);
-	if (!err && (size == 0 || size > capacity))
-		err = snap_error_format(SNAP_ERROR_CRASHED,
-					"the process that reads files left no result");
-	if (err)
-		return err;
+	SNAP_TRY(unpack_error(&header.error));
+	if (size == 0 || size > capacity)
+		return snap_error_format(SNAP_ERROR_CRASHED,
+					 "the process that reads files left no result");
 	used = snap_round_up(size, HEADER_SIZE);
 	if (used < capacity)
 		munmap(bytes + used, capacity - used);
@@ -350,8 +344,7 @@ struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_
 	struct stacksnap_error *err = send_inputs(parser, call);
 	int status;
 
-	if (!err)
-		err = watch(parser, call);
+	err = err ?: watch(parser, call);
 	status = snap_role_end(&parser->role);
 	call->file_id = *(volatile uint64_t *)&parser->header->file_id;
 	call->runtimes_of = *(volatile uint64_t *)&parser->header->runtimes_of;

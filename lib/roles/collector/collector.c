@@ -228,8 +228,7 @@ static int receive_worker(void *context, int64_t until_ns, pid_t *pid_ret)
 				sizeof(word), &channel);
 	/* It is asked for again with the next file. */
 	collector->worker_is_due = err && snap_error_code(err) == SNAP_ERROR_TIMEOUT;
-	if (!err)
-		err = snap_wire_unpack_error(&word.error);
+	err = err ?: snap_wire_unpack_error(&word.error);
 	if (snap_error_ignore(err))
 		return -1;
 	*pid_ret = word.pid;
@@ -435,8 +434,7 @@ static struct stacksnap_error *copy_collected_file(int from, int to,
 		while (done < n) {
 			ssize_t put = -1;
 
-			if (snap_options_cancelled(options))
-				return snap_error_cancelled();
+			SNAP_TRY(snap_options_check(options));
 			put = write(to, block + done, (size_t)(n - done));
 			if (put < 0 && errno != EINTR)
 				return snap_error_os(errno, "cannot write the capture");

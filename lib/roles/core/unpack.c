@@ -10,7 +10,6 @@
  */
 #include "roles/core/core.h"
 
-#include "base/clock.h"
 #include "core/unpack.h"
 #include "roles/parser.h"
 
@@ -100,10 +99,10 @@ static void send_all(struct unpacking *unpacking, int channel)
 						channel, &word, sizeof(word), &size, NULL)) ||
 					size == 0))
 			return;
-		if (!err)
-			err = fill_unpacked(unpacking, unpacker,
-					    unpacking->memory + (size_t)filled.half * HALF,
-					    &filled);
+		err = err
+			      ?: fill_unpacked(unpacking, unpacker,
+					       unpacking->memory + (size_t)filled.half * HALF,
+					       &filled);
 		filled.is_last |= err != NULL;
 		snap_wire_pack_error(err, &filled.error);
 		if (snap_error_ignore(snap_wire_send(channel, &filled, sizeof(filled), -1)))
@@ -284,10 +283,8 @@ static struct stacksnap_error *unpack(struct unpacking *unpacking, int fd,
 	struct stacksnap_error *err = snap_parser_spawn(&stay, &role);
 	uint32_t word = 0;
 
-	if (!err)
-		err = snap_wire_send(role.channel, &word, sizeof(word), fd);
-	if (!err)
-		err = take_all(&role, unpacking->memory, options, deadline_ns, output, cut_ret);
+	err = err ?: snap_wire_send(role.channel, &word, sizeof(word), fd);
+	err = err ?: take_all(&role, unpacking->memory, options, deadline_ns, output, cut_ret);
 	snap_role_end(&role);
 	return err;
 }

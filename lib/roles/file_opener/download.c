@@ -344,8 +344,7 @@ struct stacksnap_error *snap_download_find(struct snap_download **download,
 	/* That it cannot be done was said the first time. */
 	if (!(*download)->set_user_data)
 		return snap_error_not_found();
-	if (snap_options_cancelled(options))
-		return snap_error_cancelled();
+	SNAP_TRY(snap_options_check(options));
 	name_download(*download, options, request);
 	known = find_known_file(*download);
 	if (known && known->fd == NOT_THERE)

@@ -75,14 +75,12 @@ static struct stacksnap_error *need_files(struct server *server)
 {
 	const struct snap_files_watch watch = { begin_opened_process, begin_device, is_unchanged,
 						server };
-	struct stacksnap_error *err;
 
 	if (server->files)
 		return NULL;
-	err = snap_files_create(&server->options, server->capture, &server->files);
-	if (!err)
-		snap_files_watch(server->files, &watch);
-	return err;
+	SNAP_TRY(snap_files_create(&server->options, server->capture, &server->files));
+	snap_files_watch(server->files, &watch);
+	return NULL;
 }
 
 /* ---- rules ---- */
@@ -236,10 +234,9 @@ find_opened_file(struct server *server, const struct snap_broker_request *reques
 	struct snap_local_broker local = { .capture = server->capture };
 	struct snap_broker broker = snap_local_broker(&local);
 	struct snap_broker_reply reply = SNAP_BROKER_REPLY(-1);
-	struct stacksnap_error *err = need_files(server);
+	struct stacksnap_error *err;
 
-	if (err)
-		return err;
+	SNAP_TRY(need_files(server));
 	local.finder = snap_files_finder(server->files);
 	err = broker.answer(broker.context, request, &reply);
 	*fd_ret = reply.fd;
@@ -288,13 +285,11 @@ static struct stacksnap_error *save(struct server *server, int fd)
 {
 	const struct snap_embed_watch watch = { begin_file, server };
 	struct snap_file_opener_answer word = { .is_on_its_way = 1, .is_writing = 1 };
-	struct stacksnap_error *err = need_files(server);
 
-	if (!err)
-		err = snap_files_embed(server->files, server->capture, &watch);
-	if (!err)
-		err = snap_wire_send(server->channel, &word, sizeof(word), -1);
-	return err ? err : snap_capture_write(server->capture, fd);
+	SNAP_TRY(need_files(server));
+	SNAP_TRY(snap_files_embed(server->files, server->capture, &watch));
+	SNAP_TRY(snap_wire_send(server->channel, &word, sizeof(word), -1));
+	return snap_capture_write(server->capture, fd);
 }
 
 /* ---- all together ---- */

@@ -118,10 +118,9 @@ static struct stacksnap_error *ask_scout_parser(struct snap_runtime_probe *probe
 	struct snap_runtime_probe_question question = { .process = (uint32_t)process,
 							.is_of_thread = is_of_thread,
 							.wants_names = wants_names };
-	struct stacksnap_error *err =
-		snap_wire_send(probe->role.channel, &question, sizeof(question), -1);
 
-	return err ? err : snap_process_send(probe->role.channel, probe->process);
+	SNAP_TRY(snap_wire_send(probe->role.channel, &question, sizeof(question), -1));
+	return snap_process_send(probe->role.channel, probe->process);
 }
 
 static struct stacksnap_error *serve_peek(struct snap_runtime_probe *probe,
@@ -200,8 +199,7 @@ static struct stacksnap_error *hear_until(struct snap_runtime_probe *probe, int6
 		const struct timespec patience = { .tv_nsec = left };
 		struct stacksnap_error *err = NULL;
 
-		if (snap_options_cancelled(probe->birth.options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(probe->birth.options));
 		if (now > probe->until_ns)
 			return snap_error_format(SNAP_ERROR_TIMEOUT, "the parser took too long");
 		if (ppoll(&channel, 1, &patience, NULL) < 0 && errno != EINTR)

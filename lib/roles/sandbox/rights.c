@@ -95,8 +95,7 @@ struct stacksnap_error *snap_sandbox_drop_rights(void)
 	empty_lasting_sets();
 	if (geteuid() == 0)
 		err = take_identity();
-	if (!err)
-		err = drop_capabilities();
+	err = err ?: drop_capabilities();
 	/* Again: a change of uid has set it to the value of fs.suid_dumpable. */
 	if (!err && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		err = snap_error_os(errno, "cannot make the process non-dumpable");

@@ -144,12 +144,11 @@ static bool take_answered_frame(struct snap_remote_unwinder *unwinder,
 	frame->address = taken.address;
 	frame->entry_count = taken.entry_count;
 	frame->entries = snap_arena_new_array(&frames->arena, taken.entry_count, struct snap_entry);
-	for (size_t i = 0; i < taken.entry_count; i++)
-		if (!frame->entries ||
-		    !take_answered_entry(unwinder, &frames->strings, answer->text_size, (*entry)++,
-					 &frame->entries[i]))
-			return false;
-	return snap_append(frames->frames, frames->count, frames->capacity, frame);
+	return snap_all(taken.entry_count, i,
+			frame->entries &&
+				take_answered_entry(unwinder, &frames->strings, answer->text_size,
+						    (*entry)++, &frame->entries[i])) &&
+	       snap_append(frames->frames, frames->count, frames->capacity, frame);
 }
 
 /* Takes the places of managed frames among the pcs. */

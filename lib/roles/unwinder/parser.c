@@ -184,9 +184,10 @@ static struct snap_unwinder *unwinder_of(struct parser *parser, uint32_t number)
 	if (space->seat >= parser->seat_count || seat->number != number) {
 		err = free_seat(parser, &space->seat);
 		seat = &parser->seats[space->seat];
-		if (!err)
-			err = snap_unwinder_enter(
-				seat->unwinder, &parser->capture.processes[number], space->modules);
+		err = err
+			      ?: snap_unwinder_enter(seat->unwinder,
+						     &parser->capture.processes[number],
+						     space->modules);
 		if (snap_error_ignore(err))
 			_exit(NO_MEMORY);
 		seat->number = number;

@@ -131,14 +131,12 @@ static bool find_task_stack(struct telling *telling, const struct snap_runtime_s
 {
 	uint64_t hash =
 		snap_hash_bytes(stack->frames, stack->count * sizeof(*stack->frames), stack->end);
-	struct snap_probe probe = snap_hash_table_probe(&telling->table, hash);
 	uint32_t number = telling->answer->stack_count;
 
-	while (snap_probe_next(&probe)) {
-		if (is_same_task_stack(telling->stacks[probe.number], stack)) {
-			*ret = probe.number + 1;
-			return true;
-		}
+	if (snap_hash_got(&telling->table, hash, i, is_same_task_stack(telling->stacks[i], stack),
+			  ret)) {
+		++*ret;
+		return true;
 	}
 	if (!put_task_stack(telling, stack))
 		return false;
