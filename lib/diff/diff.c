@@ -29,10 +29,7 @@ static bool diff_nodes_init(struct snap_diff_nodes *list, const struct snap_snap
 	return true;
 }
 
-static void diff_nodes_deinit(struct snap_diff_nodes *list)
-{
-	free(list->nodes);
-}
+SNAP_FREES(diff_nodes_deinit, struct snap_diff_nodes, nodes);
 
 /* Containers of one boot can have names of their own; a document may lack the boot. */
 /* Of one boot of one host: pids of both can be compared. */

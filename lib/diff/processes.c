@@ -2,8 +2,6 @@
 /* Processes of two looks at one host, by pid and start: see parts.h. */
 #include "diff/parts.h"
 
-#include "base/buffer.h"
-
 /* Dead ones have gone already, though their parent has not collected them. */
 static bool is_node_alive(const struct snap_node *node)
 {

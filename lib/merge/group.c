@@ -5,8 +5,6 @@
  */
 #include "merge/state.h"
 
-#include "base/text.h"
-
 #include <string.h>
 
 static bool find_group(struct snap_merger *merger, uint64_t id, uint32_t *ret)

@@ -3,7 +3,6 @@
 #include "merge/state.h"
 
 #include "base/bsearch.h"
-#include "base/text.h"
 #include "model/snapshot.h"
 
 #include <string.h>

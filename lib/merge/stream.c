@@ -29,8 +29,7 @@ static struct stacksnap_error *read_block(struct snap_merge_stream *stream)
 	ssize_t got;
 
 	/* Also where nothing comes, as from a fifo: a signal ends the read. */
-	if (snap_options_cancelled(stream->options))
-		return snap_error_cancelled();
+	SNAP_TRY(snap_options_check(stream->options));
 	if (stream->begin) {
 		memmove(stream->data, stream->data + stream->begin, stream->end - stream->begin);
 		stream->searched -= stream->begin;

@@ -6,7 +6,6 @@
  */
 #include "store/json/reader.h"
 
-#include <limits.h>
 #include <string.h>
 
 static uint64_t hash_text(uint64_t hash, const char *text)

@@ -139,7 +139,6 @@ struct stacksnap_error *snap_log_find_labels(struct snap_log *log, uint32_t spac
 {
 	struct snap_log_labels set = { (struct snap_label *)(uintptr_t)labels, (uint32_t)count,
 				       space };
-	struct snap_probe probe;
 	uint64_t hash;
 
 	*ret = 0;
@@ -148,12 +147,10 @@ struct stacksnap_error *snap_log_find_labels(struct snap_log *log, uint32_t spac
 	if (count > SNAP_LOG_MAX_LABELS)
 		set.count = SNAP_LOG_MAX_LABELS;
 	hash = snap_log_hash_labels(&set);
-	probe = snap_hash_table_probe(&log->index->label_sets, hash);
-	while (snap_probe_next(&probe)) {
-		if (is_same_set(&log->label_sets[probe.number], &set)) {
-			*ret = probe.number + 1;
-			return NULL;
-		}
+	if (snap_hash_got(&log->index->label_sets, hash, i, is_same_set(&log->label_sets[i], &set),
+			  ret)) {
+		++*ret;
+		return NULL;
 	}
 	if (!add) {
 		*ret = UINT32_MAX;

@@ -206,9 +206,8 @@ bool snap_log_rebuild_wait_tables(struct snap_log *log)
 	for (size_t i = 0; i < log->object_count; i++)
 		if (!snap_hash_table_add(&index->objects, hash_log_object(&log->objects[i]), i))
 			return false;
-	for (size_t i = 0; i < log->socket_count; i++)
-		if (!snap_hash_table_add(&index->sockets, snap_log_hash_socket(&log->sockets[i]),
-					 i))
-			return false;
-	return snap_all(log->explained_count, i, snap_log_index_explained(log, i));
+	return snap_all(log->socket_count, i,
+			snap_hash_table_add(&index->sockets, snap_log_hash_socket(&log->sockets[i]),
+					    i)) &&
+	       snap_all(log->explained_count, i, snap_log_index_explained(log, i));
 }

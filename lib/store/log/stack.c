@@ -188,9 +188,9 @@ static struct stacksnap_error *find_log_stack(struct snap_log *log, uint32_t spa
 	if (pcs->count > MOST_FRAMES_OF_STACK)
 		return snap_error_format(SNAP_ERROR_OTHER, "a stack has too many frames");
 	err = find_log_reason(log, pcs->reason, &head.reason);
-	if (!err)
-		err = snap_log_find_labels(log, space, pcs->labels, pcs->label_count, add,
-					   &head.labels);
+	err = err
+		      ?: snap_log_find_labels(log, space, pcs->labels, pcs->label_count, add,
+					      &head.labels);
 	if (!err && head.labels != UINT32_MAX)
 		err = find_frames(log, space, pcs, add, &found);
 	*ret = SNAP_LOG_GONE;

@@ -144,7 +144,6 @@ struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t 
 {
 	struct snap_log_index *index = log->index;
 	struct snap_log_wait_bytes words = { .space = space };
-	struct snap_probe probe;
 	size_t count = 0;
 
 	*ret = 0;
@@ -160,12 +159,11 @@ struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t 
 	words.pieces = index->pieces;
 	words.piece_count = (uint32_t)count;
 	words.hash = snap_log_hash_wait_bytes(&words);
-	probe = snap_hash_table_probe(&index->words, words.hash);
-	while (snap_probe_next(&probe))
-		if (is_same_words(&log->words[probe.number], &words)) {
-			*ret = probe.number + 1;
-			return NULL;
-		}
+	if (snap_hash_got(&index->words, words.hash, i, is_same_words(&log->words[i], &words),
+			  ret)) {
+		++*ret;
+		return NULL;
+	}
 	if (!add) {
 		*ret = UINT32_MAX;
 		return NULL;
