@@ -33,28 +33,14 @@ API enum stacksnap_error_code stacksnap_error_code(const struct stacksnap_error 
 
 API const char *stacksnap_error_word(const struct stacksnap_error *error)
 {
-	switch (snap_error_code(error)) {
-	case SNAP_ERROR_NO_MEMORY:
-		return "no_memory";
-	case SNAP_ERROR_NOT_FOUND:
-		return "not_found";
-	case SNAP_ERROR_CANCELLED:
-		return "cancelled";
-	case SNAP_ERROR_INVALID:
-		return "invalid";
-	case SNAP_ERROR_FORMAT:
-		return "format";
-	case SNAP_ERROR_PERMISSION:
-		return "permission_denied";
-	case SNAP_ERROR_TIMEOUT:
-		return "timeout";
-	case SNAP_ERROR_CRASHED:
-		return "crashed";
-	case SNAP_ERROR_OS:
-	case SNAP_ERROR_OTHER:
-		return "internal";
-	}
-	return "internal";
+	static const char *const words[] = {
+		[SNAP_ERROR_NO_MEMORY] = "no_memory", [SNAP_ERROR_NOT_FOUND] = "not_found",
+		[SNAP_ERROR_CANCELLED] = "cancelled", [SNAP_ERROR_INVALID] = "invalid",
+		[SNAP_ERROR_FORMAT] = "format",       [SNAP_ERROR_PERMISSION] = "permission_denied",
+		[SNAP_ERROR_TIMEOUT] = "timeout",     [SNAP_ERROR_CRASHED] = "crashed",
+	};
+
+	return words[snap_error_code(error)] ?: "internal";
 }
 
 API int stacksnap_error_errno(const struct stacksnap_error *error)
@@ -197,11 +183,10 @@ API struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_option
 						   struct stacksnap_capture **ret)
 {
 	struct snap_collector *collector = NULL;
-	struct stacksnap_error *err = snap_api_check_targets(&options->values);
 
-	if (!err)
-		err = snap_pipeline_capture(&options->values, &collector);
-	return err ? err : wrap_capture(collector, ret);
+	SNAP_TRY(snap_api_check_targets(&options->values));
+	SNAP_TRY(snap_pipeline_capture(&options->values, &collector));
+	return wrap_capture(collector, ret);
 }
 
 API struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture,
@@ -218,18 +203,18 @@ API unsigned long long stacksnap_capture_memory_bytes(const struct stacksnap_cap
 API struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret)
 {
 	struct snap_collector *collector = NULL;
-	struct stacksnap_error *err = snap_pipeline_load_capture(fd, &collector);
 
-	return err ? err : wrap_capture(collector, ret);
+	SNAP_TRY(snap_pipeline_load_capture(fd, &collector));
+	return wrap_capture(collector, ret);
 }
 
 API struct stacksnap_error *stacksnap_core_load(int fd, const struct stacksnap_options *options,
 						struct stacksnap_capture **ret)
 {
 	struct snap_collector *collector = NULL;
-	struct stacksnap_error *err = snap_pipeline_load_core(fd, &options->values, &collector);
 
-	return err ? err : wrap_capture(collector, ret);
+	SNAP_TRY(snap_pipeline_load_core(fd, &options->values, &collector));
+	return wrap_capture(collector, ret);
 }
 
 API void stacksnap_capture_destroy(struct stacksnap_capture *capture)

@@ -234,12 +234,9 @@ API struct stacksnap_error *stacksnap_groups_create(const struct stacksnap_recor
 		return snap_error_no_memory();
 	err = snap_profile_init(&groups->profile, inner);
 	snap_profile_shorten_names(&groups->profile, &options->values);
-	if (!err)
-		err = snap_recorded_groups_init(&groups->inner, inner, &options->values);
-	if (!err)
-		err = snap_waited_init(&groups->waited, inner, &options->values, most_waited);
-	if (!err)
-		err = name_deadlocks(groups, &options->values);
+	err = err ?: snap_recorded_groups_init(&groups->inner, inner, &options->values);
+	err = err ?: snap_waited_init(&groups->waited, inner, &options->values, most_waited);
+	err = err ?: name_deadlocks(groups, &options->values);
 	if (!err && !add_nodes(groups))
 		err = snap_error_no_memory();
 	if (err)

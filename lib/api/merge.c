@@ -4,7 +4,6 @@
 
 #include "merge/input.h"
 #include "pipeline.h"
-#include "render/merged/merged.h"
 
 #include <string.h>
 

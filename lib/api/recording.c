@@ -108,8 +108,7 @@ API struct stacksnap_error *stacksnap_recorder_create(const struct stacksnap_opt
 
 	if (!err && !recorder)
 		err = snap_error_no_memory();
-	if (!err)
-		err = snap_recorder_create(&options->values, &recorder->inner);
+	err = err ?: snap_recorder_create(&options->values, &recorder->inner);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(recorder);
@@ -169,10 +168,9 @@ API struct stacksnap_error *stacksnap_recorder_slice(struct stacksnap_recorder *
 						     struct stacksnap_recording **ret)
 {
 	struct snap_recording *inner = NULL;
-	struct stacksnap_error *err;
 
-	err = snap_pipeline_slice(recorder->inner, &options->values, &inner);
-	return err ? err : wrap_recording(inner, &options->values, ret);
+	SNAP_TRY(snap_pipeline_slice(recorder->inner, &options->values, &inner));
+	return wrap_recording(inner, &options->values, ret);
 }
 
 API struct stacksnap_error *stacksnap_recorder_finish(struct stacksnap_recorder *recorder)
@@ -187,10 +185,9 @@ API struct stacksnap_error *stacksnap_recording_load(int fd,
 						     struct stacksnap_recording **ret)
 {
 	struct snap_recording *inner = NULL;
-	struct stacksnap_error *err;
 
-	err = snap_pipeline_load_recording(fd, &options->values, &inner);
-	return err ? err : wrap_recording(inner, &options->values, ret);
+	SNAP_TRY(snap_pipeline_load_recording(fd, &options->values, &inner));
+	return wrap_recording(inner, &options->values, ret);
 }
 
 API struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_recording *recording,

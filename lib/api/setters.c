@@ -375,12 +375,10 @@ struct stacksnap_error *snap_set_either(struct snap_options *options,
 					const struct snap_setting *setting, const char *value)
 {
 	unsigned choice = 0;
-	struct stacksnap_error *err;
 
-	err = snap_parse_choice(setting->choices, value, strlen(value), &choice);
-	if (!err)
-		*(bool *)((char *)options + setting->offset) = choice;
-	return err;
+	SNAP_TRY(snap_parse_choice(setting->choices, value, strlen(value), &choice));
+	*(bool *)((char *)options + setting->offset) = choice;
+	return NULL;
 }
 
 /* Into the unsigned at setting->offset; at most setting->value. */

@@ -227,10 +227,9 @@ API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *
 						      struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
-	struct stacksnap_error *err;
 
-	err = snap_pipeline_analyze(capture->collector, &options->values, &inner);
-	return err ? err : wrap_snapshot(inner, &options->values, false, ret);
+	SNAP_TRY(snap_pipeline_analyze(capture->collector, &options->values, &inner));
+	return wrap_snapshot(inner, &options->values, false, ret);
 }
 
 /* `before`: threads that are stuck since then are marked; NULL: not asked for. */
@@ -244,8 +243,7 @@ static struct stacksnap_error *take_one(const struct snap_options *options,
 
 	if (!err && before)
 		err = snap_pipeline_mark_stuck(before, options, inner);
-	if (!err)
-		err = wrap_snapshot(snap_take_ptr(inner), options, false, ret);
+	err = err ?: wrap_snapshot(snap_take_ptr(inner), options, false, ret);
 	if (err)
 		return err;
 	(*ret)->collector = snap_take_ptr(collector);
@@ -278,8 +276,7 @@ static struct stacksnap_error *wait_until(const struct snap_options *options, in
 	for (;;) {
 		int64_t left_ns = until_ns - snap_clock_ns(CLOCK_MONOTONIC);
 
-		if (snap_options_cancelled(options))
-			return snap_error_cancelled();
+		SNAP_TRY(snap_options_check(options));
 		if (left_ns <= 0)
 			return NULL;
 		nanosleep(&(struct timespec){ .tv_nsec = left_ns < TURN_NS ? left_ns : TURN_NS },
@@ -296,13 +293,10 @@ static struct stacksnap_error *take_again(const struct snap_options *options,
 	struct stacksnap_options same = { .values = *options };
 	struct stacksnap_error *err = take_one(options, NULL, &first);
 
-	if (!err)
-		err = wait_until(options, until_ns);
+	err = err ?: wait_until(options, until_ns);
 	same.values.seen = NULL;
-	if (!err)
-		err = stacksnap_options_pin(&same, first);
-	if (!err)
-		err = take_one(&same.values, first->inner, ret);
+	err = err ?: stacksnap_options_pin(&same, first);
+	err = err ?: take_one(&same.values, first->inner, ret);
 	free((void *)(uintptr_t)same.values.seen);
 	return err;
 }
@@ -319,21 +313,19 @@ API struct stacksnap_error *stacksnap_list(const struct stacksnap_options *optio
 					   struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
-	struct stacksnap_error *err;
 
-	err = snap_api_check_targets(&options->values);
-	if (!err)
-		err = snap_pipeline_list(&options->values, &inner);
-	return err ? err : wrap_snapshot(inner, &options->values, true, ret);
+	SNAP_TRY(snap_api_check_targets(&options->values));
+	SNAP_TRY(snap_pipeline_list(&options->values, &inner));
+	return wrap_snapshot(inner, &options->values, true, ret);
 }
 
 API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,
 						    struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
-	struct stacksnap_error *err = snap_pipeline_load_snapshot(fd, &options->values, &inner);
 
-	return err ? err : wrap_snapshot(inner, &options->values, false, ret);
+	SNAP_TRY(snap_pipeline_load_snapshot(fd, &options->values, &inner));
+	return wrap_snapshot(inner, &options->values, false, ret);
 }
 
 /* What uname(2) and the clock say: the host of a snapshot that no capture came to. */
@@ -357,7 +349,6 @@ API struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksn
 							    struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = snap_snapshot_new();
-	struct stacksnap_error *err;
 	const char *code;
 
 	if (!inner)
@@ -367,10 +358,9 @@ API struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksn
 	code = snap_arena_strdup(&inner->arena, warning_code);
 	if (code)
 		snap_snapshot_warn(inner, code, 0, 0, "%s", warning_message);
-	err = wrap_snapshot(inner, &options->values, false, ret);
-	if (!err)
-		(*ret)->outcome = STACKSNAP_OUTCOME_NOTHING;
-	return err;
+	SNAP_TRY(wrap_snapshot(inner, &options->values, false, ret));
+	(*ret)->outcome = STACKSNAP_OUTCOME_NOTHING;
+	return NULL;
 }
 
 /* ---- what a snapshot says ---- */

@@ -49,8 +49,7 @@ API struct stacksnap_error *stacksnap_watcher_create(const struct stacksnap_opti
 
 	if (!err && !watcher)
 		err = snap_error_no_memory();
-	if (!err)
-		err = snap_watcher_create(&options->values, &calls, &watcher->inner);
+	err = err ?: snap_watcher_create(&options->values, &calls, &watcher->inner);
 	if (err) {
 		free(watcher);
 		return err;

@@ -470,17 +470,12 @@ struct stacksnap_error *snap_conditions_check(const struct snap_conditions *cond
 		return snap_error_no_memory();
 	if (conditions->view->snapshot) {
 		err = check_deadlocks(conditions, &index);
-		if (!err)
-			err = snap_conditions_check_blockers(conditions, &index);
-		if (!err)
-			err = check_stuck(conditions, &index);
-		if (!err)
-			err = check_peers(conditions, &index);
+		err = err ?: snap_conditions_check_blockers(conditions, &index);
+		err = err ?: check_stuck(conditions, &index);
+		err = err ?: check_peers(conditions, &index);
 	}
-	if (!err)
-		err = check_disk(conditions);
-	if (!err)
-		err = check_spinning(conditions);
+	err = err ?: check_disk(conditions);
+	err = err ?: check_spinning(conditions);
 	return err ? err : check_pools(conditions);
 }
 

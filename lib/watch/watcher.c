@@ -51,8 +51,7 @@ struct stacksnap_error *snap_watcher_create(const struct snap_options *options,
 						.context = calls->context };
 	err = snap_sweep_init(&watcher->sweep, options,
 			      options->watch_rules.of[SNAP_ALERT_SPINNING].least);
-	if (!err)
-		err = snap_check_targets(watcher->sweep.sampler);
+	err = err ?: snap_check_targets(watcher->sweep.sampler);
 	if (err) {
 		snap_watcher_destroy(watcher);
 		return err;
@@ -116,13 +115,10 @@ static struct stacksnap_error *take_view(struct snap_watcher *watcher)
 static struct stacksnap_error *check_conditions(struct snap_watcher *watcher,
 						const struct snap_conditions *conditions)
 {
-	struct stacksnap_error *err;
-
 	snap_alarms_begin(&watcher->alarms);
-	err = snap_conditions_check(conditions);
-	if (!err)
-		snap_alarms_end(&watcher->alarms, watcher->sweep.now_ns);
-	return err;
+	SNAP_TRY(snap_conditions_check(conditions));
+	snap_alarms_end(&watcher->alarms, watcher->sweep.now_ns);
+	return NULL;
 }
 
 static bool may_take_view(const struct snap_watcher *watcher)
@@ -146,8 +142,7 @@ static struct stacksnap_error *poll_targets(struct snap_watcher *watcher)
 
 	if (!err && watcher->view.snapshot && !watcher->view.settled_ns)
 		watcher->view.settled_ns = watcher->sweep.now_ns;
-	if (!err)
-		err = snap_pools_look(&watcher->pools, &watcher->sweep);
+	err = err ?: snap_pools_look(&watcher->pools, &watcher->sweep);
 	if (!err && snap_conditions_need_view(&conditions) && may_take_view(watcher))
 		err = take_view(watcher);
 	return err ? err : check_conditions(watcher, &conditions);
