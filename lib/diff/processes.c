@@ -28,12 +28,8 @@ static bool index_nodes(const struct snap_diff_nodes *list, struct snap_hash_tab
 static bool has_node(const struct snap_diff_nodes *list, const struct snap_hash_table *table,
 		     const struct snap_node *node)
 {
-	struct snap_probe probe = snap_hash_table_probe(table, hash_of_process(node));
-
-	while (snap_probe_next(&probe))
-		if (is_same_process(list->nodes[probe.number], node))
-			return true;
-	return false;
+	return snap_hash_find(table, hash_of_process(node), i,
+			      is_same_process(list->nodes[i], node)) != SIZE_MAX;
 }
 
 /* Those of `from` that are not in `to`. */

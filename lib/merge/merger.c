@@ -110,14 +110,9 @@ static uint64_t document_hash(uint32_t host, int64_t time_ns)
 
 static bool is_document_known(const struct snap_merger *merger, uint32_t host, int64_t time_ns)
 {
-	struct snap_probe probe =
-		snap_hash_table_probe(&merger->document_table, document_hash(host, time_ns));
-
-	while (snap_probe_next(&probe))
-		if (merger->documents[probe.number].host == host &&
-		    merger->documents[probe.number].time_ns == time_ns)
-			return true;
-	return false;
+	return snap_hash_find(&merger->document_table, document_hash(host, time_ns), i,
+			      merger->documents[i].host == host &&
+				      merger->documents[i].time_ns == time_ns) != SIZE_MAX;
 }
 
 static bool add_document(struct snap_merger *merger, uint32_t host, int64_t time_ns)

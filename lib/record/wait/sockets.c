@@ -84,14 +84,9 @@ static uint64_t hash_of_socket(uint64_t network, uint64_t inode)
 static bool is_known_socket(const struct snap_socket_queries *queries, uint64_t network,
 			    uint64_t inode)
 {
-	struct snap_probe probe =
-		snap_hash_table_probe(&queries->by_inode, hash_of_socket(network, inode));
-
-	while (snap_probe_next(&probe))
-		if (queries->wanted[probe.number].inode == inode &&
-		    queries->wanted[probe.number].network == network)
-			return true;
-	return false;
+	return snap_hash_find(&queries->by_inode, hash_of_socket(network, inode), i,
+			      queries->wanted[i].inode == inode &&
+				      queries->wanted[i].network == network) != SIZE_MAX;
 }
 
 static struct stacksnap_error *want_socket(struct snap_socket_queries *queries, uint64_t network,

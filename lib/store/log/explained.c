@@ -105,14 +105,13 @@ static void pairs_deinit(struct pairs *pairs)
 static bool add_explained_pair(struct pairs *pairs, uint32_t stack, uint32_t object)
 {
 	uint64_t hash = hash_explained_pair(stack, object);
-	struct snap_probe probe = snap_hash_table_probe(&pairs->table, hash);
 
 	if (pairs->count >= pairs->most)
 		return true;
-	while (snap_probe_next(&probe))
-		if (pairs->pairs[probe.number].stack == stack &&
-		    pairs->pairs[probe.number].object == object)
-			return true;
+	if (snap_hash_find(&pairs->table, hash, i,
+			   pairs->pairs[i].stack == stack && pairs->pairs[i].object == object) !=
+	    SIZE_MAX)
+		return true;
 	if (!snap_reserve_array(pairs->pairs, pairs->capacity, pairs->count + 1) ||
 	    !snap_hash_table_add(&pairs->table, hash, pairs->count))
 		return false;
