@@ -117,18 +117,11 @@ void snap_wait_add_signals(struct snap_buffer *text, uint64_t signals)
 
 static const char *doing_of_state(char state)
 {
-	switch (state) {
-	case 'T':
-		return "stopped by a signal";
-	case 't':
-		return "traced";
-	case 'Z':
-		return "zombie";
-	case 'X':
-		return "dead";
-	default:
-		return NULL;
-	}
+	static const char letters[] = "TtZX";
+	static const char *const texts[] = { "stopped by a signal", "traced", "zombie", "dead" };
+	const char *at = state ? strchr(letters, state) : NULL;
+
+	return at ? texts[at - letters] : NULL;
 }
 
 void snap_wait_add_doing(struct snap_buffer *text, const struct snap_wait_party *party)

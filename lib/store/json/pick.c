@@ -60,20 +60,12 @@ enum {
 
 static unsigned cost_of(char sign)
 {
-	switch (sign) {
-	case '{':
-		return COST_OF_OBJECT;
-	case '[':
-		return COST_OF_ARRAY;
-	case '"':
-		return COST_OF_TEXT;
-	case ':':
-		return COST_OF_KEY;
-	case ',':
-		return COST_OF_VALUE;
-	default:
-		return 0;
-	}
+	static const uint8_t costs[UINT8_MAX + 1] = {
+		['{'] = COST_OF_OBJECT, ['['] = COST_OF_ARRAY, ['"'] = COST_OF_TEXT,
+		[':'] = COST_OF_KEY,    [','] = COST_OF_VALUE,
+	};
+
+	return costs[(uint8_t)sign];
 }
 
 /* A document of empty objects would take a hundred times its size. */
