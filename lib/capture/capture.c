@@ -413,9 +413,8 @@ static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 	struct snap_capture *capture = tree->capture;
 	struct snap_stop *stop = NULL;
 	struct stacksnap_error *err = NULL;
-	int64_t begin_ns;
+	int64_t begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 
-	begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	SNAP_TRY(run_stop(tree, &stop));
 	retry->stalled |= stop->stalled;
 	if (stop->begin_ns && !capture->time_ns)

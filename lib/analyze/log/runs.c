@@ -188,9 +188,9 @@ static bool allocate_runs(struct walk *walk)
 	const struct snap_log *log = of->log;
 	size_t from = changes_before(log, of->first), to = changes_before(log, of->end);
 	size_t total = log->thread_count + (to - from);
-	struct snap_run *runs;
+	struct snap_run *runs = snap_arena_new_array(snap_analysis_arena(&of->analysis), total + 1,
+						     struct snap_run);
 
-	runs = snap_arena_new_array(snap_analysis_arena(&of->analysis), total + 1, struct snap_run);
 	of->lines = snap_arena_new_array(&of->analysis.scratch, log->thread_count + 1,
 					 struct snap_log_line);
 	if (!runs || !of->lines)

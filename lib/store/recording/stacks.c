@@ -61,9 +61,8 @@ static void code_entry(struct snap_log_file *file, struct snap_entry *entry)
 /* The functions of a frame. */
 static void code_entries(struct snap_log_file *file, struct snap_frame *name)
 {
-	size_t count;
+	size_t count = snap_log_code_count(file, name->entry_count, LEAST_ENTRY);
 
-	count = snap_log_code_count(file, name->entry_count, LEAST_ENTRY);
 	snap_log_check(file, count, "frame without functions");
 	if (file->reads && snap_log_fine(file)) {
 		name->entries = snap_arena_new_array(&file->log->arena, count, struct snap_entry);

@@ -233,10 +233,9 @@ struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *wait
 	const struct snap_socket *socket = snap_wait_descriptor_socket(waits, waiter, descriptor);
 	bool connects = waiter->row->call == SNAP_CALL_CONNECT;
 	const struct snap_socket *peer = NULL;
-	struct snap_wait *wait;
+	struct snap_wait *wait = snap_wait_new(waits, waiter, kind_of_socket(socket),
+					       snap_wait_call_confidence(waiter));
 
-	wait = snap_wait_new(waits, waiter, kind_of_socket(socket),
-			     snap_wait_call_confidence(waiter));
 	if (!wait)
 		return snap_error_no_memory();
 	wait->variant = waiter->row->variant;
