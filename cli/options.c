@@ -294,6 +294,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ "no-stop", 0, NULL, "stop no process, only running threads, one by one", SAFETY,
 	  SNAPSHOTS, LIBRARY, NONE },
 	{ "stop-all", 0, NULL, "stop threads that sleep, too", SAFETY, SNAPSHOTS, LIBRARY, NONE },
+	{ "force-stop", 0, NULL, "stop threads in calls that it ends early, too", SAFETY, TAKER,
+	  LIBRARY, NONE },
 	{ "no-sandbox", 0, NULL, "read the targets' files without a sandbox", SAFETY, TREES | TOP,
 	  LIBRARY, NONE },
 	{ "max-stack", 0, "BYTES", "bytes copied of each thread's stack (1M)", SAFETY, TAKER | CORE,

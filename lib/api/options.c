@@ -150,6 +150,7 @@ static const struct snap_setting settings[] = {
 	{ "container", "ID", snap_set_target, 0, SNAP_TARGET_CONTAINER, NULL },
 	{ "all", NULL, snap_set_target, 0, SNAP_TARGET_ALL, NULL },
 	{ "no-stop", NULL, snap_set_flag, FIELD(no_stop), true, NULL },
+	{ "force-stop", NULL, snap_set_flag, FIELD(force_stop), true, NULL },
 	{ "stop-all", NULL, snap_set_flag, FIELD(stop_all), true, NULL },
 	{ "no-sandbox", NULL, snap_set_flag, FIELD(no_sandbox), true, NULL },
 	{ "no-children", NULL, snap_set_flag, FIELD(children), false, NULL },

@@ -162,10 +162,11 @@ static void warn_of_threads(const struct snap_options *options, struct snap_capt
 				"there was no time to read thread %d of %d (see --timeout)",
 				thread->tid, process->pid);
 		else if (thread->spared)
-			snap_capture_warn(capture, "thread_not_stopped", process->pid, thread->tid,
-					  "thread %d of %d was not stopped: its seccomp filter "
-					  "might end the process when its call is restarted",
-					  thread->tid, process->pid);
+			snap_capture_warn(
+				capture, "thread_not_stopped", process->pid, thread->tid,
+				"thread %d of %d was not stopped: that could end its call "
+				"early, or its process (see --force-stop)",
+				thread->tid, process->pid);
 		else
 			snap_capture_warn(capture, "thread_not_stopped", process->pid, thread->tid,
 					  "thread %d of %d %sdid not stop (state %c%s%s)",

@@ -389,6 +389,7 @@ static struct stacksnap_error *on_nostop_sample(void *context, struct snap_sampl
 	if (copy->result != SNAP_THREAD_COPIED) {
 		mine->result = copy->result;
 		mine->untried = thread->untried;
+		mine->spared = thread->spared;
 		return NULL;
 	}
 	/* Whether or not it is stopped for its registers: a stop reads no futex bytes. */

@@ -130,7 +130,7 @@ struct snap_thread {
 	const char *kernel_stack; /* text of /proc/…/stack, --kernel only */
 	enum snap_thread_result result;
 	bool untried;       /* NOT_STOPPED: there was no time for it */
-	bool spared;        /* NOT_STOPPED: a filter of seccomp(2) might have ended its process */
+	bool spared;        /* NOT_STOPPED: a stop would have harmed it */
 	bool late;          /* born during the stop */
 	bool group_stopped; /* was in a group-stop (SIGSTOP) when it was stopped */
 	pid_t tracer; /* of state t: the process that has stopped it; 0 unknown, or not seen */

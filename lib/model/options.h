@@ -174,6 +174,7 @@ struct snap_options {
 	bool kernel_stacks;        /* --kernel */
 	bool wchan;                /* read wchan of every thread: grouping or -v asks for it */
 	bool no_stop;              /* --no-stop */
+	bool force_stop;           /* --force-stop: threads in calls that a stop changes, too */
 	bool stop_all;             /* --stop-all: threads on no processor are stopped, too */
 	bool never_stop;           /* of a sampler: data that needs a stop is left out */
 	bool no_sandbox;           /* --no-sandbox: parsers keep their rights */

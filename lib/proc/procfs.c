@@ -20,6 +20,7 @@ enum {
 	STAT_SIZE = 2048,
 	COMM_SIZE = 128,
 	STATUS_SIZE = 4096,
+	TASK_LINE = 256, /* of schedstat, syscall */
 	MAX_SURVIVORS = 256
 };
 
@@ -386,6 +387,26 @@ int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret)
 	char path[TASK_PATH_SIZE];
 
 	return task_path(path, tid, "status") ? read_status(tasks_fd, path, ret) : -ENAMETOOLONG;
+}
+
+bool snap_procfs_task_runs(int tasks_fd, pid_t tid, uint64_t *ret)
+{
+	char text[TASK_LINE];
+	uint64_t numbers[3];
+	ssize_t length = snap_procfs_task_read(tasks_fd, tid, "schedstat", text, sizeof(text));
+
+	if (length <= 0 || !snap_parse_schedstat(text, (size_t)length, numbers))
+		return false;
+	*ret = numbers[2];
+	return true;
+}
+
+bool snap_procfs_task_call(int tasks_fd, pid_t tid, struct snap_syscall_line *ret)
+{
+	char text[TASK_LINE];
+	ssize_t length = snap_procfs_task_read(tasks_fd, tid, "syscall", text, sizeof(text));
+
+	return length > 0 && snap_parse_syscall(text, (size_t)length, ret);
 }
 
 bool snap_procfs_is_blocked(pid_t child)

@@ -105,6 +105,10 @@ int snap_procfs_task_stat(int tasks_fd, pid_t tid, struct snap_stat *ret);
 void snap_procfs_settle_name(int tasks_fd, pid_t tid, struct snap_stat *stat);
 int snap_procfs_status(int process_fd, struct snap_status *ret);
 int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret);
+/* How often a thread was given a processor; false: that is not known. */
+bool snap_procfs_task_runs(int tasks_fd, pid_t tid, uint64_t *ret);
+/* The system call that it is in. An exec of its process can block this read. */
+bool snap_procfs_task_call(int tasks_fd, pid_t tid, struct snap_syscall_line *ret);
 
 /*
  * Whether a child of the caller's is in a sleep that only SIGKILL ends, or no signal: state D. Its stat

@@ -197,7 +197,8 @@ struct snap_observation {
 	enum snap_sight sight;
 	char letter;        /* of its state; 0: not known yet */
 	bool is_worker;     /* made by the kernel: there is no stack of a program */
-	bool does_not_stop; /* it did not stop the last times, or another process traces it */
+	bool is_spared;     /* a stop would harm it */
+	bool does_not_stop; /* so, or it did not stop the last times, or another process traces it */
 	bool seen_lately;   /* UNREADABLE: stopped for this reason a short time ago */
 	bool too_soon;      /* without counters: stopped as it was blocked, a short time ago */
 	bool is_due;        /* without counters: that was long ago */

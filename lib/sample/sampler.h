@@ -68,6 +68,7 @@ struct snap_sampled_thread {
 	uint64_t runs; /* how often it had been given a processor, at the last look; 0 unknown */
 	char state;    /* letter, when it was last read; see struct snap_thread */
 	bool left_out; /* of a copy that is NOT_STOPPED: its process would have been stopped for too long */
+	bool spared;   /* of a copy that is NOT_STOPPED: a stop would harm it */
 	bool untried;  /* of a copy that is NOT_STOPPED: the time of the only tick was over */
 	uint32_t user; /* the sink's */
 };

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/table.h"
 #include "sample/internal.h"
+#include "stop/describe.h"
 
 #include <errno.h>
 #include <string.h>
@@ -219,7 +220,7 @@ static enum snap_tick_action decide(const struct snap_sampler *sampler,
 	const struct snap_tick_rules rules = snap_sampler_rules(sampler);
 
 	seen->letter = thread->letter;
-	seen->does_not_stop = sampler->now_ns < thread->skip_until_ns ||
+	seen->does_not_stop = seen->is_spared || sampler->now_ns < thread->skip_until_ns ||
 			      sampler->now_ns < thread->process->trace_after_ns;
 	seen->too_soon = is_too_soon(sampler, thread);
 	seen->time_is_up = rules.only_tick && snap_clock_ns(CLOCK_MONOTONIC) >= sampler->until_ns;
@@ -266,6 +267,7 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 					     struct snap_observation *seen,
 					     struct snap_thread *copy)
 {
+	thread->shown.spared = seen->is_spared;
 	switch (decide_within_budget(sampler, thread, seen)) {
 	case SNAP_TICK_KEEP:
 		sampler->tick.kept++;
@@ -360,6 +362,9 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 		snap_sampler_thread_set_letter(sampler, thread, blocked->queued ? 'R' : 'S');
 	sampler->tick.running += blocked->queued;
 	snap_sampler_thread_describe(thread, copy);
+	seen->is_spared = copy->partial && copy->call.known &&
+			  snap_stop_is_harmful(sampler->options, thread->process->shown.tasks_fd,
+					       thread->shown.tid, copy->call.number, true);
 	seen->sight = blocked->queued ? SNAP_SIGHT_QUEUED : SNAP_SIGHT_BLOCKED;
 	if (stack_hash && thread->stack_hash == stack_hash && has_same_registers &&
 	    is_same_context(thread, context_hash) && before == thread->letter)

@@ -49,28 +49,29 @@ void snap_describe_blocked(const struct snap_describer *describer, struct snap_t
 
 void snap_describe_runs(const struct snap_describer *describer, struct snap_thread *thread)
 {
-	uint64_t numbers[3];
-	ssize_t length;
+	uint64_t runs;
 
-	if (!describer->options->again_ns && !describer->clocks)
-		return;
-	length = snap_procfs_task_read(describer->tasks_fd, thread->tid, "schedstat",
-				       describer->buffer, SNAP_DESCRIBE_BYTES);
-	if (length > 0 && snap_parse_schedstat(describer->buffer, (size_t)length, numbers))
-		thread->runs = numbers[2] <= INT64_MAX ? numbers[2] : 0;
+	if ((describer->options->again_ns || describer->clocks) &&
+	    snap_procfs_task_runs(describer->tasks_fd, thread->tid, &runs))
+		thread->runs = runs <= INT64_MAX ? runs : 0;
 }
 
-bool snap_stop_may_kill(int tasks_fd, pid_t tid, struct snap_syscall_line *line_ret)
+bool snap_stop_is_harmful(const struct snap_options *options, int tasks_fd, pid_t tid, int64_t call,
+			  bool may_have_filter)
 {
-	enum { LINE = 256 };
-	struct snap_status status = { .seccomp = 0 };
-	char text[LINE];
-	ssize_t length = snap_procfs_task_read(tasks_fd, tid, "syscall", text, sizeof(text));
+	const struct snap_wait_call_row *row = snap_wait_call_row(SNAP_OWN_ARCH, call);
+	struct snap_status status;
+	struct snap_stat stat;
 
-	return length > 0 && snap_parse_syscall(text, (size_t)length, line_ret) &&
-	       !line_ret->running &&
-	       snap_wait_call_row(SNAP_OWN_ARCH, (int32_t)line_ret->number)->facts &
-		       SNAP_CALL_RESTARTS &&
+	if (call < 0 || options->force_stop)
+		return false;
+	/* Most other calls never sleep where a stop would wake them up, but wait for locks of the kernel. */
+	if (row->call == SNAP_CALL_OTHER)
+		return !options->stop_all && snap_procfs_task_stat(tasks_fd, tid, &stat) == 0 &&
+		       stat.state == 'S';
+	if (!(row->facts & SNAP_CALL_GOES_ON))
+		return !options->stop_all;
+	return may_have_filter && row->facts & SNAP_CALL_RESTARTS &&
 	       snap_procfs_task_status(tasks_fd, tid, &status) == 0 &&
 	       status.seccomp == SNAP_SECCOMP_FILTER;
 }

@@ -49,11 +49,13 @@ void snap_describe_blocked(const struct snap_describer *describer, struct snap_t
 void snap_describe_runs(const struct snap_describer *describer, struct snap_thread *thread);
 
 /*
- * Whether a stop may end its process: it is in a call that goes on as restart_syscall(2) after a stop
- * (ERESTART_RESTARTBLOCK of the kernel), about which a filter of seccomp(2) decides. *line_ret: the
- * call. `tasks_fd`: of its process, or procfs itself.
+ * Whether a stop of a thread in this call would change what the program sees: the call would end with
+ * EINTR, or with a part of its bytes, which --stop-all permits. Or, as its process may have a filter of
+ * seccomp(2), would go on as restart_syscall(2), which a filter that does not know it answers by SIGKILL.
+ * --force-stop permits both. `tasks_fd`: of its process, or procfs itself. `call`: -1 is none.
  */
-bool snap_stop_may_kill(int tasks_fd, pid_t tid, struct snap_syscall_line *line_ret);
+bool snap_stop_is_harmful(const struct snap_options *options, int tasks_fd, pid_t tid, int64_t call,
+			  bool may_have_filter);
 
 /* Fills in when it began, if how long it has not run is asked for, and that is not known yet. */
 void snap_describe_start(const struct snap_describer *describer, struct snap_thread *thread);

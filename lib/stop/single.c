@@ -250,7 +250,10 @@ static void hand_over_picks(const struct snap_single *single, const struct snap_
 			snap_thread_plan_set(&channel->plans[i], picks[i].plan);
 		channel->plans[i].image.piece_count = 0;
 		slot->phase = SNAP_TRACEE_LISTED;
-		if (snap_stop_may_kill(single->procfs.root_fd, picks[i].tid, &line)) {
+		if (snap_procfs_task_call(single->procfs.root_fd, picks[i].tid, &line) &&
+		    !line.running &&
+		    snap_stop_is_harmful(single->options, single->procfs.root_fd, picks[i].tid,
+					 line.number, true)) {
 			slot->phase = SNAP_TRACEE_REFUSED;
 			slot->pick.copy.result = SNAP_THREAD_NOT_STOPPED;
 			slot->pick.error = ETIMEDOUT;

@@ -327,7 +327,8 @@ class NoStop(Case):
     def test_engine_that_wants_all_registers(self):
         victim = self.victim("threads", "futex:3:waiter:5")
         for tool in {TOOL, self.without_bpf()}:
-            node = processes(self.take(victim.pid, "--engine", "libunwind", tool=tool))[victim.pid]
+            node = processes(self.take(victim.pid, "--engine", "libunwind", "--force-stop",
+                                       tool=tool))[victim.pid]
             self.assertEqual(set(taken(node).values()), {"unstopped" if tool == TOOL and bpf_works() else "alone"})
 
     def test_signal_frame_on_another_stack(self):

@@ -1,11 +1,57 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Threads at rest are copied without a stop, at one instant with those that run (lib/stop/child/rest.c)."""
-from harness import Case, functions, looks, need_bpf, need_root, processes, status_field, threads, tids_of
+from harness import (TOOL, Case, functions, looks, need_bpf, need_root, processes, settle, status_field, threads,
+                     tids_of, wait_until)
 
 
 def switches(pid):
     return {tid: [status_field(pid, kind + "_ctxt_switches", tid) for kind in ("voluntary", "nonvoluntary")]
             for tid in tids_of(pid)}
+
+
+def counts(victim):
+    victim.tell()
+    return {word.split("=")[0]: int(word.split("=")[1]) for word in victim.read_line().split()}
+
+
+class Harmless(Case):
+    """No stop ends a call early, or with a part of its bytes: the table of calls says which it would."""
+    ENDED = {"epoll_wait", "sigtimedwait", "semop", "getevents", "write", "send", "recv_all", "timed_recv",
+             "timed_accept"}
+
+    def look(self, tool, pid, *options):
+        doc = self.json("-p", pid, "--no-children", *options, tool=tool)
+        found = threads(processes(doc)[pid])
+        self.assertEqual({stack["unwind"] for _, stack in found.values()}, {"complete"})
+        settle(pid)
+        return {thread["name"]: thread.get("taken", "together") for thread, _ in found.values()}
+
+    def test_no_call_ends_early(self):
+        for tool in {TOOL, self.without_bpf()}:
+            with self.subTest(tool):
+                victim = self.victim("eintr", "all")
+                for _ in range(looks(10)):
+                    taken = self.look(tool, victim.pid)
+                    self.assertEqual({taken[name] for name in self.ENDED}, {"confirmed"})
+                self.assertEqual(set(counts(victim).values()), {0})
+
+    def test_what_goes_on(self):
+        """As the table says, whatever is stopped: a call of ENDED that goes on would be no harm."""
+        for option in ("--stop-all", "--force-stop"):
+            with self.subTest(option):
+                victim = self.victim("eintr", "all")
+                taken = self.look(self.without_bpf(), victim.pid, option)
+                self.assertEqual(set(taken.values()), {"together"})
+                wait_until(lambda v=victim: {name for name, times in counts(v).items() if times} == self.ENDED, "the calls")
+
+    def test_a_call_that_ends_all_the_time(self):
+        """It is of the instant, or late, and has its stack."""
+        for tool in {TOOL, self.without_bpf()}:
+            victim = self.victim("eintr", "busy", settled=False)
+            for _ in range(looks(20)):
+                doc = self.json("-p", victim.pid, "--no-children", tool=tool, status=(0, 1))
+                found = {thread["name"]: stack for thread, stack in threads(processes(doc)[victim.pid]).values()}
+                self.assertEqual(found["busy"]["unwind"], "complete", doc)
 
 
 class Rest(Case):

@@ -24,7 +24,8 @@ enum {
 #define OTHERS SNAP_CALL_FOR_OTHERS
 #define FILES SNAP_CALL_IN_FILES
 #define ASKED SNAP_CALL_IS_ASKED
-#define RESTARTS SNAP_CALL_RESTARTS
+#define GOES_ON SNAP_CALL_GOES_ON
+#define RESTARTS (SNAP_CALL_RESTARTS | GOES_ON)
 
 /* Columns: fd, pointer, count, timeout. */
 #define NO_ARGUMENTS -1, -1, -1, -1
@@ -35,9 +36,10 @@ enum {
 #define WRITES ON_FD(SNAP_CALL_WRITE, SNAP_WAIT_FILE), .mode = SNAP_WAIT_WRITE, .facts = OTHERS
 #define SYNCS ON_FD(SNAP_CALL_SYNC, SNAP_WAIT_FILE), .facts = FILES
 #define ACCEPTS ON_FD(SNAP_CALL_ACCEPT, SNAP_WAIT_SOCKET), .variant = "accept"
-#define MESSAGES(call) (call), SNAP_WAIT_MSGQUEUE, NO_ARGUMENTS, .ints = 1 << 0, .facts = ASKED
+#define MESSAGES(call) \
+	(call), SNAP_WAIT_MSGQUEUE, NO_ARGUMENTS, .ints = 1 << 0, .facts = ASKED | GOES_ON
 #define MQUEUES(call, way) \
-	(call), SNAP_WAIT_MQUEUE, 0, -1, -1, 4, SNAP_LIMIT_ABSOLUTE, .mode = (way)
+	(call), SNAP_WAIT_MQUEUE, 0, -1, -1, 4, SNAP_LIMIT_ABSOLUTE, .mode = (way), .facts = GOES_ON
 #define EPOLLS(how) SNAP_CALL_EPOLL, SNAP_WAIT_EPOLL, 0, -1, -1, 3, .limit = (how)
 /* Of a path; a descriptor of its directory may be in front. */
 #define PATH(call, argument, also)                      \
@@ -45,13 +47,14 @@ enum {
 		.bytes = PATH_BYTES, .ints = (1 << (argument)) - 1, .facts = FILES | (also)
 #define OPENS(argument) PATH(SNAP_CALL_OPEN, argument, OTHERS)
 #define STATS(argument) PATH(SNAP_CALL_STAT, argument, 0)
-#define POLLS(how, also)                                    \
-	SNAP_CALL_POLL, SNAP_WAIT_POLL, -1, 0, 1, 2, (how), \
-		.bytes = POLLFD_BYTES, .most = SNAP_MAX_POLLED, .facts = OTHERS | ASKED | (also)
+#define POLLS(how, also)                                        \
+	SNAP_CALL_POLL, SNAP_WAIT_POLL, -1, 0, 1, 2, (how),     \
+		.bytes = POLLFD_BYTES, .most = SNAP_MAX_POLLED, \
+		.facts = OTHERS | ASKED | GOES_ON | (also)
 #define SELECTS(how)                                                                      \
 	SNAP_CALL_SELECT, SNAP_WAIT_SELECT, -1, 1, -1, 4, (how),                          \
 		.bytes = FD_SET_BYTES, .ints = 1 << 0, .longs = 1 << 1 | 1 << 2 | 1 << 3, \
-		.facts = OTHERS | ASKED
+		.facts = OTHERS | ASKED | GOES_ON
 #define SEMOPS(at)                                                                      \
 	SNAP_CALL_SEMOP, SNAP_WAIT_SYSV_SEMAPHORE, -1, 1, 2, (at), SNAP_LIMIT_RELATIVE, \
 		.bytes = SEMBUF_BYTES, .most = MOST_SEMBUF, .ints = 1 << 0, .facts = ASKED
@@ -75,7 +78,8 @@ static const struct snap_wait_call_row x86_64[] = {
 	[20] = { WRITES },   /* writev */
 	[21] = { STATS(0) }, /* access */
 	[23] = { SELECTS(SNAP_LIMIT_TIMEVAL) },
-	[34] = { SNAP_CALL_PAUSE, SNAP_WAIT_SIGNAL, NO_ARGUMENTS, .variant = "pause" },
+	[34] = { SNAP_CALL_PAUSE, SNAP_WAIT_SIGNAL, NO_ARGUMENTS, .variant = "pause",
+		 .facts = GOES_ON },
 	[35] = { SNAP_CALL_NANOSLEEP, SNAP_WAIT_SLEEP, -1, -1, -1, 0, SNAP_LIMIT_RELATIVE,
 		 .facts = RESTARTS },
 	[40] = { WRITES }, /* sendfile */
@@ -86,14 +90,15 @@ static const struct snap_wait_call_row x86_64[] = {
 	[45] = { READS },   /* recvfrom */
 	[46] = { WRITES },  /* sendmsg */
 	[47] = { READS },   /* recvmsg */
-	[58] = { SNAP_CALL_VFORK, SNAP_WAIT_VFORK, NO_ARGUMENTS, .facts = OTHERS },
-	[61] = { SNAP_CALL_WAIT4, SNAP_WAIT_CHILD, NO_ARGUMENTS, .ints = 1 << 0, .facts = OTHERS },
+	[58] = { SNAP_CALL_VFORK, SNAP_WAIT_VFORK, NO_ARGUMENTS, .facts = OTHERS | GOES_ON },
+	[61] = { SNAP_CALL_WAIT4, SNAP_WAIT_CHILD, NO_ARGUMENTS, .ints = 1 << 0,
+		 .facts = OTHERS | GOES_ON },
 	[65] = { SEMOPS(-1) },
 	[69] = { MESSAGES(SNAP_CALL_MSGSND) },
 	[70] = { MESSAGES(SNAP_CALL_MSGRCV) },
 	[72] = { SNAP_CALL_FCNTL, SNAP_WAIT_FILE_LOCK, 0, 2, -1, -1, .bytes = 32, /* struct flock */
-		 .facts = OTHERS },
-	[73] = { ON_FD(SNAP_CALL_FLOCK, SNAP_WAIT_FILE_LOCK), .facts = OTHERS },
+		 .facts = OTHERS | GOES_ON },
+	[73] = { ON_FD(SNAP_CALL_FLOCK, SNAP_WAIT_FILE_LOCK), .facts = OTHERS | GOES_ON },
 	[74] = { SYNCS },    /* fsync */
 	[75] = { SYNCS },    /* fdatasync */
 	[77] = { SYNCS },    /* ftruncate */
@@ -102,13 +107,14 @@ static const struct snap_wait_call_row x86_64[] = {
 	[128] = { SNAP_CALL_SIGTIMEDWAIT, SNAP_WAIT_SIGNAL, -1, 0, -1, 2, SNAP_LIMIT_RELATIVE,
 		  .variant = "sigwait", .bytes = SIGSET_BYTES },
 	[130] = { SNAP_CALL_SIGSUSPEND, SNAP_WAIT_SIGNAL, -1, 0, -1, -1, .variant = "sigsuspend",
-		  .bytes = SIGSET_BYTES },
+		  .bytes = SIGSET_BYTES, .facts = GOES_ON },
 	[202] = { SNAP_CALL_FUTEX, SNAP_WAIT_FUTEX, -1, -1, -1, 3, SNAP_LIMIT_ABSOLUTE,
 		  .facts = OTHERS | RESTARTS },
 	[208] = { SNAP_CALL_IO_GETEVENTS, SNAP_WAIT_AIO, -1, -1, -1, 4, SNAP_LIMIT_RELATIVE,
 		  .longs = 1 << 0 },
 	[217] = { READS }, /* getdents64 */
-	[219] = { SNAP_CALL_RESTART, SNAP_WAIT_NONE, NO_ARGUMENTS, .facts = OTHERS | ASKED },
+	[219] = { SNAP_CALL_RESTART, SNAP_WAIT_NONE, NO_ARGUMENTS,
+		  .facts = OTHERS | ASKED | GOES_ON },
 	[220] = { SEMOPS(3) },
 	[230] = { SNAP_CALL_CLOCK_NANOSLEEP, SNAP_WAIT_SLEEP, -1, -1, -1, 2, SNAP_LIMIT_RELATIVE,
 		  .facts = RESTARTS },
@@ -116,7 +122,7 @@ static const struct snap_wait_call_row x86_64[] = {
 	[242] = { MQUEUES(SNAP_CALL_MQ_SEND, SNAP_WAIT_WRITE) },
 	[243] = { MQUEUES(SNAP_CALL_MQ_RECEIVE, SNAP_WAIT_READ) },
 	[247] = { SNAP_CALL_WAITID, SNAP_WAIT_CHILD, NO_ARGUMENTS, .ints = 1 << 0 | 1 << 1,
-		  .facts = OTHERS | ASKED },
+		  .facts = OTHERS | ASKED | GOES_ON },
 	[257] = { OPENS(1) }, /* openat */
 	[262] = { STATS(1) }, /* newfstatat */
 	[269] = { STATS(1) }, /* faccessat */
@@ -141,7 +147,7 @@ static const struct snap_wait_call_row x86_64[] = {
 	[439] = { STATS(1) }, /* faccessat2 */
 	[441] = { EPOLLS(SNAP_LIMIT_RELATIVE) },
 	[449] = { SNAP_CALL_FUTEX_WAITV, SNAP_WAIT_FUTEX, -1, 0, 1, 3, SNAP_LIMIT_ABSOLUTE,
-		  .bytes = WAITV_BYTES, .most = MOST_WAITV, .facts = OTHERS },
+		  .bytes = WAITV_BYTES, .most = MOST_WAITV, .facts = OTHERS | GOES_ON },
 };
 
 /*

@@ -62,6 +62,11 @@ enum snap_wait_call_fact {
 	SNAP_CALL_RESTARTS = 1 << 1,   /* after a stop it goes on as restart_syscall */
 	SNAP_CALL_IN_FILES = 1 << 2,   /* file systems may hold it up, in state S as well */
 	SNAP_CALL_IS_ASKED = 1 << 3,   /* it names something to ask of, without a descriptor */
+	/*
+	 * After a stop it goes on and returns what it would have returned (signal(7); ERESTART* of the
+	 * kernel). All others may end with EINTR, or with a part of their bytes.
+	 */
+	SNAP_CALL_GOES_ON = 1 << 4,
 };
 
 /* A call. Arguments are numbers from 0 on, -1: it has no such argument. */

@@ -45,6 +45,7 @@ struct snap_tracee {
 	uint16_t look;     /* the number of the last listing that had it */
 	uint16_t pass;     /* the number of the last pass of rest.c that had it */
 	uint64_t switches; /* RESTING: see struct snap_bpf_thread */
+	bool late;         /* it has run too often for the instant of the others, see rest.c */
 };
 
 /* Memory that explains waits, for the next list of stacks; its wants are sorted by process. */
@@ -104,6 +105,8 @@ struct snap_tracer {
 	uint32_t
 		*places; /* by process: its place in a list of stacks; those on files come second */
 	struct snap_wait_spans words;
+	bool takes_running;      /* what runs is not waited for any more, to be blocked */
+	bool any_rest;           /* some thread rests, or has rested */
 	bool wait_spans_lead_on; /* some words are arrays of addresses of further words */
 	size_t last_map;         /* where the last stack was found */
 	uint64_t *reference_pcs;
@@ -172,6 +175,11 @@ static inline bool snap_tracer_may_rest(const struct snap_tracer *tracer)
 {
 	return tracer->bpf.program_fd >= 0;
 }
+/* Whether threads are stopped where that ends their calls early, too. */
+static inline bool snap_tracer_stops_all(const struct snap_tracer *tracer)
+{
+	return tracer->options->stop_all || (tracer->hook && tracer->hook->unwind);
+}
 /* Has all threads rest that are on no processor; how many did not rest before, and how many run. */
 struct snap_rest_count {
 	uint32_t fresh, running;
@@ -179,17 +187,22 @@ struct snap_rest_count {
 /* The same for one that was found late; whether it rests. */
 bool snap_tracer_rest_late(struct snap_tracer *tracer, struct snap_tracee *tracee);
 /*
- * Whether a stop of it may end its process (see snap_stop_may_kill()). It rests then by what procfs tells,
- * or, where that is not enough, has no stack.
+ * Whether a stop would harm it (see snap_stop_is_harmful()). It rests then, or, where what is known does
+ * not suffice for that, has no stack.
  */
 bool snap_tracer_spare(struct snap_tracer *tracer, struct snap_tracee *tracee);
 /* Before the stop: as many as possible rest, and are copied. */
 void snap_tracer_rest_and_copy(struct snap_tracer *tracer);
+/* The same without BPF: those that are blocked are seized, or rest where a stop would harm them. */
+void snap_tracer_seize_blocked(struct snap_tracer *tracer);
 /*
- * When all others stand still and everything is read: whether one at rest has run. It is traced then,
- * and what was read of memory is forgotten; in the last of some `rounds` all are.
+ * When all others stand still and everything is read: whether one at rest has run. It is traced then, or
+ * rests again, and what was read of memory is forgotten; in the last of some `rounds` all are traced that
+ * a stop does not harm, and those are late that run again.
  */
 bool snap_tracer_has_woken(struct snap_tracer *tracer, unsigned *rounds);
+/* When nothing else is to be read: copies those that are late. */
+void snap_tracer_take_late(struct snap_tracer *tracer);
 
 /* seize.c */
 /* Reads the processes that were added since the last call; their threads rest, or are seized. */

@@ -376,7 +376,7 @@ static void stand_still(struct snap_tracer *tracer)
 	while (wait_for_slow_ones(tracer) || snap_tracer_add_unseen_children(tracer));
 	if (!settled)
 		snap_tracer_note_missed(tracer);
-	if (snap_tracer_may_rest(tracer))
+	if (tracer->any_rest || !snap_tracer_stops_all(tracer))
 		look_for_other_programs(tracer);
 	tracer->stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
 }
@@ -398,6 +398,9 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 		snap_workers_follow(&tracer->pool);
 	if (snap_tracer_may_rest(tracer))
 		snap_tracer_rest_and_copy(tracer);
+	else if (!snap_tracer_stops_all(tracer))
+		snap_tracer_seize_blocked(tracer);
+	tracer->takes_running = true;
 	snap_tracer_seize_listed(tracer);
 	snap_tracer_set_ticks(SNAP_TRACER_TICK_US);
 	begin = snap_clock_ns(CLOCK_MONOTONIC);
@@ -411,6 +414,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 		while (snap_tracer_has_woken(tracer, &rounds));
 		snap_tracer_copy(tracer);
 	} while (snap_tracer_has_woken(tracer, &rounds));
+	snap_tracer_take_late(tracer);
 	__atomic_store_n(&stop->settled, true, __ATOMIC_RELEASE);
 	/* A stop that had its full time has other reasons for missing parts. */
 	if (tracer->hurries && snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns)

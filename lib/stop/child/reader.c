@@ -19,7 +19,6 @@
 
 enum {
 	BATCH_BYTES = 4 << 20, /* copied by one call between two signs of life */
-	SAMPLE_TEXT = 256,
 };
 
 /* A larger --runtime-memory multiplies the records by its ratio to the usual one, up to a limit. */
@@ -97,20 +96,11 @@ static int read_by(const struct snap_stop_reader *reader, struct snap_maps_item 
 }
 
 /* The stack pointer of a thread that waits in the kernel, 0: it runs, or it cannot be read. */
-static uint64_t sample_stack_pointer(const struct snap_stop_reader *reader, int tasks_fd, pid_t tid)
+static uint64_t sample_stack_pointer(int tasks_fd, pid_t tid)
 {
-	char *text = reader->buffer;
-	ssize_t length = snap_procfs_task_read(tasks_fd, tid, "syscall", text, SAMPLE_TEXT);
-	/* "NUMBER 0xARGUMENT … 0xSP 0xPC", "-1 0xSP 0xPC", "running" */
-	const char *pc = length > 0 ? memrchr(text, ' ', (size_t)length) : NULL;
-	const char *sp = pc ? memrchr(text, ' ', (size_t)(pc - text)) : NULL;
-	uint64_t value = 0;
+	struct snap_syscall_line line;
 
-	if (!sp || sp[1] != '0' || sp[2] != 'x')
-		return 0;
-	for (const char *at = sp + 3; at < pc; at++)
-		value = value << 4 | (uint64_t)(*at <= '9' ? *at - '0' : *at - 'a' + 10);
-	return value;
+	return snap_procfs_task_call(tasks_fd, tid, &line) && !line.running ? line.sp : 0;
 }
 
 static void measure_stacks(const struct snap_maps_list *list, struct snap_maps_item *item,
@@ -122,7 +112,7 @@ static void measure_stacks(const struct snap_maps_list *list, struct snap_maps_i
 	uint64_t most = reader->options->max_stack;
 
 	for (size_t i = list->sample_step / 2; i < traced->thread_count; i += list->sample_step) {
-		uint64_t sp = sample_stack_pointer(reader, tasks_fd, traced->threads[i].tid), size;
+		uint64_t sp = sample_stack_pointer(tasks_fd, traced->threads[i].tid), size;
 		size_t map = snap_space_find(space->maps, space->map_count, sp);
 
 		give_sign(sign);
@@ -350,14 +340,11 @@ void snap_stop_reader_read_kernel_stacks(void *context, uint32_t index)
 }
 
 /* The call of a thread that did not stop, from the kernel; the thread may be in none. */
-static void read_stop_call(const struct snap_stop_reader *reader, int tasks_fd,
-			   struct snap_thread *thread)
+static void read_stop_call(int tasks_fd, struct snap_thread *thread)
 {
-	char *text = reader->buffer;
-	ssize_t length = snap_procfs_task_read(tasks_fd, thread->tid, "syscall", text, SAMPLE_TEXT);
 	struct snap_syscall_line line;
 
-	if (length > 0 && snap_parse_syscall(text, (size_t)length, &line))
+	if (snap_procfs_task_call(tasks_fd, thread->tid, &line))
 		thread->call = snap_call_of_line(&line, 0);
 }
 
@@ -370,7 +357,7 @@ void snap_stop_reader_read_calls(void *context, uint32_t index)
 	for (size_t i = 0; tasks_fd >= 0 && i < traced->thread_count; i++) {
 		if (traced->threads[i].result != SNAP_THREAD_NOT_STOPPED)
 			continue;
-		read_stop_call(list->reader, tasks_fd, &traced->threads[i]);
+		read_stop_call(tasks_fd, &traced->threads[i]);
 		give_sign(&list->signs[index]);
 	}
 }

@@ -10,9 +10,12 @@
  *		   copy is what it was at the instant, and it has written no memory since. Any other is
  *		   stopped, too, and the instant is a new one.
  *
- * The order matters: memory that is read after the last step may be of another instant. Without BPF all
- * threads are stopped but those whose process a stop may end: of these procfs tells pc, sp and the call,
- * and how often they ran. Knows nothing of what is copied.
+ * The order matters: memory that is read after the last step may be of another instant.
+ *
+ * A thread in a call that a stop would harm (snap_stop_is_harmful()) is spared: if it runs in between,
+ * it rests again, where it is blocked then. One that runs again and again is late: its copy is of a
+ * later moment. Without BPF the others are stopped; of the spared ones procfs tells pc, sp, the call, and
+ * how often they ran. Knows nothing of what is copied.
  */
 #include "model/arch/registers.h"
 #include "stop/child/internal.h"
@@ -25,9 +28,12 @@
 #include <time.h>
 
 enum {
-	TRIES = 3,       /* to find no thread on a processor, before the stop */
-	NAP_NS = 100000, /* between them: most that run do it for less */
-	ROUNDS = 8,      /* of an instant; in the last one all that still rest are stopped */
+	TRIES = 3,            /* to find no thread on a processor, before the stop */
+	NAP_NS = 100000,      /* between them: most that run do it for less */
+	SHORT_NAP_NS = 20000, /* while threads are stopped */
+	ROUNDS = 8, /* of an instant; then those that rest are stopped, where that is harmless … */
+	MOST_ROUNDS = 16, /* … and from here on those that run are late */
+	LATE_TRIES = 8,   /* to meet one that runs asleep, and to copy one that is late */
 };
 
 /*
@@ -92,96 +98,221 @@ static bool keep_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 	thread->group_stopped = thread->state == 'T';
 	tracee->switches = switches;
 	snap_tracer_process(tracer, tracee)->arch = SNAP_OWN_ARCH;
+	tracer->any_rest = true;
 	snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_RESTED);
 	return true;
 }
 
-/* ---- threads that must not be stopped, without BPF ---- */
+/* ---- threads that a stop would harm ---- */
 
-/* How often it has got a processor. */
-static bool read_runs(const struct snap_tracer *tracer, const struct snap_tracee *tracee,
-		      uint64_t *ret)
+static bool is_harmed(const struct snap_tracer *tracer, const struct snap_tracee *tracee,
+		      int64_t call)
 {
-	enum { LINE = 128 };
-	char text[LINE];
-	uint64_t numbers[3];
-	ssize_t length = snap_procfs_task_read(tracer->task_fds[tracee->process], tracee->tid,
-					       "schedstat", text, sizeof(text));
-
-	if (length <= 0 || !snap_parse_schedstat(text, (size_t)length, numbers))
-		return false;
-	*ret = numbers[2];
-	return true;
+	return snap_stop_is_harmful(tracer->options, tracer->task_fds[tracee->process], tracee->tid,
+				    call, snap_tracer_process(tracer, tracee)->is_filtered);
 }
 
-static void refuse_to_stop(struct snap_thread *thread)
+static void refuse_to_stop(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
+	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+
+	if (tracee->phase == SNAP_TRACEE_RESTING)
+		wake(tracer, tracee);
 	thread->spared = true;
 	thread->result = SNAP_THREAD_NOT_STOPPED;
+	snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
+}
+
+/* It may have the memory of its next program already, and the registers of the last one. */
+static bool is_in_exec_call(int64_t call)
+{
+	return call == SYS_execve || call == SYS_execveat;
+}
+
+/* Programs of 32 bits have other registers, which only a stop tells in their form. */
+static bool is_usable(int error, const struct snap_bpf_thread *found)
+{
+	return !error && snap_registers_are_wide(SNAP_OWN_ARCH, found->registers) &&
+	       !is_in_exec_call(found->call);
+}
+
+/*
+ * With BPF. Whether it is harmed, and rests now. One that runs may be about to enter such a call, and
+ * mostly sleeps soon.
+ */
+static bool spare_exactly(struct snap_tracer *tracer, struct snap_tracee *tracee)
+{
+	const struct timespec nap = { .tv_nsec = tracer->stopping ? SHORT_NAP_NS : NAP_NS };
+	struct snap_bpf_thread found;
+	int error = snap_bpf_read(&tracer->bpf, tracee->tid, &found);
+
+	for (unsigned i = 0; error == -EAGAIN && i < LATE_TRIES; i++) {
+		nanosleep(&nap, NULL);
+		error = snap_bpf_read(&tracer->bpf, tracee->tid, &found);
+	}
+	return is_usable(error, &found) && !found.queued && is_harmed(tracer, tracee, found.call) &&
+	       may_rest(tracer, tracee) &&
+	       snap_procfs_has_task(tracer->task_fds[tracee->process], tracee->tid) &&
+	       keep_registers(tracer, tracee, found.registers, found.switches);
+}
+
+/* What a system call of procfs says of the registers. */
+static bool keep_place(struct snap_tracer *tracer, struct snap_tracee *tracee,
+		       const struct snap_syscall_line *line, uint64_t runs)
+{
+	struct snap_known_registers known = { .pc = line->pc, .sp = line->sp };
+	uint8_t registers[SNAP_MAX_REGISTERS];
+
+	known.call = (int32_t)line->number;
+	memcpy(known.arguments, line->arguments, sizeof(known.arguments));
+	if (line->sp <= UINT32_MAX || !may_rest(tracer, tracee) ||
+	    snap_registers_write(SNAP_OWN_ARCH, &known, registers) != SNAP_OWN_REGISTERS ||
+	    !keep_registers(tracer, tracee, registers, runs))
+		return false;
+	snap_tracer_thread(tracer, tracee)->partial = true;
+	return true;
 }
 
 /* The filters of other threads are mostly those of the first one, which was asked. */
 bool snap_tracer_spare(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
+	const struct snap_traced *process = snap_tracer_process(tracer, tracee);
+	int tasks = tracer->task_fds[tracee->process];
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
-	uint8_t registers[SNAP_MAX_REGISTERS];
-	struct snap_known_registers known = { .sp = 0 };
 	struct snap_syscall_line line;
 	uint64_t runs = 0;
 	bool has_runs;
 
-	if (!snap_tracer_process(tracer, tracee)->is_filtered)
+	if (snap_tracer_may_rest(tracer))
+		return spare_exactly(tracer, tracee);
+	if (!process->is_filtered && snap_tracer_stops_all(tracer))
 		return false;
-	has_runs = read_runs(tracer, tracee, &runs);
-	if (!snap_stop_may_kill(tracer->task_fds[tracee->process], tracee->tid, &line))
+	has_runs = snap_procfs_task_runs(tasks, tracee->tid, &runs);
+	if (!snap_procfs_task_call(tasks, tracee->tid, &line))
+		return false;
+	if (line.running && !tracer->takes_running)
+		return true;
+	if (line.running || !is_harmed(tracer, tracee, line.number))
 		return false;
 	thread->call = snap_call_of_line(&line, 0);
-	known.pc = line.pc;
-	known.sp = line.sp;
-	known.call = (int32_t)line.number;
-	memcpy(known.arguments, line.arguments, sizeof(known.arguments));
-	if (snap_tracer_may_rest(tracer) || !has_runs || line.sp <= UINT32_MAX ||
-	    !may_rest(tracer, tracee) ||
-	    snap_registers_write(SNAP_OWN_ARCH, &known, registers) != SNAP_OWN_REGISTERS ||
-	    !keep_registers(tracer, tracee, registers, runs)) {
-		refuse_to_stop(thread);
-		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
-	}
-	thread->partial = tracee->phase == SNAP_TRACEE_RESTING;
+	if (!has_runs || !keep_place(tracer, tracee, &line, runs))
+		refuse_to_stop(tracer, tracee);
 	return true;
 }
 
-/* It runs for a moment, as a clock of a runtime does: some tries to meet it asleep again. */
-static void spare_again(struct snap_tracer *tracer, struct snap_tracee *tracee, unsigned round)
+void snap_tracer_seize_blocked(struct snap_tracer *tracer)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+	bool any = true;
+
+	for (unsigned try = 0; try < TRIES && any; try++) {
+		if (try)
+			nanosleep(&nap, NULL);
+		snap_tracer_seize_listed(tracer);
+		any = false;
+		for (uint32_t i = 0; i < tracer->count && !any; i++)
+			any = tracer->tracees[i].phase == SNAP_TRACEE_LISTED;
+	}
+}
+
+/*
+ * It runs for a moment, as a clock of a runtime does: some tries to meet it asleep again. Where its
+ * process may have a filter, nothing else may be done.
+ */
+static void spare_again(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	const struct timespec nap = { .tv_nsec = NAP_NS };
 
 	wake(tracer, tracee);
-	for (unsigned i = 0; round < TRIES && i < TRIES; i++) {
+	for (unsigned i = 0; i < TRIES; i++) {
 		if (snap_tracer_spare(tracer, tracee))
 			return;
 		nanosleep(&nap, NULL);
 	}
-	refuse_to_stop(snap_tracer_thread(tracer, tracee));
-	snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
+	if (snap_tracer_process(tracer, tracee)->is_filtered)
+		refuse_to_stop(tracer, tracee);
 }
 
-/* As snap_tracer_has_woken(), of spared threads: they are never stopped. */
-static bool has_spared_run(struct snap_tracer *tracer, unsigned round)
+/* Whether one at rest has not run since its registers were read. */
+static bool has_kept_still(const struct snap_tracer *tracer, const struct snap_tracee *tracee)
 {
-	bool any = false;
+	struct snap_bpf_thread found;
+	uint64_t runs;
+
+	if (snap_tracer_may_rest(tracer))
+		return !snap_bpf_read(&tracer->bpf, tracee->tid, &found) &&
+		       found.switches == tracee->switches;
+	return snap_procfs_task_runs(tracer->task_fds[tracee->process], tracee->tid, &runs) &&
+	       runs == tracee->switches;
+}
+
+static bool has_late(const struct snap_tracer *tracer)
+{
+	for (uint32_t i = 0; i < tracer->count; i++)
+		if (tracer->tracees[i].late)
+			return true;
+	return false;
+}
+
+/* Those that are late rest again, if they are blocked now. */
+static void rest_late_ones(struct snap_tracer *tracer)
+{
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		struct snap_tracee *tracee = &tracer->tracees[i];
+
+		if (!tracee->late)
+			continue;
+		if (tracee->phase == SNAP_TRACEE_RESTING)
+			wake(tracer, tracee);
+		snap_tracer_spare(tracer, tracee);
+	}
+}
+
+void snap_tracer_take_late(struct snap_tracer *tracer)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+
+	/* They may have made threads that are of no instant. */
+	if (has_late(tracer))
+		snap_tracer_note_missed(tracer);
+
+	for (unsigned try = 0; try < LATE_TRIES && has_late(tracer); try++) {
+		if (try)
+			nanosleep(&nap, NULL);
+		rest_late_ones(tracer);
+		snap_tracer_copy_rest(tracer);
+		for (uint32_t i = 0; i < tracer->count; i++) {
+			struct snap_tracee *tracee = &tracer->tracees[i];
+
+			if (!tracee->late || tracee->phase != SNAP_TRACEE_RESTING ||
+			    !has_kept_still(tracer, tracee))
+				continue;
+			snap_tracer_thread(tracer, tracee)->taken = SNAP_TAKEN_UNSTOPPED;
+			tracee->late = false;
+		}
+	}
+	for (uint32_t i = 0; i < tracer->count; i++)
+		if (tracer->tracees[i].late)
+			refuse_to_stop(tracer, &tracer->tracees[i]);
+}
+
+/* Without BPF. How many have run, and are not late. */
+static uint32_t look_at_spared(struct snap_tracer *tracer, unsigned round)
+{
+	uint32_t woken = 0;
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		struct snap_tracee *tracee = &tracer->tracees[i];
-		uint64_t runs;
 
-		if (tracee->phase != SNAP_TRACEE_RESTING ||
-		    (read_runs(tracer, tracee, &runs) && runs == tracee->switches))
+		if (tracee->phase != SNAP_TRACEE_RESTING || has_kept_still(tracer, tracee))
 			continue;
-		spare_again(tracer, tracee, round);
-		any = round < TRIES;
+		tracee->late = round >= TRIES;
+		if (tracee->late)
+			continue;
+		spare_again(tracer, tracee);
+		woken++;
 	}
-	return any;
+	return woken;
 }
 
 /* ---- a pass over all threads ---- */
@@ -190,33 +321,27 @@ struct pass {
 	struct snap_tracer *tracer;
 	uint32_t process; /* in stop->processes: the one whose threads are read */
 	pid_t fresh_tid;  /* one of it that rests since this pass; 0: there is none */
-	bool confirms;    /* what has run is not to rest again */
+	bool confirms;    /* what has run is not to rest again, unless a stop would harm it … */
+	unsigned round;   /* … in this round of an instant */
 	uint32_t woken;
 	struct snap_rest_count count;
 };
-
-/* It may have the memory of its next program already, and the registers of the last one. */
-static bool is_in_exec_call(const struct snap_bpf_thread *found)
-{
-	struct snap_known_registers known;
-
-	return snap_registers_read(SNAP_OWN_ARCH, found->registers, SNAP_OWN_REGISTERS, 'S',
-				   &known) &&
-	       (known.call == SYS_execve || known.call == SYS_execveat);
-}
 
 /* What is known of a thread now; `error`: as of snap_bpf_read(). */
 static void judge(struct pass *pass, struct snap_tracee *tracee, int error,
 		  const struct snap_bpf_thread *found)
 {
 	struct snap_tracer *tracer = pass->tracer;
+	bool harmed = false;
 
-	/* Programs of 32 bits have other registers, which only a stop tells in their form. */
-	if (error || !snap_registers_are_wide(SNAP_OWN_ARCH, found->registers) ||
-	    is_in_exec_call(found))
+	if (!is_usable(error, found))
 		found = NULL;
 	if (tracee->phase == SNAP_TRACEE_RESTING) {
 		if (found && found->switches == tracee->switches)
+			return;
+		harmed = found && !found->queued && is_harmed(tracer, tracee, found->call);
+		tracee->late = pass->round >= (harmed ? TRIES : MOST_ROUNDS);
+		if (tracee->late)
 			return;
 		wake(tracer, tracee);
 		pass->woken++;
@@ -224,7 +349,7 @@ static void judge(struct pass *pass, struct snap_tracee *tracee, int error,
 	if (tracee->phase != SNAP_TRACEE_LISTED || !may_rest(tracer, tracee))
 		return;
 	correct_state(tracer, tracee, error == -EAGAIN || (found && found->queued));
-	if (pass->confirms)
+	if (pass->confirms && !harmed)
 		return;
 	if (!found || !keep_registers(tracer, tracee, found->registers, found->switches)) {
 		pass->count.running++;
@@ -284,9 +409,11 @@ static void read_alone(struct pass *pass, struct snap_tracee *tracee)
 	judge(pass, tracee, error, &found);
 }
 
-static struct pass pass_over(struct snap_tracer *tracer, bool confirms)
+static struct pass pass_over(struct snap_tracer *tracer, bool confirms, unsigned round)
 {
-	struct pass pass = { .tracer = tracer, .process = UINT32_MAX, .confirms = confirms };
+	struct pass pass = {
+		.tracer = tracer, .process = UINT32_MAX, .confirms = confirms, .round = round
+	};
 
 	tracer->pass++;
 	for (uint32_t i = 0; i < tracer->count; i++) {
@@ -305,7 +432,7 @@ static struct pass pass_over(struct snap_tracer *tracer, bool confirms)
 
 struct snap_rest_count snap_tracer_rest(struct snap_tracer *tracer)
 {
-	return pass_over(tracer, false).count;
+	return pass_over(tracer, false, 0).count;
 }
 
 bool snap_tracer_rest_late(struct snap_tracer *tracer, struct snap_tracee *tracee)
@@ -334,15 +461,29 @@ void snap_tracer_rest_and_copy(struct snap_tracer *tracer)
 	}
 }
 
+/* In the last rounds: those that may be stopped are. */
+static void wake_harmless(struct snap_tracer *tracer)
+{
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		struct snap_tracee *tracee = &tracer->tracees[i];
+		struct snap_known_registers known;
+
+		if (tracee->phase == SNAP_TRACEE_RESTING &&
+		    snap_registers_of(SNAP_OWN_ARCH, snap_tracer_thread(tracer, tracee), &known) &&
+		    !is_harmed(tracer, tracee, known.call))
+			wake(tracer, tracee);
+	}
+}
+
 bool snap_tracer_has_woken(struct snap_tracer *tracer, unsigned *rounds)
 {
-	if (snap_tracer_may_rest(tracer) ? !pass_over(tracer, true).woken
-					 : !has_spared_run(tracer, *rounds))
+	uint32_t woken = snap_tracer_may_rest(tracer) ? pass_over(tracer, true, *rounds).woken
+						      : look_at_spared(tracer, *rounds);
+
+	if (!woken)
 		return false;
-	++*rounds;
-	for (uint32_t i = 0; *rounds + 1 >= ROUNDS && i < tracer->count; i++)
-		if (tracer->tracees[i].phase == SNAP_TRACEE_RESTING)
-			wake(tracer, &tracer->tracees[i]);
+	if (++*rounds + 1 >= ROUNDS)
+		wake_harmless(tracer);
 	for (uint32_t i = 0; i < tracer->stop->process_count; i++)
 		tracer->stop->processes[i].words = tracer->stop->processes[i].memory = NULL;
 	snap_tracer_seize_listed(tracer);

@@ -498,6 +498,6 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 	snap_tracer_reserve_copies(tracer, stack_bytes);
 	if (snap_tracer_may_rest(tracer))
 		snap_tracer_rest(tracer);
-	else
+	else if (snap_tracer_stops_all(tracer))
 		snap_tracer_seize_listed(tracer);
 }
