@@ -148,7 +148,8 @@ class Trace(Case):
 
     def test_a_register_that_a_stop_tells(self):
         victim = self.victim("threads", "futex:3:waiter:5")
-        found, _ = self.trace(victim.pid, "--no-stop", "--engine", "libunwind", tool=self.without_bpf())
+        found, _ = self.trace(victim.pid, "--no-stop", "--engine", "libunwind", "--force-stop",
+                              tool=self.without_bpf())
         (events, alike), = found.values()
         self.assert_said(events, "copied without a stop: ", "a register is needed that only a stop tells",
                          "needs a stop of its own, as a copy without a stop is not enough",
