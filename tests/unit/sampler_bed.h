@@ -181,6 +181,7 @@ static inline void bed_options(struct bed *bed, pid_t pid)
 	bed->target = (struct snap_target){ .kind = SNAP_TARGET_PID, .pid = pid };
 	bed->options = (struct snap_options){ .children = true,
 					      .no_bpf = true,
+					      .force_stop = true,
 					      .targets = &bed->target,
 					      .target_count = 1,
 					      .max_stack = 1 << 20,

@@ -289,7 +289,7 @@ static void test_copies_without_a_stop(void **state _unused_)
 	struct snap_options options;
 
 	snap_options_init(&options);
-	options.no_stop = options.no_bpf = true;
+	options.no_stop = options.no_bpf = options.force_stop = true;
 	for (int round = 0; round < 3; round++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 		const struct snap_process *process;
@@ -341,7 +341,7 @@ static void test_copies_alone(void **state _unused_)
 	struct snap_options options;
 
 	snap_options_init(&options);
-	options.no_stop = options.no_bpf = true;
+	options.no_stop = options.no_bpf = options.force_stop = true;
 	options.targets = &target;
 	options.target_count = 1;
 	assert_null(snap_capture_take(&options, &hook, &capture));

@@ -307,7 +307,7 @@ static void test_without_a_stop(void **state _unused_)
 
 	start_at_futexes(&victim, 100, FAR, stand_at_futexes);
 	snap_options_init(&options);
-	options.no_stop = options.no_bpf = true;
+	options.no_stop = options.no_bpf = options.force_stop = true;
 	capture = take_with(&victim, &options);
 	victim_end(&victim);
 	process = &capture->processes[0];

@@ -27,7 +27,7 @@ enum { DONE = 100, NO_FILTER, NO_ERROR, WRONG_RESULT, LARGE = 32 << 20 };
 #define SECCOMP_RET_KILL_PROCESS 0x80000000U
 #endif
 
-static const struct snap_options usual = { .max_stack = 1 << 20 };
+static const struct snap_options usual = { .max_stack = 1 << 20, .force_stop = true };
 
 static void install(const struct sock_filter *code, size_t count)
 {
@@ -339,7 +339,9 @@ static void cancel(int signal _unused_)
 /* The same, until somebody has had enough of it. */
 static int cancel_stopped_child(void (*refuse_it)(void))
 {
-	const struct snap_options options = { .max_stack = 1 << 20, .cancel = &cancelled };
+	const struct snap_options options = { .max_stack = 1 << 20,
+					      .force_stop = true,
+					      .cancel = &cancelled };
 	const struct itimerval soon = { .it_value = { .tv_usec = 50000 } };
 	struct snap_pick pick = { .tid = victim_pid };
 	struct snap_single *single;

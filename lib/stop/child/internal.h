@@ -45,6 +45,7 @@ struct snap_tracee {
 	uint16_t look;     /* the number of the last listing that had it */
 	uint16_t pass;     /* the number of the last pass of rest.c that had it */
 	uint64_t switches; /* RESTING: see struct snap_bpf_thread */
+	bool was_spared;   /* when it rested last, a stop would have harmed it */
 	bool late;         /* it has run too often for the instant of the others, see rest.c */
 };
 
@@ -105,6 +106,7 @@ struct snap_tracer {
 	uint32_t
 		*places; /* by process: its place in a list of stacks; those on files come second */
 	struct snap_wait_spans words;
+	unsigned round;          /* of the instant */
 	bool takes_running;      /* what runs is not waited for any more, to be blocked */
 	bool any_rest;           /* some thread rests, or has rested */
 	bool wait_spans_lead_on; /* some words are arrays of addresses of further words */
@@ -184,7 +186,7 @@ static inline bool snap_tracer_stops_all(const struct snap_tracer *tracer)
 struct snap_rest_count {
 	uint32_t fresh, running;
 } snap_tracer_rest(struct snap_tracer *tracer);
-/* The same for one that was found late; whether it rests. */
+/* The same for one that was found late; whether it rests. After some rounds none does. */
 bool snap_tracer_rest_late(struct snap_tracer *tracer, struct snap_tracee *tracee);
 /*
  * Whether a stop would harm it (see snap_stop_is_harmful()). It rests then, or, where what is known does
@@ -197,10 +199,10 @@ void snap_tracer_rest_and_copy(struct snap_tracer *tracer);
 void snap_tracer_seize_blocked(struct snap_tracer *tracer);
 /*
  * When all others stand still and everything is read: whether one at rest has run. It is traced then, or
- * rests again, and what was read of memory is forgotten; in the last of some `rounds` all are traced that
+ * rests again, and what was read of memory is forgotten; in the last of some rounds all are traced that
  * a stop does not harm, and those are late that run again.
  */
-bool snap_tracer_has_woken(struct snap_tracer *tracer, unsigned *rounds);
+bool snap_tracer_has_woken(struct snap_tracer *tracer);
 /* When nothing else is to be read: copies those that are late. */
 void snap_tracer_take_late(struct snap_tracer *tracer);
 

@@ -385,7 +385,6 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 {
 	struct snap_stop *stop = tracer->stop;
 	struct policy before;
-	unsigned rounds = 0;
 	int64_t begin;
 	bool detached;
 
@@ -411,9 +410,9 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	do {
 		do
 			stand_still(tracer);
-		while (snap_tracer_has_woken(tracer, &rounds));
+		while (snap_tracer_has_woken(tracer));
 		snap_tracer_copy(tracer);
-	} while (snap_tracer_has_woken(tracer, &rounds));
+	} while (snap_tracer_has_woken(tracer));
 	snap_tracer_take_late(tracer);
 	__atomic_store_n(&stop->settled, true, __ATOMIC_RELEASE);
 	/* A stop that had its full time has other reasons for missing parts. */

@@ -32,7 +32,7 @@ enum {
 	NAP_NS = 100000,      /* between them: most that run do it for less */
 	SHORT_NAP_NS = 20000, /* while threads are stopped */
 	ROUNDS = 8, /* of an instant; then those that rest are stopped, where that is harmless … */
-	MOST_ROUNDS = 16, /* … and from here on those that run are late */
+	MOST_ROUNDS = 64, /* … and from here on those that run are late */
 	LATE_TRIES = 8,   /* to meet one that runs asleep, and to copy one that is late */
 };
 
@@ -51,11 +51,22 @@ static bool may_rest(const struct snap_tracer *tracer, const struct snap_tracee 
 	       !(thread->flags & SNAP_PF_EXITING) && !snap_thread_is_worker(thread);
 }
 
+/* Whether a stop would change what such a call returns, or end the process. */
+static bool is_harmed(const struct snap_tracer *tracer, const struct snap_tracee *tracee,
+		      int64_t call)
+{
+	return snap_stop_is_harmful(tracer->options, tracer->task_fds[tracee->process], tracee->tid,
+				    call, snap_tracer_process(tracer, tracee)->is_filtered);
+}
+
 /* It has run: nothing that was copied of it counts. */
 static void wake(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	struct snap_known_registers known;
 
+	tracee->was_spared = snap_registers_of(SNAP_OWN_ARCH, thread, &known) &&
+			     is_harmed(tracer, tracee, known.call);
 	snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_RAN);
 	snap_trace(tracer->options->trace, tracee->tid, SNAP_TRACE_MOVED, NULL);
 	thread->result = SNAP_THREAD_UNTRACED;
@@ -105,13 +116,6 @@ static bool keep_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 
 /* ---- threads that a stop would harm ---- */
 
-static bool is_harmed(const struct snap_tracer *tracer, const struct snap_tracee *tracee,
-		      int64_t call)
-{
-	return snap_stop_is_harmful(tracer->options, tracer->task_fds[tracee->process], tracee->tid,
-				    call, snap_tracer_process(tracer, tracee)->is_filtered);
-}
-
 static void refuse_to_stop(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
@@ -138,15 +142,16 @@ static bool is_usable(int error, const struct snap_bpf_thread *found)
 
 /*
  * With BPF. Whether it is harmed, and rests now. One that runs may be about to enter such a call, and
- * mostly sleeps soon.
+ * mostly sleeps soon. During the stop only one that was in such a call is waited for.
  */
 static bool spare_exactly(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	const struct timespec nap = { .tv_nsec = tracer->stopping ? SHORT_NAP_NS : NAP_NS };
+	bool may_wait = !tracer->stopping || tracee->was_spared;
 	struct snap_bpf_thread found;
 	int error = snap_bpf_read(&tracer->bpf, tracee->tid, &found);
 
-	for (unsigned i = 0; error == -EAGAIN && i < LATE_TRIES; i++) {
+	for (unsigned i = 0; error == -EAGAIN && may_wait && i < LATE_TRIES; i++) {
 		nanosleep(&nap, NULL);
 		error = snap_bpf_read(&tracer->bpf, tracee->tid, &found);
 	}
@@ -297,7 +302,7 @@ void snap_tracer_take_late(struct snap_tracer *tracer)
 }
 
 /* Without BPF. How many have run, and are not late. */
-static uint32_t look_at_spared(struct snap_tracer *tracer, unsigned round)
+static uint32_t look_at_spared(struct snap_tracer *tracer)
 {
 	uint32_t woken = 0;
 
@@ -306,7 +311,7 @@ static uint32_t look_at_spared(struct snap_tracer *tracer, unsigned round)
 
 		if (tracee->phase != SNAP_TRACEE_RESTING || has_kept_still(tracer, tracee))
 			continue;
-		tracee->late = round >= TRIES;
+		tracee->late = tracer->round >= TRIES;
 		if (tracee->late)
 			continue;
 		spare_again(tracer, tracee);
@@ -321,8 +326,7 @@ struct pass {
 	struct snap_tracer *tracer;
 	uint32_t process; /* in stop->processes: the one whose threads are read */
 	pid_t fresh_tid;  /* one of it that rests since this pass; 0: there is none */
-	bool confirms;    /* what has run is not to rest again, unless a stop would harm it … */
-	unsigned round;   /* … in this round of an instant */
+	bool confirms;    /* what has run is not to rest again, unless a stop would harm it */
 	uint32_t woken;
 	struct snap_rest_count count;
 };
@@ -340,7 +344,7 @@ static void judge(struct pass *pass, struct snap_tracee *tracee, int error,
 		if (found && found->switches == tracee->switches)
 			return;
 		harmed = found && !found->queued && is_harmed(tracer, tracee, found->call);
-		tracee->late = pass->round >= (harmed ? TRIES : MOST_ROUNDS);
+		tracee->late = tracer->round >= (harmed ? TRIES : MOST_ROUNDS);
 		if (tracee->late)
 			return;
 		wake(tracer, tracee);
@@ -409,11 +413,9 @@ static void read_alone(struct pass *pass, struct snap_tracee *tracee)
 	judge(pass, tracee, error, &found);
 }
 
-static struct pass pass_over(struct snap_tracer *tracer, bool confirms, unsigned round)
+static struct pass pass_over(struct snap_tracer *tracer, bool confirms)
 {
-	struct pass pass = {
-		.tracer = tracer, .process = UINT32_MAX, .confirms = confirms, .round = round
-	};
+	struct pass pass = { .tracer = tracer, .process = UINT32_MAX, .confirms = confirms };
 
 	tracer->pass++;
 	for (uint32_t i = 0; i < tracer->count; i++) {
@@ -432,14 +434,14 @@ static struct pass pass_over(struct snap_tracer *tracer, bool confirms, unsigned
 
 struct snap_rest_count snap_tracer_rest(struct snap_tracer *tracer)
 {
-	return pass_over(tracer, false, 0).count;
+	return pass_over(tracer, false).count;
 }
 
 bool snap_tracer_rest_late(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	struct pass pass = { .tracer = tracer };
 
-	if (!snap_tracer_may_rest(tracer) || !may_rest(tracer, tracee))
+	if (!snap_tracer_may_rest(tracer) || !may_rest(tracer, tracee) || tracer->round >= TRIES)
 		return false;
 	read_alone(&pass, tracee);
 	return tracee->phase == SNAP_TRACEE_RESTING;
@@ -475,14 +477,14 @@ static void wake_harmless(struct snap_tracer *tracer)
 	}
 }
 
-bool snap_tracer_has_woken(struct snap_tracer *tracer, unsigned *rounds)
+bool snap_tracer_has_woken(struct snap_tracer *tracer)
 {
-	uint32_t woken = snap_tracer_may_rest(tracer) ? pass_over(tracer, true, *rounds).woken
-						      : look_at_spared(tracer, *rounds);
+	uint32_t woken = snap_tracer_may_rest(tracer) ? pass_over(tracer, true).woken
+						      : look_at_spared(tracer);
 
 	if (!woken)
 		return false;
-	if (++*rounds + 1 >= ROUNDS)
+	if (++tracer->round + 1 >= ROUNDS)
 		wake_harmless(tracer);
 	for (uint32_t i = 0; i < tracer->stop->process_count; i++)
 		tracer->stop->processes[i].words = tracer->stop->processes[i].memory = NULL;
