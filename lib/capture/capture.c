@@ -563,7 +563,7 @@ static void warn_of_instants(struct snap_capture *capture)
 	if (taken[SNAP_TAKEN_UNSTOPPED] + taken[SNAP_TAKEN_ALONE] < 2)
 		return;
 	snap_capture_warn(capture, "not_one_instant", 0, 0,
-			  "threads were not read at one instant: %zu were read while blocked, %zu "
+			  "threads were not read at one instant: %zu were read without a stop, %zu "
 			  "were stopped one by one",
 			  taken[SNAP_TAKEN_UNSTOPPED], taken[SNAP_TAKEN_ALONE]);
 }

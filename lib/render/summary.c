@@ -322,7 +322,7 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 	if (summary->options->verbose)
 		fprintf(out,
 			"of the samples %.1f %% are of threads that had not run, "
-			"%.1f %% were read while blocked, %.1f %% were stopped for it\n",
+			"%.1f %% were read without a stop, %.1f %% were stopped for it\n",
 			percent_of(stats->kept, stats->thread_samples),
 			percent_of(stats->unstopped, stats->thread_samples),
 			percent_of(stats->alone, stats->thread_samples));

@@ -34,7 +34,7 @@ static void test_figures_come_first(void **state _unused_)
 	assert_memory_equal(text, begin, strlen(begin));
 	assert_null(strstr(text, "targets have exited"));
 	assert_null(strstr(text, "shown:"));
-	assert_null(strstr(text, "read while blocked"));
+	assert_null(strstr(text, "read without a stop"));
 }
 
 /* How samples were taken is for those who ask. */
@@ -45,7 +45,7 @@ static void test_more_figures_with_verbose(void **state _unused_)
 	_cleanup_free_ char *text = summary_of(recording, &options);
 
 	assert_non_null(strstr(text, "\nof the samples 87.8 % are of threads that had not run, "
-				     "6.1 % were read while blocked, 6.1 % were stopped for it\n"));
+				     "6.1 % were read without a stop, 6.1 % were stopped for it\n"));
 }
 
 static void test_the_end_and_the_slice_are_told(void **state _unused_)

@@ -27,7 +27,7 @@ static struct snap_text_reads count_all_reads(const struct snap_snapshot *snapsh
 	return reads;
 }
 
-/* "   not stopped: 62 of 65 threads read while blocked, 3 stopped one by one, …" */
+/* "   not stopped: 62 of 65 threads read without a stop, 3 stopped one by one, …" */
 static void head_reads(struct snap_sheet *lines, const struct snap_options *options,
 		       const struct snap_snapshot *snapshot)
 {
@@ -35,7 +35,7 @@ static void head_reads(struct snap_sheet *lines, const struct snap_options *opti
 	char length[SNAP_WHEN_SIZE];
 
 	snap_line_printf(lines, SNAP_STYLE_PLAIN,
-			 "   not stopped: %zu of %zu thread%s read while blocked", reads.unstopped,
+			 "   not stopped: %zu of %zu thread%s read without a stop", reads.unstopped,
 			 reads.all, reads.all == 1 ? "" : "s");
 	if (reads.alone)
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu stopped one by one", reads.alone);
@@ -60,22 +60,30 @@ static size_t count_all_threads(const struct snap_snapshot *snapshot)
 	return count;
 }
 
-/* "   one instant, 2 of 65 threads stopped for 212 us"; "   stopped 904 us", where all were */
+/*
+ * "   one instant, 1 thread late, 2 of 65 threads stopped for 212 us"; "   stopped 904 us", where all
+ * were
+ */
 static void head_stop(struct snap_sheet *lines, const struct snap_options *options,
 		      const struct snap_snapshot *snapshot)
 {
 	char length[SNAP_WHEN_SIZE];
+	struct snap_text_reads reads;
 	bool some_rested;
 
 	if (snapshot->many_instants) {
 		head_reads(lines, options, snapshot);
 		return;
 	}
-	some_rested = count_all_reads(snapshot).confirmed;
+	reads = count_all_reads(snapshot);
+	some_rested = reads.confirmed || reads.unstopped;
 	/* Trees are looked at one after the other. */
 	if (some_rested)
 		snap_line_add(lines, SNAP_STYLE_PLAIN,
 			      snapshot->root_count == 1 ? "   one instant, " : "   ");
+	if (reads.unstopped)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "%zu thread%s late, ", reads.unstopped,
+				 snap_plural(reads.unstopped));
 	if (some_rested && !snapshot->stop_duration_ns)
 		snap_line_add(lines, SNAP_STYLE_PLAIN, "no thread stopped");
 	if (!snapshot->stop_duration_ns)

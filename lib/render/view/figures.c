@@ -29,7 +29,7 @@ static const struct {
 	[SNAP_FIGURE_THREAD_SAMPLES] = { STATISTIC(thread_samples), "Samples", COUNT },
 	[SNAP_FIGURE_STACKS] = { STATISTIC(stacks), "Distinct stacks", COUNT },
 	[SNAP_FIGURE_KEPT] = { STATISTIC(kept), "Samples of threads that had not run", COUNT },
-	[SNAP_FIGURE_UNSTOPPED] = { STATISTIC(unstopped), "Samples read while blocked", COUNT },
+	[SNAP_FIGURE_UNSTOPPED] = { STATISTIC(unstopped), "Samples read without a stop", COUNT },
 	[SNAP_FIGURE_ALONE] = { STATISTIC(alone), "Samples of stopped threads", COUNT },
 	[SNAP_FIGURE_LEFT_OUT] = { STATISTIC(left_out), "Samples left out (--max-stopped)", COUNT },
 	[SNAP_FIGURE_TICKS_LATE] = { STATISTIC(ticks_late), "Ticks missed, no processor was free",

@@ -138,7 +138,7 @@ void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_read
 	reads->all += stack->thread_count;
 }
 
-/* "  (3 read while blocked, 1 stopped alone)"; nothing where all were stopped together. */
+/* "  (3 read without a stop, 1 stopped alone)"; nothing where all were stopped together. */
 static void add_how_read(struct snap_sheet *lines, const struct snap_stack *stack)
 {
 	struct snap_text_reads reads = { 0 };
@@ -146,11 +146,11 @@ static void add_how_read(struct snap_sheet *lines, const struct snap_stack *stac
 	snap_text_count_reads(stack, &reads);
 	if (reads.unstopped && reads.alone)
 		snap_line_printf(lines, SNAP_STYLE_DIM,
-				 "  (%zu read while blocked, %zu stopped alone)", reads.unstopped,
+				 "  (%zu read without a stop, %zu stopped alone)", reads.unstopped,
 				 reads.alone);
 	else if (reads.unstopped || reads.alone)
 		snap_line_add(lines, SNAP_STYLE_DIM,
-			      reads.alone ? "  (stopped alone)" : "  (read while blocked)");
+			      reads.alone ? "  (stopped alone)" : "  (read without a stop)");
 }
 
 /* "forge[19152] GET: /issues [4] " */
