@@ -264,6 +264,7 @@ struct snap_sampler {
 	int tracer_fd;              /* of a look at a whole process, which is over; -1: none */
 	int bpf_fd;                 /* for these looks, -1: there is none */
 	bool bpf_tried;
+	struct snap_running *running; /* samples of what runs; NULL: not permitted, or not wanted */
 	struct snap_sampler_process **processes;
 	size_t process_count, process_capacity;
 	struct snap_renewal renewal;
@@ -385,6 +386,13 @@ static inline int64_t snap_sampler_after(const struct snap_sampler *sampler, int
 
 	return sampler->options->no_stop ? now : now + (cost > least_ns ? cost : least_ns);
 }
+
+/* running.c: threads that run. */
+void snap_sampler_open_running(struct snap_sampler *sampler);
+/* Shows one by its sample; *shown_ret: false where there is none that suffices. */
+struct stacksnap_error *snap_sampler_show_running(struct snap_sampler *sampler,
+						  struct snap_sampler_thread *thread,
+						  bool *shown_ret) _must_check_;
 
 /* tree.c: the processes of the tree. */
 /* Takes over processes that discovery has found, with their live descriptors, in its order. */

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/workers.h"
+#include "bpf/running.h"
 #include "stop/tracer.h"
 
 #include <errno.h>
@@ -21,9 +22,10 @@ enum {
 		64, /* descriptors left to the rest of the program at least, and a quarter of all */
 	MOST_DESCRIPTORS = 1 << 21,
 	LOOKS_ONLY_TICK = 8,
-	LEAST_FRESH = 16, /* threads whose first stacks each look takes */
-	FIRST_MS = 500,   /* of the first look for processes, and as much again for first stacks */
-	FACTS_PART = 20,  /* of the time to begin in, if that is less, for what processes are … */
+	SAMPLE_NS = 2500000, /* in such a tick: for samples of what runs to come */
+	LEAST_FRESH = 16,    /* threads whose first stacks each look takes */
+	FIRST_MS = 500,  /* of the first look for processes, and as much again for first stacks */
+	FACTS_PART = 20, /* of the time to begin in, if that is less, for what processes are … */
 	LEAST_FACTS_MS = 50, /* … but not less than this */
 	ONLY_PERCENT = 30,   /* the same, of the time of the run where there is one tick */
 	LEAST_PERCENT = 10,  /* and so much of it in any case */
@@ -151,6 +153,7 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	sampler->until_ns = sampler->now_ns + options->timeout_ns / 100 * 2 * ONLY_PERCENT;
 	SNAP_TRY(init_sampler(sampler));
+	snap_sampler_open_running(sampler);
 	/* However long it took to find them all: some are looked at. */
 	least_ns = snap_clock_ns(CLOCK_MONOTONIC) +
 		   options->timeout_ns / 100 * (ONLY_PERCENT + LEAST_PERCENT);
@@ -165,6 +168,7 @@ void snap_sampler_destroy(struct snap_sampler *sampler)
 		return;
 	snap_tracer_end(&sampler->tracer_fd);
 	snap_close(&sampler->bpf_fd);
+	snap_running_close(sampler->running);
 	snap_single_destroy(sampler->single);
 	snap_reader_destroy(sampler->reader);
 	snap_asker_destroy(sampler->asker);
@@ -567,6 +571,11 @@ static struct stacksnap_error *run_tick(struct snap_sampler *sampler)
 			break;
 		if (in_exec)
 			nanosleep(&(struct timespec){ .tv_nsec = EXEC_NS }, NULL);
+		if (sampler->running) {
+			if (i == 1)
+				nanosleep(&(struct timespec){ .tv_nsec = SAMPLE_NS }, NULL);
+			snap_running_drain(sampler->running);
+		}
 		if (i)
 			sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 		sampler->may_retry = i + 1 < looks;

@@ -316,6 +316,7 @@ static struct stacksnap_error *look_at_running(struct snap_sampler *sampler,
 					       struct snap_observation *seen)
 {
 	struct stacksnap_error *err = NULL;
+	bool shown;
 
 	seen->sight = SNAP_SIGHT_RUNNING;
 	if (decide(sampler, thread, seen) != SNAP_TICK_RETRY) {
@@ -325,6 +326,9 @@ static struct stacksnap_error *look_at_running(struct snap_sampler *sampler,
 			return err;
 		snap_sampler_thread_set_letter(sampler, thread, 'R');
 		sampler->tick.running++;
+		err = snap_sampler_show_running(sampler, thread, &shown);
+		if (err || shown || snap_sampler_thread_gone(sampler, thread))
+			return err;
 	}
 	return act_on_thread(sampler, thread, seen, NULL);
 }

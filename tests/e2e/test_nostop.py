@@ -153,12 +153,12 @@ class NoStop(Case):
         tool = self.without_bpf()
         got = self.run_tool("-p", victim.pid, "--no-stop", tool=tool)
         head = got.text.splitlines()[0]
-        self.assertIn("not stopped: 7 of 8 threads read while blocked, 1 stopped one by one, not at one instant", head)
+        self.assertIn("not stopped: 7 of 8 threads read without a stop, 1 stopped one by one, not at one instant", head)
         self.assertEqual(got.err, "")
-        self.assertNotIn("(read while blocked)", got.text)
+        self.assertNotIn("(read without a stop)", got.text)
         more = self.run_tool("-p", victim.pid, "--no-stop", "-v", tool=tool)
         self.assertRegex(more.text, r"spinner .*\(stopped alone\)")
-        self.assertRegex(more.text, r"waiter.*\(read while blocked\)")
+        self.assertRegex(more.text, r"waiter.*\(read without a stop\)")
         self.assertRegex(more.text.splitlines()[0], r"1 stopped one by one \(at most [^)]* each\)")
         ordinary = self.run_tool("-p", victim.pid)
         self.assertNotIn("not stopped:", ordinary.text)
@@ -271,7 +271,7 @@ class NoStop(Case):
         json_path = os.path.join(self.scratch(), "snapshot.json")
         self.run_tool("render", path, "-o", json_path)
         again = self.run_tool("render", json_path)
-        self.assertIn("not stopped: 4 of 5 threads read while blocked", again.text)
+        self.assertIn("not stopped: 4 of 5 threads read without a stop", again.text)
 
     def test_stopped_process(self):
         victim = self.victim("threads", "futex:3:waiter")
@@ -422,7 +422,7 @@ class Share(Case):
         # A program that has just started still runs on more than one thread now and then.
         how = max((look() for _ in range(TRIES)), key=lambda found: found.count("unstopped") / len(found))
         blocked = how.count("unstopped")
-        print(f"{argv[0]}: {blocked} of {len(how)} threads read while blocked")
+        print(f"{argv[0]}: {blocked} of {len(how)} threads read without a stop")
         self.assertGreaterEqual(blocked, 0.85 * (len(how) - 1), how)  # one may run
 
     def test_python(self):

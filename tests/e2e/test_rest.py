@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Threads at rest are copied without a stop, at one instant with those that run (lib/stop/child/rest.c)."""
+import json
+import os
+
 from harness import (TOOL, Case, functions, looks, need_bpf, need_root, processes, settle, status_field, threads,
                      tids_of, wait_until)
 
@@ -103,3 +106,48 @@ class Rest(Case):
                     self.assertTrue({"holds_baton", "locker_main"} & set(functions(found[owner][1])), (owner, node))
                     seen += 1
         self.assertGreater(seen, 0)
+
+
+class Samples(Case):
+    """What runs is sampled by the kernel, where that is permitted: nothing is stopped for it."""
+    def setUp(self):
+        super().setUp()
+        need_root()
+        need_bpf()
+
+    def record(self, pid, *options):
+        path = os.path.join(self.scratch(), "running.snaprec")
+        self.run_tool("record", pid, "-q", "-o", path, *options, status=(0, 1))
+        doc = json.loads(self.run_tool("render", path, "-f", "json", "-n", "0", status=(0, 1)).text)
+        return [stack for stack in doc["processes"][0]["stacks"] if stack["labels"]["state"] == "running"]
+
+    def test_recordings(self):
+        """A budget that permits hardly any stop leaves out nothing."""
+        victim = self.victim("threads", "spin:4:busy", "futex:20:idle", running=4)
+        found = self.record(victim.pid, "-d", "2", "--max-stopped", "0.1")
+        shown = sum(stack["samples"] for stack in found if stack["unwind"] == "complete")
+        self.assertGreater(shown, 0.9 * sum(stack["samples"] for stack in found), found)
+        for stack in found:
+            if stack["unwind"] == "complete":
+                self.assertTrue({"spin", "worker_main", "start_thread"} <= set(functions(stack)), stack)
+
+    def test_deep_stacks(self):
+        """More than a sample has at first, and more than it can have."""
+        for depth in (300, 3000):
+            with self.subTest(depth):
+                victim = self.victim("threads", f"spin:1:busy:{depth}", running=1)
+                found = [stack for stack in self.record(victim.pid, "-d", "1") if stack["unwind"] == "complete"]
+                self.assertTrue(found)
+                for stack in found:
+                    # Of very many frames a recording leaves out some in the middle.
+                    self.assertGreater(functions(stack).count("walk"), min(depth, 400))
+                    self.assertIn("start_thread", functions(stack))
+
+    def test_without_a_stop(self):
+        victim = self.victim("threads", "spin:1:busy:9", "futex:5:idle", running=1)
+        doc = self.json("-p", victim.pid, "--no-stop")
+        self.assertNotIn("stop_duration_ns", doc)
+        found = {thread["name"]: (thread["taken"], stack) for thread, stack
+                 in threads(processes(doc)[victim.pid]).values()}
+        self.assertEqual(found["busy"][0], "unstopped")
+        self.assertEqual(functions(found["busy"][1]).count("walk"), 10)
