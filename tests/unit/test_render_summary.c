@@ -44,8 +44,9 @@ static void test_more_figures_with_verbose(void **state _unused_)
 	struct snap_options options = { .utf8 = true, .verbose = 1 };
 	_cleanup_free_ char *text = summary_of(recording, &options);
 
-	assert_non_null(strstr(text, "\nof the samples 87.8 % are of threads that had not run, "
-				     "6.1 % were read without a stop, 6.1 % were stopped for it\n"));
+	assert_non_null(strstr(text,
+			       "\nof the samples 87.8 % are of threads that had not run, "
+			       "6.1 % were read without a stop, 6.1 % were stopped for it\n"));
 }
 
 static void test_the_end_and_the_slice_are_told(void **state _unused_)
