@@ -46,7 +46,7 @@ static void find_module_of(struct snap_analysis *analysis, struct snap_raw_proce
 		record->vaddr = record->lookup - module->bias;
 	}
 	/* Without the file there are no names, but a machine with the file can look them up. */
-	if (module->has_bias || map) {
+	if (module->kind != SNAP_MODULE_MADE && (module->has_bias || map)) {
 		record->frame.offset = module->has_bias ? record->lookup - module->bias
 							: record->frame.file_offset;
 		record->frame.has_offset = true;

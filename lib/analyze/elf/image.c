@@ -21,11 +21,6 @@ enum {
 	MAX_HEAD_SEGMENTS = 256, /* in a captured first page */
 };
 
-static void image_freep(struct snap_image **image)
-{
-	snap_image_close(*image);
-}
-
 static struct stacksnap_error *check_header(const Elf64_Ehdr *header)
 {
 	if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
@@ -157,7 +152,7 @@ bool snap_image_has_magic(int fd)
 
 struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret)
 {
-	_cleanup_(image_freep) struct snap_image *image = calloc(1, sizeof(*image));
+	_cleanup_(snap_image_closep) struct snap_image *image = calloc(1, sizeof(*image));
 	struct stat status;
 	void *data;
 
@@ -185,7 +180,7 @@ struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret)
 struct stacksnap_error *snap_image_open_memory(const void *bytes, size_t size,
 					       struct snap_image **ret)
 {
-	_cleanup_(image_freep) struct snap_image *image = calloc(1, sizeof(*image));
+	_cleanup_(snap_image_closep) struct snap_image *image = calloc(1, sizeof(*image));
 
 	if (!image)
 		return snap_error_no_memory();

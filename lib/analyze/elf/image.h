@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "base/cleanup.h"
 #include "base/error.h"
 
 #include <stdbool.h>
@@ -28,6 +29,8 @@ struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret) _must_c
 struct stacksnap_error *snap_image_open_memory(const void *bytes, size_t size,
 					       struct snap_image **ret) _must_check_;
 void snap_image_close(struct snap_image *image);
+
+SNAP_POINTER_GUARD(struct snap_image, snap_image_close);
 
 struct snap_bytes {
 	const uint8_t *data;

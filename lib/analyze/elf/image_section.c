@@ -105,7 +105,7 @@ static struct snap_bytes raw_bytes(const struct snap_image *image, const Elf64_S
 	return (struct snap_bytes){ image->data + section->sh_offset, section->sh_size };
 }
 
-static const char *section_name(const struct snap_image *image, size_t index)
+const char *snap_image_section_name(const struct snap_image *image, size_t index)
 {
 	struct snap_bytes names = raw_bytes(image, &image->sections[image->section_names]);
 	uint64_t at = image->sections[index].sh_name;
@@ -145,7 +145,7 @@ uint64_t snap_image_inflated(const struct snap_image *image)
 	for (size_t i = 0; i < image->section_count; i++) {
 		const Elf64_Shdr *section = &image->sections[i];
 		struct snap_bytes raw = raw_bytes(image, section);
-		bool is_gnu = snap_begins_with(section_name(image, i), ".zdebug") &&
+		bool is_gnu = snap_begins_with(snap_image_section_name(image, i), ".zdebug") &&
 			      is_gnu_compressed(raw);
 		uint64_t size;
 
@@ -237,7 +237,8 @@ struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)
 		return cached->bytes;
 	cached->tried = true;
 	raw = raw_bytes(image, &image->sections[index]);
-	is_gnu = snap_begins_with(section_name(image, index), ".zdebug") && is_gnu_compressed(raw);
+	is_gnu = snap_begins_with(snap_image_section_name(image, index), ".zdebug") &&
+		 is_gnu_compressed(raw);
 	if (!is_gnu && !(image->sections[index].sh_flags & SHF_COMPRESSED))
 		cached->bytes = raw;
 	else
@@ -251,7 +252,7 @@ static size_t find_section(const struct snap_image *image, const char *name, siz
 	bool is_debug = snap_begins_with(name, ".debug");
 
 	for (size_t i = index + 1; i < image->section_count; i++) {
-		const char *candidate = section_name(image, i);
+		const char *candidate = snap_image_section_name(image, i);
 
 		if (strcmp(candidate, name) == 0 ||
 		    (is_debug && candidate[0] == '.' && candidate[1] == 'z' &&

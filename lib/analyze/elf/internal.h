@@ -43,6 +43,8 @@ static inline bool range_fits(uint64_t offset, uint64_t size, uint64_t whole)
 
 /* Reads the section table; a missing or corrupt one leaves the image without sections. */
 struct stacksnap_error *snap_image_load_sections(struct snap_image *image) _must_check_;
+/* "": it has none. */
+const char *snap_image_section_name(const struct snap_image *image, size_t index);
 /* The bytes of section `index`, inflated; cached. */
 struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index);
 /* .dynsym and .dynstr by PT_DYNAMIC, for an image without section table. */
@@ -64,5 +66,10 @@ struct snap_module_set {
 struct stacksnap_error *snap_module_set_add(struct snap_module_set *set,
 					    const struct snap_process *process,
 					    struct snap_module *module) _must_check_;
+/* A file that is this image, the caller's until it has succeeded. */
+struct stacksnap_error *snap_module_set_add_image(struct snap_module_set *set,
+						  const struct snap_module *module,
+						  struct snap_image *image,
+						  struct snap_module_file **ret) _must_check_;
 /* Opens and checks the file on first use; false: there is none, file->trouble says why. */
 bool snap_module_set_open(struct snap_module_set *set, struct snap_module_file *file);

@@ -4,6 +4,7 @@
  * alone. The files are in module_set.c.
  */
 #include "analyze/elf/internal.h"
+#include "analyze/elf/made.h"
 
 #include "base/bytes.h"
 #include "base/text.h"
@@ -23,7 +24,8 @@ struct snap_modules {
 	const struct snap_process *process;
 	struct snap_module *list;
 	size_t count;
-	uint32_t *of_map; /* index in list for each map, NO_MODULE: none */
+	uint32_t *of_map;            /* index in list for each map, NO_MODULE: none */
+	struct snap_made_code *made; /* NULL: none */
 };
 
 static bool is_file(const struct snap_map *map)
@@ -134,7 +136,7 @@ struct stacksnap_error *snap_modules_create(struct snap_module_set *set,
 		if (modules->list[i].kind != SNAP_MODULE_ANON)
 			SNAP_TRY(snap_module_set_add(set, process, &modules->list[i]));
 	*ret = modules;
-	return NULL;
+	return snap_made_code_find(set, process, &modules->made);
 }
 
 struct snap_module *snap_modules_list(const struct snap_modules *modules, size_t *count_ret)
@@ -257,8 +259,12 @@ struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64
 
 	if (!map)
 		return NULL;
-	if (map->execute && (!is_file(map) || is_memory_file(map)) && !is_vdso(map))
-		module = file_of_moved_code(modules, map, address);
+	if (map->execute && (!is_file(map) || is_memory_file(map)) && !is_vdso(map)) {
+		if (modules->made)
+			module = snap_made_code_module(modules->made, address);
+		if (!module)
+			module = file_of_moved_code(modules, map, address);
+	}
 	index = modules->of_map[map - modules->process->maps];
 	return module || index == NO_MODULE ? module : &modules->list[index];
 }

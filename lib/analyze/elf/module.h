@@ -17,6 +17,7 @@ enum snap_module_kind {
 	SNAP_MODULE_FILE,
 	SNAP_MODULE_VDSO, /* from captured memory */
 	SNAP_MODULE_ANON, /* executable memory without a file: JIT code */
+	SNAP_MODULE_MADE, /* a part of it that an image in captured memory describes: see made.h */
 };
 
 /* An ELF file, once per snapshot whatever the number of processes that map it. */
@@ -39,7 +40,7 @@ struct snap_module {
 	enum snap_module_kind kind;
 	uint64_t start, end;           /* [start, end): all mappings of the file, holes included */
 	uint64_t bias;                 /* address - bias = p_vaddr; see has_bias */
-	const char *path;              /* as in maps; "[vdso]"; NULL: anonymous */
+	const char *path;              /* as in maps; "[vdso]", "[jit]"; NULL: anonymous */
 	struct snap_module_file *file; /* NULL: anonymous */
 	const struct snap_process *process;
 	size_t first_map, map_count; /* maps from the first to the last one, holes counted */

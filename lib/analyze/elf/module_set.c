@@ -203,6 +203,23 @@ struct stacksnap_error *snap_module_set_add(struct snap_module_set *set,
 	return snap_no_memory_unless(snap_hash_table_add(&set->table, hash, set->count - 1));
 }
 
+struct stacksnap_error *snap_module_set_add_image(struct snap_module_set *set,
+						  const struct snap_module *module,
+						  struct snap_image *image,
+						  struct snap_module_file **ret)
+{
+	struct set_file *added;
+	struct stacksnap_error *err =
+		new_file(set, module->process, module, (struct snap_bytes){ 0 }, &added);
+
+	if (err)
+		return err;
+	added->file.image = image;
+	added->file.tried = true;
+	*ret = &added->file;
+	return NULL;
+}
+
 static bool head_is_equal(const struct snap_piece *head, const struct snap_image *image)
 {
 	struct snap_bytes bytes = snap_image_bytes(image);

@@ -26,15 +26,22 @@ static uint32_t process_of(const struct snap_log_analysis *of, uint32_t stack)
 
 /* ---- frames ---- */
 
-/* Where files are mapped in a space, by its mappings alone: nothing is opened. */
+/* Where files are mapped in a space, by its mappings alone: nothing is opened, nor are its pieces. */
 static struct snap_modules *modules_of(struct snap_log_analysis *of, uint32_t space)
 {
-	const struct snap_process *process = &of->log->capture->processes[space];
+	struct snap_process *process;
 
-	if (!of->modules[space] &&
-	    snap_error_ignore(snap_modules_create(of->analysis.set, process, &of->modules[space])))
+	if (of->modules[space])
+		return of->modules[space];
+	process = snap_arena_memdup(&of->analysis.scratch, &of->log->capture->processes[space],
+				    sizeof(*process));
+	if (!process)
 		return NULL;
-	return of->modules[space];
+	process->piece_count = 0;
+	return snap_error_ignore(
+		       snap_modules_create(of->analysis.set, process, &of->modules[space]))
+		       ? NULL
+		       : of->modules[space];
 }
 
 static bool copy_entry(struct snap_log_analysis *of, struct snap_entry *entry)
