@@ -89,7 +89,7 @@ static struct stacksnap_error *capture_without_stop(const struct snap_options *o
 	}
 	if (!err)
 		err = snap_capture_take(options, &hook, ret);
-	return err || !asked.probe ? err : snap_runtime_probe_name_threads(asked.probe, *ret);
+	return err || !asked.probe ? err : snap_runtime_probe_complete(asked.probe, *ret);
 }
 
 static struct stacksnap_error *capture_with_runtimes(const struct snap_options *options,
@@ -105,8 +105,7 @@ static struct stacksnap_error *capture_with_runtimes(const struct snap_options *
 	if (err)
 		return err;
 	hook.context = probe;
-	return snap_capture_take(options, &hook, ret)
-		       ?: snap_runtime_probe_name_threads(probe, *ret);
+	return snap_capture_take(options, &hook, ret) ?: snap_runtime_probe_complete(probe, *ret);
 }
 
 static struct stacksnap_error *capture(void *context, const struct snap_options *options,
@@ -194,7 +193,7 @@ static struct stacksnap_error *load_core(void *context, const struct snap_option
 	hook.context = probe;
 	err = snap_core_fill(&core, &memory, options, &hook);
 	if (!err)
-		err = snap_runtime_probe_name_threads(probe, core.capture);
+		err = snap_runtime_probe_complete(probe, core.capture);
 	core.capture->time_ns = file->time_ns;
 	if (!err && file->cut)
 		snap_capture_warn(core.capture, "core_truncated", 0, 0,

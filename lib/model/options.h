@@ -53,7 +53,8 @@ enum snap_runtime_kind {
 	SNAP_RUNTIME_CPYTHON = 1 << 1,
 	SNAP_RUNTIME_PHP = 1 << 2,
 	SNAP_RUNTIME_JAVA = 1 << 3, /* monitors that threads wait for, and nothing else */
-	SNAP_RUNTIME_ALL = (1 << 4) - 1,
+	SNAP_RUNTIME_JIT = 1 << 4,  /* code registered with gdb: its names and CFI alone */
+	SNAP_RUNTIME_ALL = (1 << 5) - 1,
 };
 
 enum { SNAP_USUAL_FRAMES = 512 }; /* of a stack: deeper ones are runaway recursions */

@@ -145,6 +145,29 @@ static struct stacksnap_error *say_names(const struct snap_runtime_process *proc
 	return NULL;
 }
 
+/* What can be read, the same once more, what lies over it, and what is not there. */
+static struct stacksnap_error *say_images(const struct snap_runtime_process *process,
+					  struct snap_memory_plan *plan _unused_,
+					  bool *found_ret _unused_)
+{
+	void (*say)(void *, uint64_t, uint64_t) = process->take_image;
+	void *context = process->take_context;
+	uint64_t at = (uintptr_t)known;
+
+	say(context, at + 100, 2 << 20);
+	say(context, at + 100, 50);
+	say(context, at + 200, 1 << 20);
+	say(context, at, 100);
+	say(context, at, 0);
+	say(context, (uintptr_t)unreadable - 10, 20);
+	say(context, UINT64_MAX - 2, 4096);
+	say(context, at + 10, UINT32_MAX);
+	say(context, at + 20, 1ull << 60);
+	for (unsigned i = 0; i < 5000; i++)
+		say(context, at + 30 + i, 60 << 20);
+	return NULL;
+}
+
 static const struct snap_runtime looks_around = { .kind = SNAP_RUNTIME_GO, .probe = look_around },
 				 finds_nothing = { .kind = SNAP_RUNTIME_GO, .probe = find_nothing },
 				 adds_bss = { .kind = SNAP_RUNTIME_GO, .probe = add_bss },
@@ -153,6 +176,7 @@ static const struct snap_runtime looks_around = { .kind = SNAP_RUNTIME_GO, .prob
 						    .probe = talk_nonsense },
 				 dies = { .kind = SNAP_RUNTIME_GO, .probe = die },
 				 says_names = { .kind = SNAP_RUNTIME_GO, .probe = say_names },
+				 says_images = { .kind = SNAP_RUNTIME_JIT, .probe = say_images },
 				 thinks = { .kind = SNAP_RUNTIME_GO, .probe = think },
 				 reads_without_end = { .kind = SNAP_RUNTIME_GO,
 						       .probe = read_without_end };
@@ -295,10 +319,10 @@ static void test_names(void **state)
 	process->threads = threads;
 	process->thread_count = SNAP_ARRAY_SIZE(threads);
 	assert_null(snap_runtime_probe_create(&bed->options, runtimes, false, &probe));
-	assert_null(snap_runtime_probe_name_threads(probe, bed->capture));
+	assert_null(snap_runtime_probe_complete(probe, bed->capture));
 	assert_string_equal(threads[0].name, "comm");
 	assert_null(snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, &plan, &found));
-	assert_null(snap_runtime_probe_name_threads(probe, bed->capture));
+	assert_null(snap_runtime_probe_complete(probe, bed->capture));
 	assert_string_equal(threads[0].name, "number 1019");
 	assert_int_equal(strlen(threads[1].name), SNAP_MAX_THREAD_NAME - 1);
 	assert_string_equal(threads[2].name, "comm");
@@ -306,8 +330,40 @@ static void test_names(void **state)
 	/* Of another process with the same id. */
 	process->start_ticks++;
 	threads[0].name = "comm";
-	assert_null(snap_runtime_probe_name_threads(probe, bed->capture));
+	assert_null(snap_runtime_probe_complete(probe, bed->capture));
 	assert_string_equal(threads[0].name, "comm");
+	*process = saved;
+}
+
+static void test_images(void **state)
+{
+	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe = NULL;
+	struct bed *bed = *state;
+	const struct snap_runtime *const runtimes[] = { &says_images, NULL };
+	struct snap_process *process = &bed->capture->processes[0];
+	struct snap_process saved = *process;
+	struct snap_memory_plan plan = { 0 };
+	size_t first = 0;
+	bool found;
+
+	assert_null(snap_runtime_probe_create(&bed->options, runtimes, false, &probe));
+	/* Twice: what the second question found counts. */
+	for (unsigned i = 0; i < 2; i++)
+		assert_null(snap_runtime_probe_plan(probe, &bed->options, bed->capture, 0, &plan,
+						    &found));
+	assert_false(found);
+	assert_null(snap_runtime_probe_complete(probe, bed->capture));
+	assert_int_equal(process->piece_count, saved.piece_count + 2);
+	while (process->pieces[first].address < (uintptr_t)known)
+		first++;
+	assert_int_equal(process->pieces[first].address, (uintptr_t)known);
+	assert_int_equal(process->pieces[first].size, 100);
+	assert_int_equal(process->pieces[first + 1].address, (uintptr_t)known + 100);
+	assert_int_equal(process->pieces[first + 1].size, 2 << 20);
+	assert_memory_equal(process->pieces[first + 1].data, known + 100, 2 << 20);
+	/* What is there does not give way. */
+	assert_null(snap_runtime_probe_complete(probe, bed->capture));
+	assert_int_equal(process->piece_count, saved.piece_count + 2);
 	*process = saved;
 }
 
@@ -320,6 +376,7 @@ int main(void)
 		TEST(test_plans_that_are_refused),
 		TEST(test_budget),
 		TEST(test_names),
+		TEST(test_images),
 		TEST(test_one_that_dies),
 		TEST(test_one_that_thinks),
 		TEST(test_cancel),

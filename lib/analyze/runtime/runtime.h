@@ -53,6 +53,11 @@ struct snap_runtime_process {
 	 */
 	void (*take_name)(void *context, uint32_t tid, const char *name);
 	void *take_context;
+	/*
+	 * probe: takes an ELF image in memory that describes code of the process; NULL: none are
+	 * wanted.
+	 */
+	void (*take_image)(void *context, uint64_t address, uint64_t size);
 	int64_t names_until_ns; /* CLOCK_MONOTONIC: then no more is looked for by name; 0: no end */
 	/* What was found in the files of the process before; NULL: nothing is kept. */
 	struct snap_runtime_symbols *symbols;
@@ -200,4 +205,4 @@ struct snap_runtime {
 };
 
 extern const struct snap_runtime snap_runtime_go, snap_runtime_cpython, snap_runtime_php,
-	snap_runtime_java;
+	snap_runtime_java, snap_runtime_jit;

@@ -27,7 +27,8 @@ struct snap_runtime_probe_question {
 struct snap_peek_request {
 	uint64_t address;
 	uint32_t size;
-	uint32_t sequence;
+	uint32_t
+		sequence; /* 0: there is no answer, the memory is an image and kept for the capture */
 };
 
 /* To the parser; the message carries a file in memory with the bytes, if there are any. */
@@ -88,6 +89,31 @@ int snap_peek_with(size_t (*read)(void *context, uint8_t *bytes, const struct io
 				  size_t count),
 		   void *context, uint64_t address, uint32_t size, uint32_t *size_ret);
 
+/* ---- ELF images in memory, which outlive the question ---- */
+
+/* All zero: none. */
+struct snap_probe_images {
+	struct snap_probe_image *list;
+	size_t count, capacity;
+	uint64_t bytes;
+};
+
+/* Then there are none. */
+void snap_probe_images_deinit(struct snap_probe_images *images);
+/* The next ones are of another process, or of the same one anew. */
+void snap_probe_images_begin(struct snap_probe_images *images, const struct snap_process *process);
+/*
+ * Makes room for an image, to be filled by the caller; NULL: it is there, it is beyond a limit, or
+ * there is no memory.
+ */
+uint8_t *snap_probe_images_add(struct snap_probe_images *images, const struct snap_process *process,
+			       uint64_t address, uint32_t size);
+/* Removes the last one. */
+void snap_probe_images_drop(struct snap_probe_images *images);
+/* Puts those of a process among its pieces, in the arena. */
+bool snap_probe_images_apply(const struct snap_probe_images *images, struct snap_arena *arena,
+			     struct snap_process *process) _must_check_;
+
 /* ---- names of threads, which outlive the question ---- */
 
 /* All zero: none. */
@@ -103,6 +129,6 @@ void snap_thread_names_begin(struct snap_thread_names *names);
 /* Without memory, or beyond a limit, it is lost. */
 void snap_thread_names_add(struct snap_thread_names *names, const struct snap_process *process,
 			   const struct snap_runtime_probe_name *said);
-/* See snap_runtime_probe_name_threads(). */
+/* See snap_runtime_probe_complete(). */
 bool snap_thread_names_apply(struct snap_thread_names *names,
 			     struct snap_capture *capture) _must_check_;

@@ -144,6 +144,16 @@ static void send_thread_name(void *context, uint32_t tid, const char *name)
 		_exit(FAILED);
 }
 
+static void send_image(void *context, uint64_t address, uint64_t size)
+{
+	const struct parser *parser = context;
+	struct snap_peek_request image = { .address = address, .size = (uint32_t)size };
+
+	if (size && size <= UINT32_MAX &&
+	    snap_error_ignore(snap_wire_send(parser->channel, &image, sizeof(image), -1)))
+		_exit(FAILED);
+}
+
 static void look_for_runtimes(struct parser *parser, struct snap_process *process,
 			      struct snap_runtime_probe_answer *answer)
 {
@@ -157,6 +167,7 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 		.is_of_thread = parser->is_of_thread,
 		.take_name = parser->wants_names ? send_thread_name : NULL,
 		.take_context = parser,
+		.take_image = send_image,
 		.names_until_ns = parser->begin_ns + NAMES_NS,
 	};
 

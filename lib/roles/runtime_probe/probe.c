@@ -52,6 +52,7 @@ struct snap_runtime_probe {
 	bool is_held_back; /* it has a runtime whose memory cannot be read */
 	/* of all processes */
 	struct snap_thread_names names;
+	struct snap_probe_images images;
 };
 
 struct stacksnap_error *snap_runtime_probe_create(const struct snap_options *options,
@@ -82,6 +83,7 @@ void snap_runtime_probe_destroy(struct snap_runtime_probe *probe)
 	snap_peeker_destroy(probe->peeker);
 	snap_file_opener_destroy(probe->opener);
 	snap_thread_names_deinit(&probe->names);
+	snap_probe_images_deinit(&probe->images);
 	free(probe);
 }
 
@@ -123,30 +125,57 @@ static struct stacksnap_error *ask_scout_parser(struct snap_runtime_probe *probe
 	return snap_process_send(probe->role.channel, probe->process);
 }
 
+/* A file in memory with what is there, the caller's; -1: none. */
+static int read_peeked(struct snap_runtime_probe *probe, uint64_t address, uint32_t size,
+		       uint32_t *size_ret)
+{
+	bool late = false;
+	int fd = -1;
+
+	*size_ret = 0;
+	if (size > SNAP_PEEK_MOST || probe->peeked + size > SNAP_PEEK_TOTAL)
+		return -1;
+	if (!probe->peeker && !probe->read)
+		probe->peeker = snap_peeker_create();
+	probe->peeked += size;
+	if (probe->read) {
+		fd = snap_peek_with(probe->read, probe->read_context, address, size, size_ret);
+	} else if (probe->peeker && probe->late < MOST_LATE) {
+		fd = snap_peek(probe->peeker, probe->process->pid, address, size, size_ret, &late);
+		probe->late += late;
+	}
+	if (fd < 0)
+		*size_ret = 0;
+	return fd;
+}
+
+static void keep_image(struct snap_runtime_probe *probe, uint64_t address, uint32_t size)
+{
+	uint8_t *to = snap_probe_images_add(&probe->images, probe->process, address, size);
+	uint32_t got = 1;
+
+	for (uint32_t at = 0; to && at < size && got; at += got) {
+		uint32_t part = size - at < SNAP_PEEK_MOST ? size - at : SNAP_PEEK_MOST;
+		_cleanup_fd_ int fd = read_peeked(probe, address + at, part, &got);
+
+		if (fd < 0 || pread(fd, to + at, got, 0) != (ssize_t)got)
+			got = 0;
+	}
+	if (to && !got)
+		snap_probe_images_drop(&probe->images);
+}
+
 static struct stacksnap_error *serve_peek(struct snap_runtime_probe *probe,
 					  const struct snap_peek_request *request)
 {
 	struct snap_peek_answer answer = { .sequence = request->sequence };
 	_cleanup_fd_ int fd = -1;
-	bool late = false;
 
-	if (probe->read && request->size <= SNAP_PEEK_MOST &&
-	    probe->peeked + request->size <= SNAP_PEEK_TOTAL) {
-		probe->peeked += request->size;
-		fd = snap_peek_with(probe->read, probe->read_context, request->address,
-				    request->size, &answer.size);
+	if (!request->sequence) {
+		keep_image(probe, request->address, request->size);
+		return NULL;
 	}
-	if (!probe->peeker && !probe->read)
-		probe->peeker = snap_peeker_create();
-	if (probe->peeker && probe->late < MOST_LATE && request->size <= SNAP_PEEK_MOST &&
-	    probe->peeked + request->size <= SNAP_PEEK_TOTAL) {
-		probe->peeked += request->size;
-		fd = snap_peek(probe->peeker, probe->process->pid, request->address, request->size,
-			       &answer.size, &late);
-		probe->late += late;
-	}
-	if (fd < 0)
-		answer.size = 0;
+	fd = read_peeked(probe, request->address, request->size, &answer.size);
 	return snap_wire_send(probe->role.channel, &answer, sizeof(answer), fd);
 }
 
@@ -284,6 +313,7 @@ static bool begin_question(struct snap_runtime_probe *probe, const struct snap_c
 	probe->is_held_back = false;
 	probe->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PROCESS_NS;
 	snap_thread_names_begin(&probe->names);
+	snap_probe_images_begin(&probe->images, probe->process);
 	snap_file_opener_set_capture(probe->opener, capture);
 	err = need_parser(probe) ?: ask_scout_parser(probe, process, is_of_thread, wants_names);
 	probe->is_asked = !err;
@@ -296,6 +326,7 @@ static bool begin_question(struct snap_runtime_probe *probe, const struct snap_c
 bool snap_runtime_probe_begin(struct snap_runtime_probe *probe, const struct snap_capture *capture,
 			      size_t process, bool is_of_thread)
 {
+	snap_probe_images_deinit(&probe->images);
 	return begin_question(probe, capture, process, is_of_thread, false);
 }
 
@@ -350,8 +381,19 @@ struct stacksnap_error *snap_runtime_probe_plan(void *context, const struct snap
 	return err;
 }
 
-struct stacksnap_error *snap_runtime_probe_name_threads(struct snap_runtime_probe *probe,
-							struct snap_capture *capture)
+struct stacksnap_error *snap_runtime_probe_complete(struct snap_runtime_probe *probe,
+						    struct snap_capture *capture)
 {
-	return snap_thread_names_apply(&probe->names, capture) ? NULL : snap_error_no_memory();
+	bool done = snap_thread_names_apply(&probe->names, capture);
+
+	for (size_t i = 0; done && probe->images.count && i < capture->process_count; i++)
+		done = snap_probe_images_apply(&probe->images, &capture->arena,
+					       &capture->processes[i]);
+	return done ? NULL : snap_error_no_memory();
+}
+
+bool snap_runtime_probe_images(const struct snap_runtime_probe *probe, struct snap_arena *arena,
+			       struct snap_process *process)
+{
+	return snap_probe_images_apply(&probe->images, arena, process);
 }

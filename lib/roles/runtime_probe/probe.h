@@ -52,10 +52,15 @@ struct stacksnap_error *snap_runtime_probe_plan(void *context, const struct snap
 						bool *found_ret) _must_check_;
 /*
  * Gives the threads of a capture the names that the runtimes of its processes had for them when
- * snap_runtime_probe_plan() asked, before the stop. NO_MEMORY.
+ * snap_runtime_probe_plan() asked, before the stop, and its processes the ELF images of code that
+ * they had registered. NO_MEMORY.
  */
-struct stacksnap_error *snap_runtime_probe_name_threads(struct snap_runtime_probe *probe,
-							struct snap_capture *capture) _must_check_;
+struct stacksnap_error *snap_runtime_probe_complete(struct snap_runtime_probe *probe,
+						    struct snap_capture *capture) _must_check_;
+
+/* Puts the images of the process that was asked about last among its pieces, in the arena. */
+bool snap_runtime_probe_images(const struct snap_runtime_probe *probe, struct snap_arena *arena,
+			       struct snap_process *process) _must_check_;
 
 /*
  * The same for a caller that does other work meanwhile. Begins a question about a process, an index
