@@ -15,7 +15,7 @@ void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *o
 			struct snap_log *log, struct snap_remote_unwinder *unwinder)
 {
 	*sink = (struct snap_log_sink){ .options = options, .log = log, .unwinder = unwinder };
-	snap_plans_init(&sink->plans, options, log);
+	snap_plans_init(&sink->plans, options, log, unwinder);
 	sink->looks =
 		(struct snap_task_looks){ .options = options, .log = log, .unwinder = unwinder };
 	snap_owner_watch_init(&sink->holders, log);

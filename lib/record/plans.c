@@ -5,6 +5,7 @@
 #include "analyze/runtime/runtimes.h"
 #include "base/clock.h"
 #include "roles/runtime_probe/probe.h"
+#include "roles/unwinder/unwinder.h"
 
 #include <string.h>
 
@@ -17,9 +18,9 @@ static const int64_t ADVANCE_NS = 1000000000;       /* beyond its share */
 static const int64_t IDLE_NS = 5000000000;          /* then the probe is ended */
 
 void snap_plans_init(struct snap_plans *plans, const struct snap_options *options,
-		     const struct snap_log *log)
+		     struct snap_log *log, struct snap_remote_unwinder *unwinder)
 {
-	*plans = (struct snap_plans){ .options = options, .log = log };
+	*plans = (struct snap_plans){ .options = options, .log = log, .unwinder = unwinder };
 }
 
 void snap_plans_deinit(struct snap_plans *plans)
@@ -121,6 +122,22 @@ static void ask_for_tasks(struct snap_plans *plans, struct snap_planned *planned
 	plans->asked_for_tasks = true;
 }
 
+/* What describes code that was made at run time becomes known of the space. */
+static struct stacksnap_error *take_images(struct snap_plans *plans, uint32_t space)
+{
+	_cleanup_(snap_arena_deinit) struct snap_arena arena = { 0 };
+	struct snap_process *process = &plans->log->capture->processes[space];
+	struct snap_process images = { .pid = process->pid, .start_ticks = process->start_ticks };
+
+	if (!snap_runtime_probe_images(plans->probe, &arena, &images))
+		return snap_error_no_memory();
+	if (!images.piece_count)
+		return NULL;
+	if (plans->unwinder)
+		snap_remote_unwinder_leave(plans->unwinder, space);
+	return snap_log_add_pieces(plans->log, space, images.pieces, images.piece_count);
+}
+
 /* Takes an answer; afterwards no process is being asked about, or the next one is. */
 static void take_plan_answer(struct snap_plans *plans, struct snap_planned *planned,
 			     const struct snap_memory_plan *plan)
@@ -150,6 +167,8 @@ static struct stacksnap_error *await_answer(struct snap_plans *plans, int64_t un
 		bool found;
 
 		err = snap_runtime_probe_go_on(plans->probe, until_ns, &plan, &found, &answered);
+		if (!err && answered && !plans->asked_for_tasks)
+			err = take_images(plans, plans->asked->space);
 		if (err)
 			plans->asked = NULL;
 		else if (answered)

@@ -31,7 +31,8 @@ struct snap_planned {
 
 struct snap_plans {
 	const struct snap_options *options;
-	const struct snap_log *log;
+	struct snap_log *log;
+	struct snap_remote_unwinder *unwinder; /* NULL: none */
 	struct snap_runtime_probe
 		*probe; /* made when it is first needed; NULL: it is not, or cannot be */
 	bool failed;
@@ -44,7 +45,7 @@ struct snap_plans {
 };
 
 void snap_plans_init(struct snap_plans *plans, const struct snap_options *options,
-		     const struct snap_log *log);
+		     struct snap_log *log, struct snap_remote_unwinder *unwinder);
 /* Not those of processes: they end by themselves. */
 void snap_plans_deinit(struct snap_plans *plans);
 

@@ -69,6 +69,20 @@ struct stacksnap_error *snap_runtime_probe_go_on(struct snap_runtime_probe *of _
 	return NULL;
 }
 
+bool snap_runtime_probe_images(const struct snap_runtime_probe *of _unused_,
+			       struct snap_arena *arena _unused_,
+			       struct snap_process *process _unused_)
+{
+	return true;
+}
+
+struct stacksnap_error *snap_runtime_probe_complete(struct snap_runtime_probe *of _unused_,
+						    struct snap_capture *capture _unused_)
+{
+	fail();
+	return NULL;
+}
+
 void snap_runtime_probe_leave(struct snap_runtime_probe *of _unused_)
 {
 	probe.left++;
@@ -114,7 +128,7 @@ static int set_up(void **state)
 	bed->capture.processes = bed->facts;
 	bed->capture.process_count = PROCESSES;
 	bed->log.capture = &bed->capture;
-	snap_plans_init(&bed->plans, &bed->options, &bed->log);
+	snap_plans_init(&bed->plans, &bed->options, &bed->log, NULL);
 	*state = bed;
 	return 0;
 }

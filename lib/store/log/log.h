@@ -54,6 +54,9 @@ struct stacksnap_error *snap_log_map_process(struct snap_log *log, uint32_t proc
 					     const struct snap_process *facts,
 					     const struct snap_live *live,
 					     uint32_t *ret) _must_check_;
+/* Adds memory to what is known of a space, whose mappings stay: as above. */
+struct stacksnap_error *snap_log_add_pieces(struct snap_log *log, uint32_t space,
+					    struct snap_piece *pieces, size_t count) _must_check_;
 
 struct stacksnap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, pid_t tid,
 					    pid_t ns_tid, const char *name, bool kernel,

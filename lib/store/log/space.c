@@ -286,6 +286,24 @@ static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_p
 	return true;
 }
 
+struct stacksnap_error *snap_log_add_pieces(struct snap_log *log, uint32_t space,
+					    struct snap_piece *pieces, size_t count)
+{
+	struct snap_process facts = log->capture->processes[space];
+	struct snap_map *maps = malloc((facts.map_count + 1) * sizeof(*maps));
+
+	if (!maps)
+		return snap_error_no_memory();
+	if (facts.map_count)
+		memcpy(maps, facts.maps, facts.map_count * sizeof(*maps));
+	facts.pieces = pieces;
+	facts.piece_count = count;
+	if (set_memory(log, space, &facts, maps, facts.map_count))
+		return NULL;
+	free(maps);
+	return snap_error_no_memory();
+}
+
 /* Without descriptors to spare it goes on without: files are then found by their names. */
 static void keep_live(struct snap_live *kept, const struct snap_live *live)
 {
