@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from harness import Case, functions, need, need_root, walk
+from harness import Case, build_once, functions, need, need_root, source_target, walk
 from html_pages import Page
 from test_formats_pprof import pprof, raw_samples
 
@@ -198,6 +198,81 @@ class PerfMap(Case):
         victim, path = self.jit()
         self.write(victim, path, before="zz\n\n1 2\nffffffffffffffffffff 1 x\n-1 -1 y\n" + "a" * 70000 + "\n")
         self.frame(victim)
+
+
+class Registered(Case):
+    """Code registered with GDB's JIT interface: its names, its lines and its callers."""
+    asan = True
+    MADE = ["registered_inner", "registered_outer", "run", "main"]
+
+    def registers(self, mode="honest"):
+        source = source_target("registered.c")
+        made = build_once("registered.o", ["gcc", "-O1", "-g", "-fomit-frame-pointer", "-fno-stack-protector",
+                                           "-fasynchronous-unwind-tables", "-c", "-o", "{out}", source])
+        return self.victim("registers", made, mode)
+
+    def check_made(self, stack):
+        names = functions(stack)
+        at = names.index("called_back") + 1
+        self.assertEqual(names[at:at + 4], self.MADE)
+        entries = stack["entries"][at:at + 2]
+        self.assertEqual([e["module"] for e in entries], ["[jit]"] * 2)
+        self.assertEqual([e.get("trust") for e in stack["entries"]], [None] * len(names))
+        self.assertEqual(stack["unwind"], "complete")
+        lines = open(source_target("registered.c")).read().splitlines()
+        for entry, word in zip(entries, ("inner", "outer")):
+            self.assertTrue(entry["file"].endswith("registered.c"), entry)
+            self.assertIn(f"/* {word} */", lines[entry["line"] - 1])
+        return names
+
+    def test_names_lines_and_callers(self):
+        victim = self.registers()
+        capture = os.path.join(self.scratch(), "capture")
+        for arguments in ((), ("--no-stop",), ("--save-capture", capture)):
+            self.check_made(self.node(victim.pid, *arguments)["stacks"][0])
+        (node,) = self.run_tool("render", capture, "--json").doc["processes"]
+        self.check_made(node["stacks"][0])
+        self.assertRegex(self.run_tool("-p", victim.pid).text, r"registered_outer +\S+registered.c:\d+")
+
+    def test_in_a_recording(self):
+        victim = self.registers()
+        recording = os.path.join(self.scratch(), "recording.snaprec")
+        self.run_tool("record", "-p", victim.pid, "-d", "0.5", "-o", recording)
+        text = self.run_tool("render", recording, "--format", "folded").text
+        self.assertRegex(text, ";" + ";".join([*reversed(self.MADE), "called_back"]) + ";")
+        self.assertNotIn("[?]", text)
+
+    def test_without_lines_and_names(self):
+        victim = self.registers()
+        stack = self.node(victim.pid, "--no-lines")["stacks"][0]
+        self.assertEqual([e["module"] for e in stack["entries"] if e["function"].startswith("registered")], ["[jit]"] * 2)
+        stack = self.node(victim.pid, "--runtimes=none", status=(0, 1))["stacks"][0]
+        self.assertNotIn("registered_inner", functions(stack))
+
+    def test_in_a_core(self):
+        need("gcore")
+        victim = self.registers()
+        path = os.path.join(self.scratch(), "core")
+        subprocess.run(["gcore", "-o", path, str(victim.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       stdin=subprocess.DEVNULL, check=True)
+        (node,) = self.json("core", f"{path}.{victim.pid}")["processes"]
+        self.check_made(node["stacks"][0])
+
+    def test_as_gdb_has_it(self):
+        need("gdb")
+        victim = self.registers()
+        done = subprocess.run(["gdb", "-nx", "-batch", "-ex", "bt", "-p", str(victim.pid)], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        theirs = re.findall(r"(?m)^#\d+ +(?:0x[0-9a-f]+ in )?(\S+) ", done.stdout)
+        names = self.check_made(self.node(victim.pid)["stacks"][0])
+        at, there = names.index("called_back"), theirs.index("called_back")
+        self.assertEqual(names[at:at + 5], theirs[there:], done.stdout)
+
+    def test_hostile_lists_and_images(self):
+        for mode in ("ring", "sizes", "nonsense", "over"):
+            with self.subTest(mode):
+                victim = self.registers(mode)
+                self.check_made(self.node(victim.pid, timeout=20)["stacks"][0])
 
 
 class Guessed(Case):

@@ -135,12 +135,46 @@ static void test_go_data(void **state _unused_)
 	assert_int_equal(look(&space, SNAP_RUNTIME_ALL), 0);
 }
 
+/* Executable memory that no file with a name backs. */
+static void test_made_code(void **state _unused_)
+{
+	static const struct {
+		const char *path;
+		uint64_t inode;
+		bool execute;
+		unsigned runtimes;
+	} rows[] = {
+		{ NULL, 0, true, SNAP_RUNTIME_JIT },
+		{ NULL, 0, false, 0 },
+		{ "[anon:code]", 0, true, SNAP_RUNTIME_JIT },
+		{ "/memfd:code", 7, true, SNAP_RUNTIME_JIT },
+		{ "/dev/zero", 7, true, SNAP_RUNTIME_JIT },
+		{ "/memfd:data", 7, false, 0 },
+		{ "/usr/bin/cat", 7, true, 0 },
+		{ "[vdso]", 0, true, 0 },
+		{ "[vsyscall]", 0, true, 0 },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		struct snap_map map = { .start = PAGE,
+					.end = 2 * PAGE,
+					.inode = rows[i].inode,
+					.execute = rows[i].execute,
+					.path = rows[i].path };
+		const struct snap_space space = { .maps = &map, .map_count = 1 };
+
+		assert_int_equal(look(&space, SNAP_RUNTIME_ALL), rows[i].runtimes);
+		assert_int_equal(look(&space, SNAP_RUNTIME_ALL & ~SNAP_RUNTIME_JIT), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_go_note),
 		cmocka_unit_test(test_go_data),
+		cmocka_unit_test(test_made_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

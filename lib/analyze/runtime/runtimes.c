@@ -11,7 +11,8 @@
 #include <string.h>
 
 const struct snap_runtime *const snap_runtimes[] = {
-	&snap_runtime_cpython, &snap_runtime_go, &snap_runtime_java, &snap_runtime_php, NULL,
+	&snap_runtime_cpython, &snap_runtime_go,  &snap_runtime_java,
+	&snap_runtime_php,     &snap_runtime_jit, NULL,
 };
 
 /* Bytes of a stack that were copied. */

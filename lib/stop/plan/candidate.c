@@ -31,6 +31,14 @@ static unsigned runtimes_of_name(const char *path)
 	return strstr(name, ".cpython-") ? SNAP_RUNTIME_CPYTHON : 0;
 }
 
+/* Memory with code and no file of a name behind it: compilers may have registered what is in it. */
+static bool is_made_code(const struct snap_map *map)
+{
+	return map->execute && (!map->path || snap_begins_with(map->path, "/memfd:") ||
+				snap_begins_with(map->path, "/dev/") ||
+				(!map->inode && !snap_begins_with(map->path, "[v")));
+}
+
 /* ---- marks of Go ---- */
 
 /* Searches the first page of a program for the name of a note: that of Go's build id. */
@@ -133,6 +141,8 @@ unsigned snap_plan_candidates(const struct snap_runtime_candidate *candidate)
 	for (size_t i = 0; i < space->map_count; i++) {
 		const char *path = space->maps[i].path;
 
+		if (is_made_code(&space->maps[i]))
+			found |= SNAP_RUNTIME_JIT;
 		if (!path || path == last)
 			continue;
 		last = path;

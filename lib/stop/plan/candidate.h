@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Candidate: finds processes that may have a managed runtime, by the names of mapped files and by
- * two marks of Go's linker. A parser is asked about these processes alone, so a wrong yes costs
- * time, and a process without a runtime costs microseconds. Knows nothing else of runtimes.
+ * Candidate: finds processes that may have a managed runtime, by the names of mapped files, by two
+ * marks of Go's linker, and by executable memory of no file. A parser is asked about these
+ * processes alone, so a wrong yes costs time, and a process without a runtime costs microseconds.
+ * Knows nothing else of runtimes.
  */
 #pragma once
 
