@@ -150,7 +150,7 @@ static struct stacksnap_error *say_images(const struct snap_runtime_process *pro
 					  struct snap_memory_plan *plan _unused_,
 					  bool *found_ret _unused_)
 {
-	void (*say)(void *, uint64_t, uint64_t) = process->take_image;
+	void (*say)(void *, uint64_t, uint64_t) = process->keep_memory;
 	void *context = process->take_context;
 	uint64_t at = (uintptr_t)known;
 

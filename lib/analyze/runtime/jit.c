@@ -73,9 +73,9 @@ static void list_images(const struct snap_runtime_process *process, uint64_t des
 	     at = snap_runtime_field(bytes, ENTRY_NEXT, 8), --*left) {
 		if (!snap_runtime_read(process, at, bytes, ENTRY))
 			return;
-		process->take_image(process->take_context,
-				    snap_runtime_field(bytes, ENTRY_ADDRESS, 8),
-				    snap_runtime_field(bytes, ENTRY_SIZE, 8));
+		process->keep_memory(process->take_context,
+				     snap_runtime_field(bytes, ENTRY_ADDRESS, 8),
+				     snap_runtime_field(bytes, ENTRY_SIZE, 8));
 	}
 }
 
@@ -88,7 +88,7 @@ static struct stacksnap_error *probe_jit(const struct snap_runtime_process *proc
 	size_t count;
 	struct snap_module *list = snap_modules_list(process->modules, &count);
 
-	for (size_t i = 0; process->take_image && i < count && left; i++) {
+	for (size_t i = 0; process->keep_memory && i < count && left; i++) {
 		uint64_t descriptor = find_descriptor(process, &list[i]);
 
 		if (descriptor)

@@ -54,10 +54,10 @@ struct snap_runtime_process {
 	void (*take_name)(void *context, uint32_t tid, const char *name);
 	void *take_context;
 	/*
-	 * probe: takes an ELF image in memory that describes code of the process; NULL: none are
-	 * wanted.
+	 * probe: has memory kept as it is now, among the pieces of the process: what is too much to
+	 * be copied in a stop, or cannot be found in one. NULL: nothing is.
 	 */
-	void (*take_image)(void *context, uint64_t address, uint64_t size);
+	void (*keep_memory)(void *context, uint64_t address, uint64_t size);
 	int64_t names_until_ns; /* CLOCK_MONOTONIC: then no more is looked for by name; 0: no end */
 	/* What was found in the files of the process before; NULL: nothing is kept. */
 	struct snap_runtime_symbols *symbols;

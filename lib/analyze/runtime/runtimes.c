@@ -85,26 +85,13 @@ static bool read_stacks(const struct copied_memory *memory, uint64_t address, vo
 	       (low > 1 && read_stretch(&memory->stacks[low - 2], address, out, size));
 }
 
-static bool read_pieces(const struct snap_process *process, uint64_t address, void *out,
-			size_t size)
-{
-	for (size_t i = 0; i < process->piece_count; i++) {
-		const struct snap_piece *piece = &process->pieces[i];
-
-		if (read_stretch(&(struct stretch){ piece->address, piece->data, piece->size },
-				 address, out, size))
-			return true;
-	}
-	return false;
-}
-
 static bool read_copied(void *context, uint64_t address, void *out, size_t size)
 {
 	const struct copied_memory *memory = context;
 
 	return snap_memory_image_read(memory->process->memory, address, out, size) ||
 	       read_stacks(memory, address, out, size) ||
-	       read_pieces(memory->process, address, out, size) ||
+	       snap_process_read(memory->process, address, out, size) ||
 	       snap_modules_read(memory->modules, address, out, size);
 }
 

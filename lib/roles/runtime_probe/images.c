@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The ELF images that describe code made at run time, from the memory of a process to its pieces in
- * the capture. Knows nothing of what is in them.
+ * Memory that is kept as it is before the stop: ELF images that describe code made at run time, what
+ * describes greenlets. From a process to its pieces in the capture. Knows nothing of what is in it.
  */
 #include "roles/runtime_probe/messages.h"
 

@@ -27,8 +27,7 @@ struct snap_runtime_probe_question {
 struct snap_peek_request {
 	uint64_t address;
 	uint32_t size;
-	uint32_t
-		sequence; /* 0: there is no answer, the memory is an image and kept for the capture */
+	uint32_t sequence; /* 0: there is no answer, the memory is kept for the capture */
 };
 
 /* To the parser; the message carries a file in memory with the bytes, if there are any. */
@@ -89,7 +88,7 @@ int snap_peek_with(size_t (*read)(void *context, uint8_t *bytes, const struct io
 				  size_t count),
 		   void *context, uint64_t address, uint32_t size, uint32_t *size_ret);
 
-/* ---- ELF images in memory, which outlive the question ---- */
+/* ---- memory that is kept (an image of it), which outlives the question ---- */
 
 /* All zero: none. */
 struct snap_probe_images {

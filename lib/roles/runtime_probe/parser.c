@@ -16,7 +16,8 @@
 
 enum {
 	BLOCK = 4096, /* small reads are extended to a block */
-	FAILED = 3,   /* exit status */
+	MOST_KEPT = 1 << 14,
+	FAILED = 3, /* exit status */
 };
 
 /* Half of what a process has, as its plan must not be lost for names. */
@@ -38,6 +39,7 @@ struct parser {
 	uint32_t sequence;
 	/* of the current process */
 	bool is_of_thread, wants_names;
+	uint32_t kept; /* pieces of memory */
 	int64_t begin_ns;
 	struct snap_arena arena;
 	struct snap_interner strings;
@@ -144,13 +146,13 @@ static void send_thread_name(void *context, uint32_t tid, const char *name)
 		_exit(FAILED);
 }
 
-static void send_image(void *context, uint64_t address, uint64_t size)
+static void send_kept(void *context, uint64_t address, uint64_t size)
 {
-	const struct parser *parser = context;
-	struct snap_peek_request image = { .address = address, .size = (uint32_t)size };
+	struct parser *parser = context;
+	struct snap_peek_request kept = { .address = address, .size = (uint32_t)size };
 
-	if (size && size <= UINT32_MAX &&
-	    snap_error_ignore(snap_wire_send(parser->channel, &image, sizeof(image), -1)))
+	if (size && size <= UINT32_MAX && parser->kept++ < MOST_KEPT &&
+	    snap_error_ignore(snap_wire_send(parser->channel, &kept, sizeof(kept), -1)))
 		_exit(FAILED);
 }
 
@@ -167,7 +169,7 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 		.is_of_thread = parser->is_of_thread,
 		.take_name = parser->wants_names ? send_thread_name : NULL,
 		.take_context = parser,
-		.take_image = send_image,
+		.keep_memory = send_kept,
 		.names_until_ns = parser->begin_ns + NAMES_NS,
 	};
 
@@ -204,6 +206,7 @@ static void serve_scout_question(struct parser *parser,
 		_exit(FAILED);
 	parser->is_of_thread = question->is_of_thread;
 	parser->wants_names = question->wants_names;
+	parser->kept = 0;
 	parser->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	look_for_runtimes(parser, process, &answer);
 	*process = (struct snap_process){ 0 };

@@ -52,8 +52,8 @@ struct stacksnap_error *snap_runtime_probe_plan(void *context, const struct snap
 						bool *found_ret) _must_check_;
 /*
  * Gives the threads of a capture the names that the runtimes of its processes had for them when
- * snap_runtime_probe_plan() asked, before the stop, and its processes the ELF images of code that
- * they had registered. NO_MEMORY.
+ * snap_runtime_probe_plan() asked, before the stop, and its processes the memory that was kept
+ * then. NO_MEMORY.
  */
 struct stacksnap_error *snap_runtime_probe_complete(struct snap_runtime_probe *probe,
 						    struct snap_capture *capture) _must_check_;
