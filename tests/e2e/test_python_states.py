@@ -2,6 +2,7 @@
 """Python in unusual positions, as a report shows it: several interpreters on a thread, generators, deep recursion,
 names beyond ASCII, start-up and finalization, embedded in another program."""
 import glob
+import json
 import os
 import shutil
 import subprocess
@@ -525,3 +526,74 @@ class PythonLocksInOrder(PythonLockCase):
             self.assertNotIn("deadlocks", document)
             seen += sum(thread.get("wait", {}).get("variant") == "rlock" for thread in threads.values())
         self.assertGreater(seen, 0)
+
+
+# Greenlets that wait, in two places, one that runs, one that has ended and one that has not begun.
+GREENLETS = """
+import greenlet, json, os, sys, time, traceback
+kept = []
+def parks():
+    greenlet.getcurrent().parent.switch()
+def waits():
+    def inner():
+        parks()
+    inner()
+class Below(greenlet.greenlet):
+    pass
+def runs():
+    cache = [{"k": [i]} for i in range(int(sys.argv[1]))]
+    stacks = [[frame.name for frame in traceback.extract_stack(each.gr_frame)] for each in kept if each.gr_frame]
+    print("ready", os.getpid(), "stacks=" + json.dumps(stacks).replace(" ", ""), flush=True)
+    time.sleep(3600)
+def top(count):
+    for kind in (greenlet.greenlet, Below):
+        kept.extend(kind(waits) for _ in range(count))
+    kept.append(greenlet.greenlet(parks))
+    for each in kept:
+        each.switch()
+    kept.extend([greenlet.getcurrent(), greenlet.greenlet(waits), greenlet.greenlet(lambda: None)])
+    kept[-1].switch()
+    greenlet.greenlet(runs).switch()
+top(int(sys.argv[2]))
+"""
+
+
+class Greenlets(Case):
+    asan = True
+
+    def start(self, objects, count):
+        python = shutil.which("python3", path="/usr/bin")
+        if not python or subprocess.run([python, "-c", "import greenlet"], stderr=subprocess.DEVNULL).returncode:
+            missing("greenlet", "python3-greenlet")
+        return self.program([python, "-c", GREENLETS, str(objects), str(count)])
+
+    def check_greenlets(self, victim, node):
+        theirs = sorted(json.loads(victim.values["stacks"]))
+        stacks = [stack for stack in node["stacks"] if "tasks" in stack]
+        names = sorted([entry["function"].rpartition(".")[2] for entry in reversed(stack["entries"])]
+                       for stack in stacks for _ in stack["tasks"])
+        self.assertEqual(names, theirs)
+        self.assertEqual({stack["unwind"] for stack in stacks}, {"complete"})
+        self.assertEqual({entry["file"] for stack in stacks for entry in stack["entries"]}, {"<string>"})
+        self.assertEqual(node["task_count"], len(names))
+
+    def test_those_that_wait(self):
+        victim = self.start(0, 3)
+        capture = os.path.join(self.scratch(), "capture")
+        self.check_greenlets(victim, self.node(victim.pid, "--save-capture", capture))
+        (node,) = self.json("render", capture)["processes"]
+        self.check_greenlets(victim, node)
+        self.assertRegex(self.run_tool("-p", victim.pid).text, "8 tasks")
+
+    def test_many_in_a_large_process(self):
+        victim = self.start(50000, 300)
+        self.check_greenlets(victim, self.node(victim.pid, "-n", "0"))
+
+    def test_in_a_core(self):
+        need("gcore")
+        victim = self.start(0, 1)
+        path = os.path.join(self.scratch(), "core")
+        subprocess.run(["gcore", "-o", path, str(victim.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       stdin=subprocess.DEVNULL, check=True)
+        (node,) = self.json("core", f"{path}.{victim.pid}")["processes"]
+        self.check_greenlets(victim, node)

@@ -18,8 +18,10 @@ static struct stacksnap_error *probe_python(const struct snap_runtime_process *p
 		if (python.has_asyncio && python.registry.is_used && !process->is_of_thread)
 			snap_python_registry_locate(&python);
 		snap_python_plan(&python, plan);
-		if (process->take_name)
+		if (process->take_name) {
 			snap_python_name_threads(&python);
+			snap_python_keep_greenlets(&python);
+		}
 	} else if (!process->is_of_thread) {
 		snap_python_plan_refusal(&python, plan);
 	}
@@ -52,6 +54,8 @@ static struct stacksnap_error *fill_python_result(struct snap_python *python,
 	err = snap_python_threads(python, result);
 	if (!err && !result->refused && snap_python_asyncio_find(python))
 		err = snap_python_tasks(python, result);
+	if (!err && !result->refused && !snap_python_greenlets(python, result))
+		err = snap_error_no_memory();
 	if (!err && !snap_python_locks(python, result))
 		err = snap_error_no_memory();
 	if (!err && !result->refused && snap_python_registry_hides_tasks(python))

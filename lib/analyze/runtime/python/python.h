@@ -211,6 +211,14 @@ struct snap_python_chain {
 struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const uint8_t *state,
 					       struct snap_python_chain *chain) _must_check_;
 
+/* ---- greenlets.c ---- */
+
+/* Has kept, of a process that runs, what describes its greenlets. */
+void snap_python_keep_greenlets(const struct snap_python *python);
+/* Adds them to the tasks of the result. False: no memory. */
+bool snap_python_greenlets(struct snap_python *python,
+			   struct snap_runtime_result *result) _must_check_;
+
 /* ---- locks.c ---- */
 
 /* Adds the objects of RLock that threads wait for; the last steps, as they are of the least use. */
