@@ -67,6 +67,8 @@ struct snap_unwinder {
 	uint64_t end_pc;
 	const char *reason;
 	bool needs_register, stale_mappings; /* as in struct snap_pcs */
+	uint64_t missing;  /* the last address that was wanted and is not in the copy */
+	unsigned descents; /* how often it went on in a stack that lies lower */
 };
 
 /* The row for a looked-up address, from the cache or computed. */

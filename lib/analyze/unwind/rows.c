@@ -472,6 +472,11 @@ struct snap_row snap_rows_find(struct snap_rows *rows, uint64_t vaddr)
 	return added->row;
 }
 
+bool snap_wide_row_computes(const struct snap_wide_row *wide)
+{
+	return wide->cfa.count > 1;
+}
+
 enum snap_wide_result snap_wide_row_apply(const struct snap_wide_row *wide,
 					  struct snap_frame_state *state, uint64_t *cfa_ret,
 					  bool *signal_ret, uint64_t *missing_ret)

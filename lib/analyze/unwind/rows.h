@@ -100,6 +100,9 @@ enum snap_wide_result {
 	SNAP_WIDE_UNKNOWN,    /* a register's value is not known */
 };
 
+/* Whether it computes the CFA by more than a register and an offset. */
+bool snap_wide_row_computes(const struct snap_wide_row *wide);
+
 /*
  * Applies a wide row: state->registers become those of the caller. *cfa_ret is the frame's CFA,
  * *signal_ret whether the caller was interrupted and not called, *missing_ret the address that

@@ -8,6 +8,10 @@
 #include <string.h>
 
 static const char no_memory_there[] = "stack memory could not be read";
+static const char copy_ends[] = "the copy of the stack ends";
+
+/* Of one thread; more than it has stacks are a circle. */
+enum { MOST_DESCENTS = 256 };
 
 static const uint64_t LEAST_ADDRESS = 65536; /* vm.mmap_min_addr */
 
@@ -20,6 +24,8 @@ bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
 	}
 	if (end == SNAP_UNWIND_COMPLETE)
 		end = snap_unwind_whole_by(unwinder->guessed);
+	if (end != SNAP_UNWIND_UNREADABLE && reason != copy_ends)
+		unwinder->missing = 0;
 	unwinder->end = end;
 	unwinder->reason = snap_unwind_is_whole(end) ? NULL : reason;
 	unwinder->end_pc = snap_unwind_is_whole(end) ? 0 : snap_pc_address(unwinder->pc);
@@ -49,15 +55,20 @@ bool snap_unwinder_read_stack(const struct snap_unwinder *unwinder, uint64_t add
 	return read_stack_range(thread->stack_address, thread->stack, thread->stack_size, address,
 				ret) ||
 	       read_stack_range(thread->stack2_address, thread->stack2, thread->stack2_size,
-				address, ret);
+				address, ret) ||
+	       (thread->memory &&
+		snap_memory_image_read(thread->memory, address, ret, sizeof(*ret)));
 }
 
 bool snap_unwinder_read(void *context, uint64_t address, uint64_t *ret)
 {
 	struct snap_unwinder *unwinder = context;
 
-	return snap_unwinder_read_stack(unwinder, address, ret) ||
-	       snap_modules_read(unwinder->modules, address, ret, sizeof(*ret));
+	if (snap_unwinder_read_stack(unwinder, address, ret) ||
+	    snap_modules_read(unwinder->modules, address, ret, sizeof(*ret)))
+		return true;
+	unwinder->missing = address;
+	return false;
 }
 
 /* Whether an address lies behind a copied range, in the same mapping. */
@@ -78,10 +89,12 @@ bool snap_unwinder_end_missing(struct snap_unwinder *unwinder, uint64_t address)
 {
 	const struct snap_thread *thread = unwinder->thread;
 
+	unwinder->missing = address;
 	if (thread->stack_limited &&
-	    (is_behind(unwinder, thread->stack_address, thread->stack_size, address) ||
+	    (thread->memory ||
+	     is_behind(unwinder, thread->stack_address, thread->stack_size, address) ||
 	     is_behind(unwinder, thread->stack2_address, thread->stack2_size, address)))
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the copy of the stack ends");
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, copy_ends);
 	return snap_unwinder_end(unwinder, SNAP_UNWIND_UNREADABLE, no_memory_there);
 }
 
@@ -137,6 +150,38 @@ static bool knows_all_saved(const struct snap_unwinder *unwinder)
 	return !arch->has_link_register || snap_unwinder_knows(unwinder, arch->ra);
 }
 
+/* Where the copied bytes begin that an address lies in; 0: in none. */
+static uint64_t start_of_copy(const struct snap_thread *thread, uint64_t address)
+{
+	const struct snap_memory_image *image = thread->memory;
+
+	if (address - thread->stack_address <= thread->stack_size)
+		return thread->stack_address;
+	if (address - thread->stack2_address <= thread->stack2_size)
+		return thread->stack2_address;
+	for (size_t i = 0; image && i < image->piece_count; i++)
+		if (address - image->pieces[i].address <= image->pieces[i].size)
+			return image->pieces[i].address;
+	return 0;
+}
+
+/*
+ * Whether a stack may go on there. A lower CFA is one of another stack: below all that the current one has,
+ * or `computed`, as only code that switches stacks has it.
+ */
+static bool may_go_on(struct snap_unwinder *unwinder, uint64_t sp, uint64_t cfa, bool computed)
+{
+	const struct snap_map *map;
+
+	if (cfa > sp)
+		return true;
+	map = snap_process_map(unwinder->process, cfa - 1);
+	if (!map || !map->write || cfa == sp ||
+	    (!computed && cfa > start_of_copy(unwinder->thread, sp)))
+		return false;
+	return unwinder->descents++ < MOST_DESCENTS;
+}
+
 /* A simple row that touches memory at the edge of the copy or in another range. */
 static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *row)
 {
@@ -148,7 +193,7 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 	    !snap_unwinder_find_frame_pointer(unwinder, row))
 		return snap_unwinder_end_unknown(unwinder);
 	cfa = registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_offset;
-	if (cfa <= registers[arch->sp])
+	if (!may_go_on(unwinder, registers[arch->sp], cfa, false))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	if (!snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[0], &pc))
 		return snap_unwinder_end_missing(unwinder, cfa + 8 * (int64_t)row->at[0]);
@@ -233,8 +278,8 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	snap_libunwind_position(engine, &pc, &sp);
 	if (!is_signal && arch->has_link_register && sp == registers[arch->sp])
 		return snap_unwinder_end_unusable(unwinder);
-	if (!is_signal && (sp < registers[arch->sp] ||
-			   (sp == registers[arch->sp] && !snap_pc_is_exact(unwinder->pc))))
+	if (!is_signal && !may_go_on(unwinder, registers[arch->sp], sp, false) &&
+	    !(sp == registers[arch->sp] && snap_pc_is_exact(unwinder->pc)))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	if (sp == registers[arch->fp] + 2 * sizeof(sp))
 		trust = SNAP_TRUST_FRAME_POINTER;
@@ -268,8 +313,8 @@ static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row
 	case SNAP_WIDE_UNKNOWN:
 		return snap_unwinder_end_unknown(unwinder);
 	}
-	if (!is_signal &&
-	    (registers[arch->sp] < sp || (registers[arch->sp] == sp && !may_have_no_frame)))
+	if (!is_signal && !(registers[arch->sp] == sp && may_have_no_frame) &&
+	    !may_go_on(unwinder, sp, registers[arch->sp], snap_wide_row_computes(row->wide)))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	return is_signal
 		       ? move_to_interrupted(unwinder, registers[arch->ra] & unwinder->address_mask,

@@ -421,6 +421,7 @@ static bool begin_thread(struct snap_unwinder *unwinder)
 	unwinder->guessed = SNAP_TRUST_CFI;
 	unwinder->is_confirmed = false;
 	unwinder->needs_register = unwinder->stale_mappings = false;
+	unwinder->missing = unwinder->descents = 0;
 	if (thread->result != SNAP_THREAD_COPIED || thread->registers_size == 0)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NOT_STOPPED,
 					 "the thread was not stopped");
@@ -456,7 +457,9 @@ static void unwind_thread(struct snap_unwinder *unwinder, const struct snap_thre
 	unwinder->thread = thread;
 	/* The CFA grows by a word a frame at least, so a stack has no more frames than words. */
 	snap_sink_begin(&unwinder->sink, max_frames, is_whole,
-			(thread->stack_size + thread->stack2_size) / sizeof(uint64_t) +
+			(thread->stack_size + thread->stack2_size +
+			 (thread->memory ? thread->memory->bytes : 0)) /
+					sizeof(uint64_t) +
 				thread->reference_pc_count + SPARE_FRAMES);
 	if (begin_thread(unwinder)) {
 		if (options->pcs_only)
@@ -474,6 +477,7 @@ static void unwind_thread(struct snap_unwinder *unwinder, const struct snap_thre
 	ret->end = unwinder->end;
 	ret->end_pc = unwinder->end_pc;
 	ret->reason = unwinder->reason;
+	ret->missing = unwinder->missing;
 	ret->needs_register = unwinder->needs_register;
 	ret->stale_mappings = unwinder->stale_mappings;
 	ret->no_memory = unwinder->sink.no_memory;

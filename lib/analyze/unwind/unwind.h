@@ -20,6 +20,7 @@ struct snap_pcs {
 	size_t count;
 	enum snap_unwind_end end;
 	uint64_t end_pc;    /* where it ended early, for the detail; 0: none */
+	uint64_t missing;   /* if it ended for want of memory: where that is; 0: unknown */
 	const char *reason; /* static text: "no unwind information"; NULL when complete */
 	/* Of snap_unwind_whole(): the stack pointer of each frame; else NULL. */
 	const uint64_t *sps;

@@ -258,6 +258,7 @@ bool snap_remote_take_answer(struct snap_remote_unwinder *unwinder, uint32_t num
 		.count = answer.count,
 		.end = (enum snap_unwind_end)answer.end,
 		.end_pc = answer.end_pc,
+		.missing = answer.missing,
 		.gap_after = answer.gap_count ? answer.gap_after : 0,
 		.gap_count = answer.gap_count,
 		.needs_register = answer.needs_register,

@@ -105,7 +105,7 @@ struct snap_exchange_room {
 
 struct snap_exchange_answer {
 	uint64_t count; /* of the pcs */
-	uint64_t end_pc;
+	uint64_t end_pc, missing;
 	uint64_t gap_after, gap_count;
 	uint32_t end; /* enum snap_unwind_end */
 	uint8_t needs_register, stale_mappings;

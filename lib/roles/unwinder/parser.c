@@ -208,6 +208,7 @@ static void answer_stack(struct snap_exchange *exchange, const struct snap_pcs *
 	answer->count = count;
 	answer->end = pcs->end;
 	answer->end_pc = pcs->end_pc;
+	answer->missing = pcs->missing;
 	answer->gap_after = pcs->gap_after;
 	answer->gap_count = pcs->gap_count;
 	answer->needs_register = pcs->needs_register;
@@ -219,6 +220,7 @@ static void answer_stack(struct snap_exchange *exchange, const struct snap_pcs *
 
 static void begin_answer(struct snap_exchange_answer *answer)
 {
+	answer->missing = 0;
 	answer->shows_all = answer->forgets = 0;
 	answer->managed_count = answer->frame_count = answer->entry_count = 0;
 	answer->text_size = answer->label_count = 0;
