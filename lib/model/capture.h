@@ -105,6 +105,9 @@ enum snap_taken {
 	SNAP_TAKEN_COUNT,
 };
 
+/* Whether frames of a thread may lie in other stacks than those that are copied. */
+enum snap_lead { SNAP_LEAD_UNKNOWN, SNAP_LEAD_NONE, SNAP_LEAD_ON };
+
 /* Whether it is of the one instant of its tree. */
 static inline bool snap_taken_at_once(enum snap_taken taken)
 {
@@ -136,6 +139,7 @@ struct snap_thread {
 	pid_t tracer; /* of state t: the process that has stopped it; 0 unknown, or not seen */
 	enum snap_taken taken;
 	bool partial;           /* of the registers pc, sp and the system call alone are known */
+	uint8_t lead;           /* enum snap_lead; in no file */
 	const void *registers;  /* of its processor: see model/arch/registers.h */
 	size_t registers_size;  /* bytes; 0: none */
 	uint64_t stack_address; /* of stack[0]: sp - SNAP_STACK_MARGIN, rounded down to 16 */
@@ -157,9 +161,9 @@ struct snap_thread {
 	const uint8_t *stack2;
 	size_t stack2_size;
 	/*
-	 * Memory of its process that the plan for single threads copied while the thread stood still;
-	 * NULL: none. Only this memory says what the thread ran, as memory is used again between
-	 * the copies of two threads.
+	 * Memory of its process that was copied while the thread stood still: by the plan for single
+	 * threads, or of other stacks that its frames lie in. NULL: none. Only this memory says what
+	 * the thread ran, as memory is used again between the copies of two threads.
 	 */
 	const struct snap_memory_image *memory;
 	/*
