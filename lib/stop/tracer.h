@@ -40,6 +40,13 @@ struct snap_stop_hook {
 	struct stacksnap_error *(*probe)(void *context, const struct snap_options *options,
 					 struct snap_capture *capture, size_t process,
 					 struct snap_memory_plan *plan, bool *found_ret);
+	/*
+	 * Copies memory of other stacks that the frames of a thread lie in, while it stands still, into
+	 * `memory`, and has thread->memory lead there. `until_ns`: CLOCK_MONOTONIC.
+	 */
+	void (*follow)(void *context, const struct snap_capture *capture, size_t process,
+		       struct snap_thread *thread, struct snap_shared_memory *memory,
+		       int64_t until_ns);
 	void *context;
 };
 
@@ -123,7 +130,10 @@ struct snap_stop {
 	 */
 	uint32_t patience;
 	int64_t until_ns; /* … and the end of the stop, CLOCK_MONOTONIC; 0: by timeout_ns */
-	bool out_of_time; /* until_ns came before the stop was over, or had its usual time */
+	/* By the child: the end of the time in which other stacks are copied, and what came of it. */
+	int64_t follow_until_ns;
+	uint32_t followed; /* enum snap_followed */
+	bool out_of_time;  /* until_ns came before the stop was over, or had its usual time */
 	/* CLOCK_MONOTONIC: the end of all reading before the stop; 0: no limit. */
 	int64_t prepare_until_ns;
 	bool limited; /* the snapshot's limit cut stacks */
@@ -144,8 +154,25 @@ struct snap_stop_again {
 	 * no plans are made.
 	 */
 	struct stacksnap_error *(*probe)(void *context, struct snap_stop *stop);
+	/*
+	 * While those threads stand still whose `lead` is ON: has stacks copied that they go on in, and
+	 * ends that by snap_stop_end_follow(). NULL: that is not done.
+	 */
+	void (*follow)(void *context, struct snap_stop *stop);
 	void *context;
 };
+
+/* What is copied of other stacks is used by both sides, or by none. */
+enum snap_followed { SNAP_FOLLOW_ASKED, SNAP_FOLLOW_TAKEN, SNAP_FOLLOW_GIVEN_UP };
+
+/* The first one of both sides that ends it has its way; whether that is the caller. */
+static inline bool snap_stop_end_follow(struct snap_stop *stop, enum snap_followed how)
+{
+	uint32_t asked = SNAP_FOLLOW_ASKED;
+
+	return __atomic_compare_exchange_n(&stop->followed, &asked, how, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
 
 /* Memory of runtimes beyond the usual amount does not count as memory for stacks. */
 static inline uint64_t snap_stop_extra_bytes(const struct snap_options *options)
