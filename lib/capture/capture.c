@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "capture/collect.h"
+#include "capture/follow.h"
 #include "capture/nostop.h"
 #include "capture/stop_backoff.h"
 #include "capture/wait/resolve.h"
@@ -322,6 +323,13 @@ static struct stacksnap_error *probe_processes(void *context, struct snap_stop *
 	return err;
 }
 
+static void follow_stacks(void *context, struct snap_stop *stop)
+{
+	struct tree *tree = context;
+
+	snap_follow_stopped(tree->hook, tree->capture, tree->memory, stop);
+}
+
 /* For the processes of the tree, and for new ones: a share, where there are many trees. */
 static uint32_t room_for_tree(const struct tree *tree)
 {
@@ -346,6 +354,7 @@ static struct stacksnap_error *run_stop(struct tree *tree, struct snap_stop **re
 	const struct snap_stop_again again = {
 		.look = look_for_new_processes,
 		.probe = hook && hook->probe && tree->options->runtimes ? probe_processes : NULL,
+		.follow = hook && hook->follow ? follow_stacks : NULL,
 		.context = tree,
 	};
 	struct stacksnap_error *err = find_roots(tree->roots, tree->capture);

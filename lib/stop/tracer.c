@@ -168,7 +168,7 @@ static struct stacksnap_error *answer_child(const struct snap_options *options,
 {
 	uint64_t value;
 	bool grown = false;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = NULL;
 
 	if (read(child->to_parent, &value, sizeof(value)) < 0)
 		return NULL;
@@ -177,7 +177,9 @@ static struct stacksnap_error *answer_child(const struct snap_options *options,
 		help_child(options, memory, stop);
 	if (value < SNAP_TRACER_ASK || *done_ret)
 		return NULL;
-	if (value >= SNAP_TRACER_PROBE)
+	if (value >= SNAP_TRACER_FOLLOW)
+		again->follow(again->context, stop);
+	else if (value >= SNAP_TRACER_PROBE)
 		err = again->probe(again->context, stop);
 	else
 		err = again->look(again->context, stop, &grown);
@@ -281,6 +283,7 @@ struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 		return err;
 	task.procfs = &procfs;
 	task.may_probe = again->probe != NULL;
+	task.may_follow = again->follow != NULL;
 	err = snap_scratch_create(SCRATCH_BYTES, &scratch);
 	if (!err)
 		err = snap_shared_scratch_create(LIST_BYTES, &lists);

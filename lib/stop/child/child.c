@@ -164,6 +164,7 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 		.ask_fd = task->ask_fd,
 		.answer_fd = task->answer_fd,
 		.may_probe = task->may_probe,
+		.may_follow = task->may_follow,
 		.bpf = { task->stop->bpf_fd },
 	};
 	bool more = true;

@@ -16,16 +16,18 @@ struct snap_tracer_task {
 	struct snap_region scratch; /* the child's own memory: notes on each thread */
 	struct snap_region lists;   /* shared with its workers: lists of what they read */
 	int ask_fd, answer_fd;      /* eventfds: messages to the parent, answers */
-	bool may_probe;             /* the parent can be asked for plans */
+	bool may_probe;             /* the parent can be asked for plans … */
+	bool may_follow;            /* … and to copy other stacks that frames lie in */
 };
 
 enum {
 	/* The child's messages; unread ones add up. */
-	SNAP_TRACER_HELP = 1,        /* stop->help is set: describe threads with me */
-	SNAP_TRACER_ASK = 1 << 16,   /* has the tree grown? */
-	SNAP_TRACER_PROBE = 1 << 18, /* which memory is to be copied of runtimes? */
-	SNAP_TRACER_DONE = 1 << 20,  /* nothing more is written to shared memory */
-	/* The parent's answers to ASK; GO: also to PROBE. */
+	SNAP_TRACER_HELP = 1,         /* stop->help is set: describe threads with me */
+	SNAP_TRACER_ASK = 1 << 16,    /* has the tree grown? */
+	SNAP_TRACER_PROBE = 1 << 18,  /* which memory is to be copied of runtimes? */
+	SNAP_TRACER_FOLLOW = 1 << 19, /* copy other stacks that frames lie in */
+	SNAP_TRACER_DONE = 1 << 20,   /* nothing more is written to shared memory */
+	/* The parent's answers to ASK; GO: also to PROBE and FOLLOW. */
 	SNAP_TRACER_GO = 1,
 	SNAP_TRACER_PREPARE = 2, /* it has grown, see stop->processes */
 

@@ -646,6 +646,7 @@ void snap_tracer_copy_rest(struct snap_tracer *tracer)
 	read_stale_maps(tracer);
 	tracer->words = (struct snap_wait_spans){ .want_count = 0 };
 	snap_tracer_copy_needs(tracer, plan(tracer));
+	snap_tracer_follow(tracer);
 }
 
 void snap_tracer_copy(struct snap_tracer *tracer)
@@ -664,6 +665,7 @@ void snap_tracer_copy(struct snap_tracer *tracer)
 		snap_tracer_copy_needs(tracer, 0);
 	if (snap_tracer_find_interrupted(tracer))
 		snap_tracer_copy_needs(tracer, tracer->options->max_stack & ~15ull);
+	snap_tracer_follow(tracer);
 	if (tracer->plan_bytes)
 		snap_tracer_execute_plans(tracer);
 	if (tracer->hook && tracer->hook->unwind)

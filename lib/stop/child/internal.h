@@ -10,6 +10,7 @@
  *	settle.c   whether the known threads are all threads
  *	rest.c     threads that are on no processor, and are not stopped
  *	copy.c     registers and stacks; interrupted.c: those below signal handlers
+ *	follow.c   other stacks that frames lie in
  *	wait_bytes.c    memory that explains waits
  *	maps.c     the address spaces
  *	plan.c     the memory of managed runtimes: which, and its copy
@@ -77,7 +78,8 @@ struct snap_tracer {
 	int answer_fd;          /* eventfd from the parent */
 	struct snap_bpf bpf;    /* none: all threads are stopped */
 	uint16_t pass;          /* the number of passes over threads at rest */
-	bool may_probe;         /* the parent can be asked for plans */
+	bool may_probe;         /* the parent can be asked for plans … */
+	bool may_follow;        /* … and to copy other stacks */
 	uint64_t plan_bytes;    /* expected of all plans; 0: there are none */
 	uint32_t *planned;      /* the processes with plans, in the order of their execution */
 	uint32_t planned_count; /* the number of these processes */
@@ -293,6 +295,10 @@ void snap_tracer_take_wait_bytes(struct snap_tracer *tracer, const struct snap_c
 void snap_tracer_probe(struct snap_tracer *tracer);
 /* Executes the plans, within the time left for them. */
 void snap_tracer_execute_plans(struct snap_tracer *tracer);
+
+/* follow.c */
+/* Copies the stacks that threads, of which everything else is copied, go on in. */
+void snap_tracer_follow(struct snap_tracer *tracer);
 
 /* interrupted.c */
 /*

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "proc/credentials.h"
 #include "stop/describe.h"
+#include "stop/other_stacks.h"
 #include "stop/plan/candidate.h"
 #include "stop/wait_bytes.h"
 
@@ -313,6 +314,28 @@ void snap_stop_reader_get_ready(void *context, uint32_t index _unused_)
 			snap_stop_reader_plan_budget(list->reader->options);
 
 		snap_plan_get_ready(*list->reader->work, &budget, list->plan_bytes);
+	}
+}
+
+/* ---- other stacks ---- */
+
+void snap_stop_reader_find_leads(void *context, uint32_t index)
+{
+	const struct snap_lead_list *list = context;
+	struct snap_traced *traced = &list->reader->stop->processes[index];
+	struct memory memory = { traced->pid, &list->signs[index], 0 };
+	struct snap_lead_search search = { .maps = traced->maps,
+					   .map_count = traced->map_count,
+					   .read = read_stop_memory,
+					   .context = &memory };
+
+	for (size_t i = 0; i < traced->thread_count; i++) {
+		struct snap_thread *thread = &traced->threads[i];
+
+		if (thread->result != SNAP_THREAD_COPIED || thread->lead || thread->partial)
+			continue;
+		memory.tid = thread->tid;
+		thread->lead = snap_stack_leads_on(&search, thread) ? SNAP_LEAD_ON : SNAP_LEAD_NONE;
 	}
 }
 

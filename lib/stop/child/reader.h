@@ -126,12 +126,19 @@ struct snap_kernel_list {
 	bool slow_alone; /* only of threads that did not stop; calls are read of these only */
 };
 
+/* Which threads of a process go on in other stacks, into their `lead`. */
+struct snap_lead_list {
+	const struct snap_stop_reader *reader;
+	int64_t *signs; /* by process, as the items are */
+};
+
 /* For struct snap_work: `context` is the list. */
 void snap_stop_reader_read_maps(void *list, uint32_t item);
 void snap_stop_reader_copy(void *list, uint32_t item);
 void snap_stop_reader_get_ready(void *list, uint32_t item);
 void snap_stop_reader_read_kernel_stacks(void *list, uint32_t item);
 void snap_stop_reader_read_calls(void *list, uint32_t item);
+void snap_stop_reader_find_leads(void *list, uint32_t item);
 void snap_stop_reader_execute_plan(void *list, uint32_t item);
 
 /* The budget of a plan, without its time. */

@@ -75,6 +75,8 @@ static void wake(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	thread->partial = false;
 	thread->registers_size = thread->stack_size = thread->stack2_size = 0;
 	thread->stack = thread->stack2 = NULL;
+	thread->memory = NULL;
+	thread->lead = SNAP_LEAD_UNKNOWN;
 	if (!tracer->options->kernel_stacks)
 		thread->kernel_stack = NULL;
 }
