@@ -46,7 +46,7 @@ static int64_t deadline_of_run(const struct snap_options *options)
 
 /* ---- in the collector ---- */
 
-/* The role that is asked where nothing is stopped. */
+/* The roles that are asked meanwhile. */
 struct asked {
 	struct snap_copy_check *check;
 	struct snap_runtime_probe *probe;
@@ -75,37 +75,33 @@ static struct stacksnap_error *ask_probe(void *context, const struct snap_option
 	return snap_runtime_probe_plan(asked->probe, options, capture, process, plan, found_ret);
 }
 
-static struct stacksnap_error *capture_without_stop(const struct snap_options *options,
-						    struct snap_capture **ret)
+static void follow_copy(void *context, const struct snap_capture *capture, size_t process,
+			struct snap_thread *thread, struct snap_shared_memory *memory,
+			int64_t until_ns)
+{
+	const struct asked *asked = context;
+
+	snap_copy_check_follow(asked->check, capture, process, thread, memory, until_ns);
+}
+
+static struct stacksnap_error *capture_by_asking(const struct snap_options *options,
+						 struct snap_capture **ret)
 {
 	_cleanup_(asked_deinit) struct asked asked = { .check = NULL };
-	struct snap_stop_hook hook = { .suffices = check_copy, .context = &asked };
+	struct snap_stop_hook hook = { .suffices = check_copy,
+				       .follow = follow_copy,
+				       .context = &asked };
 	struct stacksnap_error *err;
 
 	err = snap_copy_check_create(options, &asked.check);
 	if (!err && options->runtimes) {
-		err = snap_runtime_probe_create(options, snap_runtimes, true, &asked.probe);
+		err = snap_runtime_probe_create(options, snap_runtimes, options->no_stop,
+						&asked.probe);
 		hook.probe = ask_probe;
 	}
 	if (!err)
 		err = snap_capture_take(options, &hook, ret);
 	return err || !asked.probe ? err : snap_runtime_probe_complete(asked.probe, *ret);
-}
-
-static struct stacksnap_error *capture_with_runtimes(const struct snap_options *options,
-						     struct snap_capture **ret)
-{
-	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe = NULL;
-	struct snap_stop_hook hook = { .probe = snap_runtime_probe_plan };
-	struct stacksnap_error *err;
-
-	if (!options->runtimes)
-		return snap_capture_take(options, NULL, ret);
-	err = snap_runtime_probe_create(options, snap_runtimes, false, &probe);
-	if (err)
-		return err;
-	hook.context = probe;
-	return snap_capture_take(options, &hook, ret) ?: snap_runtime_probe_complete(probe, *ret);
 }
 
 static struct stacksnap_error *capture(void *context, const struct snap_options *options,
@@ -115,10 +111,8 @@ static struct stacksnap_error *capture(void *context, const struct snap_options 
 	struct snap_stop_hook hook = { .unwind = snap_ptrace_engine_unwind };
 
 	(void)context;
-	if (options->no_stop)
-		return capture_without_stop(options, ret);
-	if (options->engine != SNAP_ENGINE_PTRACE)
-		return capture_with_runtimes(options, ret);
+	if (options->no_stop || options->engine != SNAP_ENGINE_PTRACE)
+		return capture_by_asking(options, ret);
 	hook.context = engine = snap_ptrace_engine_create();
 	if (!engine)
 		return snap_error_no_memory();
@@ -172,15 +166,19 @@ static struct stacksnap_error *load_core(void *context, const struct snap_option
 					 struct snap_capture **ret)
 {
 	_cleanup_(snap_core_deinit) struct snap_core core = { .capture = NULL };
-	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe = NULL;
-	struct snap_stop_hook hook = { .probe = snap_runtime_probe_plan };
+	_cleanup_(asked_deinit) struct asked asked = { .check = NULL };
+	struct snap_stop_hook hook = { .probe = ask_probe,
+				       .follow = follow_copy,
+				       .context = &asked };
 	struct snap_core_memory memory;
 	const struct core_file *file = context;
 	struct stacksnap_error *err;
 
 	err = snap_core_read_in_sandbox(file->fd, options, deadline_of_run(options), &core);
 	if (!err)
-		err = snap_runtime_probe_create(options, snap_runtimes, false, &probe);
+		err = snap_runtime_probe_create(options, snap_runtimes, false, &asked.probe);
+	if (!err)
+		err = snap_copy_check_create(options, &asked.check);
 	if (err)
 		return err;
 	set_owner(core.capture, file->owner);
@@ -189,11 +187,11 @@ static struct stacksnap_error *load_core(void *context, const struct snap_option
 	if (err)
 		return err;
 	memory = snap_core_memory_of(&core, file->fd);
-	snap_runtime_probe_set_memory(probe, snap_core_memory_read, &memory);
-	hook.context = probe;
+	snap_runtime_probe_set_memory(asked.probe, snap_core_memory_read, &memory);
+	snap_copy_check_set_memory(asked.check, snap_core_memory_read, &memory);
 	err = snap_core_fill(&core, &memory, options, &hook);
 	if (!err)
-		err = snap_runtime_probe_complete(probe, core.capture);
+		err = snap_runtime_probe_complete(asked.probe, core.capture);
 	core.capture->time_ns = file->time_ns;
 	if (!err && file->cut)
 		snap_capture_warn(core.capture, "core_truncated", 0, 0,

@@ -8,6 +8,7 @@
 #include "capture/nostop_sink.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "stop/plan/of_thread.h"
 
 #include <errno.h>
@@ -17,6 +18,8 @@ enum {
 	MOST_PARTS = 8,  /* one stack gets an eighth of the memory that is left at most … */
 	KEPT = 64 << 10, /* … once so much is kept for each thread that comes behind it, … */
 	WAIT_PARTS = 16, /* … and such a part of all memory for what explains waits */
+	SCHEDSTAT_TEXT = 80,
+	FOLLOW_NS = 100000000, /* for the other stacks of a thread */
 	MOST_STALE = 64, /* how often mappings are read again for the sake of a thread's code */
 };
 
@@ -366,6 +369,29 @@ static bool has_stale_maps(struct snap_nostop *nostop, const struct snap_sampled
 	return true;
 }
 
+/* Adds other stacks that its frames lie in, if it has not run until they were copied. */
+static void follow_unstopped(const struct snap_nostop *nostop, const struct snap_traced *traced,
+			     const struct snap_sampled_thread *thread, struct snap_thread *copy)
+{
+	const struct snap_thread before = *copy;
+	char text[SCHEDSTAT_TEXT];
+	uint64_t numbers[3];
+	ssize_t length;
+
+	if (!nostop->hook || !nostop->hook->follow || copy->taken != SNAP_TAKEN_UNSTOPPED ||
+	    copy->state == 'R')
+		return;
+	nostop->hook->follow(nostop->hook->context, nostop->capture, traced->index, copy,
+			     nostop->shared, snap_clock_ns(CLOCK_MONOTONIC) + FOLLOW_NS);
+	if (copy->memory == before.memory)
+		return;
+	length = snap_procfs_task_read(thread->process->tasks_fd, thread->tid, "schedstat", text,
+				       sizeof(text));
+	if (length <= 0 || !snap_parse_schedstat(text, (size_t)length, numbers) ||
+	    numbers[2] != thread->runs)
+		*copy = before;
+}
+
 static struct stacksnap_error *on_nostop_sample(void *context, struct snap_sampled_thread *thread,
 						const struct snap_thread *copy,
 						enum snap_verdict *verdict_ret)
@@ -373,6 +399,7 @@ static struct stacksnap_error *on_nostop_sample(void *context, struct snap_sampl
 	struct snap_nostop *nostop = context;
 	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
 	struct snap_thread *mine = traced ? &traced->threads[thread->user] : NULL;
+	struct snap_thread followed = *copy;
 
 	*verdict_ret = SNAP_VERDICT_TAKEN;
 	if (!mine)
@@ -399,7 +426,8 @@ static struct stacksnap_error *on_nostop_sample(void *context, struct snap_sampl
 		*verdict_ret = SNAP_VERDICT_STALE_MAPPINGS;
 		return NULL;
 	}
-	if (!is_judged_good(nostop, traced, copy)) {
+	follow_unstopped(nostop, traced, thread, &followed);
+	if (!is_judged_good(nostop, traced, &followed)) {
 		*verdict_ret = SNAP_VERDICT_NEEDS_REGISTERS;
 		return NULL;
 	}
@@ -409,7 +437,8 @@ static struct stacksnap_error *on_nostop_sample(void *context, struct snap_sampl
 		traced->alone_ns = thread->stopped_ns;
 	mine->memory =
 		snap_thread_plans_keep(&nostop->plans, nostop->shared, traced->index, copy->memory);
-	return keep_copy(nostop, copy, mine);
+	mine->memory = mine->memory ?: followed.memory;
+	return keep_copy(nostop, &followed, mine);
 }
 
 struct snap_sampler_sink snap_nostop_sink(struct snap_nostop *nostop)

@@ -230,11 +230,13 @@ static void fill_interrupted(const struct filling *filling, struct snap_thread *
 		copy_core_range(filling, interrupted.need.address, size, &thread->stack2_size);
 }
 
-static struct stacksnap_error *fill_stacks(const struct filling *filling)
+static struct stacksnap_error *fill_stacks(const struct filling *filling,
+					   const struct snap_stop_hook *hook)
 {
 	struct snap_process *process = filling->process;
 	uint64_t most = longest_stack(filling);
 	size_t budget = SIGNAL_FRAME_BYTES;
+	int64_t until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PLAN_NS;
 
 	for (size_t i = 0; i < process->thread_count; i++) {
 		SNAP_TRY(snap_options_check(filling->options));
@@ -242,6 +244,9 @@ static struct stacksnap_error *fill_stacks(const struct filling *filling)
 	}
 	for (size_t i = 0; i < process->thread_count; i++)
 		fill_interrupted(filling, &process->threads[i], most, &budget);
+	for (size_t i = 0; hook && hook->follow && i < process->thread_count; i++)
+		hook->follow(hook->context, filling->capture, 0, &process->threads[i],
+			     filling->shared, until_ns);
 	if (most < (filling->options->max_stack & ~15ull))
 		snap_capture_warn(filling->capture, "stacks_limited", 0, 0,
 				  "stacks were cut to keep the snapshot within %llu MiB",
@@ -476,7 +481,7 @@ struct stacksnap_error *snap_core_fill(const struct snap_core *core,
 		return snap_error_no_memory();
 	SNAP_TRY(make_shared(&filling));
 	fill_pieces(&filling);
-	err = fill_stacks(&filling);
+	err = fill_stacks(&filling, hook);
 	err = err ?: fill_runtimes(&filling, hook);
 	err = err ?: fill_words(&filling);
 	if (!err && core->truncated)
