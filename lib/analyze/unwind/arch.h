@@ -91,6 +91,8 @@ struct snap_arch_ops {
 	enum snap_stub (*stub_at)(const uint8_t *code, size_t size, size_t at);
 	/* Whether this is the code that returns from a signal handler. */
 	bool (*is_signal_return)(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES]);
+	/* Whether they begin what makecontext(3) puts under a function: glibc's __start_context. */
+	bool (*is_context_start)(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES]);
 	/*
 	 * Whether the four bytes are the instruction that makes a system call; NULL: registers say
 	 * whether a thread is in one.

@@ -143,6 +143,13 @@ static bool is_system_call(const uint8_t *code)
 }
 
 /* mov x8, 139 (rt_sigreturn); svc 0: of the vDSO, and of libraries that have their own. */
+static bool is_aarch64_context_start(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
+{
+	/* mov x0, x19; cbnz x0, … */
+	return instruction_at(code, 0) == 0xaa1303e0 &&
+	       (instruction_at(code, INSTRUCTION) & 0xff00001f) == 0xb5000000;
+}
+
 static bool is_aarch64_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
 {
 	return instruction_at(code, 0) == 0xd2801168 && is_system_call(code + INSTRUCTION);
@@ -347,6 +354,7 @@ const struct snap_arch_ops snap_arch_aarch64 = {
 	.is_jump_stub = is_aarch64_jump_stub,
 	.stub_at = stub_at,
 	.is_signal_return = is_aarch64_signal_return,
+	.is_context_start = is_aarch64_context_start,
 	.is_system_call = is_system_call,
 	.signal_context = signal_context,
 	.signal_pc = AT(32),

@@ -207,6 +207,15 @@ static bool is_x86_jump_stub(const uint8_t *code)
 }
 
 /* mov $15 (rt_sigreturn) to %rax or %eax, syscall: gdb and the kernel's own check know no more. */
+static bool is_x86_context_start(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
+{
+	/* mov %rbx,%rsp; mov (%rsp),%rdi */
+	static const uint8_t start[] = { 0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24 };
+
+	return memcmp(code + skip_endbr64(code, SNAP_SIGNAL_RETURN_BYTES), start, sizeof(start)) ==
+	       0;
+}
+
 static bool is_x86_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
 {
 	static const uint8_t with_rax[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -298,6 +307,7 @@ const struct snap_arch_ops snap_arch_x86_64 = {
 	.is_return = is_x86_return,
 	.is_jump_stub = is_x86_jump_stub,
 	.is_signal_return = is_x86_signal_return,
+	.is_context_start = is_x86_context_start,
 	.signal_context = signal_context,
 	.signal_pc = 168,
 };

@@ -21,8 +21,9 @@ enum snap_row_kind {
 	SNAP_ROW_UNUSABLE, /* CFI that is handed to no library: see cfi_check.h */
 	SNAP_ROW_PUT_IN,   /* as simple; but its caller was interrupted, and has not called it */
 	SNAP_ROW_KEPT, /* no frame, the return address in cfa_register: after exact addresses only */
-	SNAP_ROW_RETURN, /* set by the unwinder: no CFI, returns from a signal handler */
-	SNAP_ROW_WILD,   /* set by the unwinder: no executable memory */
+	SNAP_ROW_RETURN,  /* set by the unwinder: no CFI, returns from a signal handler */
+	SNAP_ROW_WILD,    /* set by the unwinder: no executable memory */
+	SNAP_ROW_CONTEXT, /* set by the unwinder: the code that makecontext(3) returns to */
 };
 
 /* What a function does that puts its thread on another stack. */

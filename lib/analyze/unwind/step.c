@@ -392,6 +392,23 @@ static bool is_at_signal_return(struct snap_unwinder *unwinder)
 	       unwinder->arch->is_signal_return(code);
 }
 
+/* Where a function of makecontext(3) returns to, which was never called: nothing is further out. */
+static bool is_at_context_start(struct snap_unwinder *unwinder)
+{
+	uint8_t code[SNAP_SIGNAL_RETURN_BYTES];
+
+	return !snap_pc_is_exact(unwinder->pc) &&
+	       snap_modules_read(unwinder->modules, snap_pc_address(unwinder->pc), code,
+				 sizeof(code)) &&
+	       unwinder->arch->is_context_start(code);
+}
+
+static bool end_at_context(struct snap_unwinder *unwinder)
+{
+	snap_sink_mark_exact(&unwinder->sink);
+	return snap_unwinder_end_at_start(unwinder);
+}
+
 static bool step_signal(struct snap_unwinder *unwinder)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
@@ -425,6 +442,8 @@ enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64
 		return SNAP_ROW_WILD;
 	if (is_at_signal_return(unwinder))
 		return SNAP_ROW_RETURN;
+	if (is_at_context_start(unwinder))
+		return SNAP_ROW_CONTEXT;
 	if (unwinder->libunwind &&
 	    snap_libunwind_covers(unwinder->libunwind, &unwinder->state, lookup))
 		return SNAP_ROW_REFUSED;
@@ -453,6 +472,8 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 		return step_signal(unwinder);
 	case SNAP_ROW_WILD:
 		return step_wild_call(unwinder);
+	case SNAP_ROW_CONTEXT:
+		return end_at_context(unwinder);
 	}
 	return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, "internal error");
 }
