@@ -97,6 +97,12 @@ void snap_unwinder_note_stale(struct snap_unwinder *unwinder, uint64_t address);
 bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *row);
 /* The same, by a row of kind SNAP_ROW_NONE: by a guess, which the pc of the caller tells. */
 bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct snap_row *row);
+/*
+ * Whether a stack may go on there. A lower CFA is one of another stack: below all that was copied of the
+ * current one, or `computed`, as only code that switches stacks has it.
+ */
+bool snap_unwinder_may_go_on(struct snap_unwinder *unwinder, uint64_t sp, uint64_t cfa,
+			     bool computed);
 /* What is known of the function at an address, whatever CFI it has. */
 struct snap_row snap_unwinder_code(struct snap_unwinder *unwinder, uint64_t lookup);
 /*

@@ -165,11 +165,8 @@ static uint64_t start_of_copy(const struct snap_thread *thread, uint64_t address
 	return 0;
 }
 
-/*
- * Whether a stack may go on there. A lower CFA is one of another stack: below all that the current one has,
- * or `computed`, as only code that switches stacks has it.
- */
-static bool may_go_on(struct snap_unwinder *unwinder, uint64_t sp, uint64_t cfa, bool computed)
+bool snap_unwinder_may_go_on(struct snap_unwinder *unwinder, uint64_t sp, uint64_t cfa,
+			     bool computed)
 {
 	const struct snap_map *map;
 
@@ -193,7 +190,7 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 	    !snap_unwinder_find_frame_pointer(unwinder, row))
 		return snap_unwinder_end_unknown(unwinder);
 	cfa = registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_offset;
-	if (!may_go_on(unwinder, registers[arch->sp], cfa, false))
+	if (!snap_unwinder_may_go_on(unwinder, registers[arch->sp], cfa, false))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	if (!snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[0], &pc))
 		return snap_unwinder_end_missing(unwinder, cfa + 8 * (int64_t)row->at[0]);
@@ -278,7 +275,7 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	snap_libunwind_position(engine, &pc, &sp);
 	if (!is_signal && arch->has_link_register && sp == registers[arch->sp])
 		return snap_unwinder_end_unusable(unwinder);
-	if (!is_signal && !may_go_on(unwinder, registers[arch->sp], sp, false) &&
+	if (!is_signal && !snap_unwinder_may_go_on(unwinder, registers[arch->sp], sp, false) &&
 	    !(sp == registers[arch->sp] && snap_pc_is_exact(unwinder->pc)))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	if (sp == registers[arch->fp] + 2 * sizeof(sp))
@@ -314,7 +311,8 @@ static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row
 		return snap_unwinder_end_unknown(unwinder);
 	}
 	if (!is_signal && !(registers[arch->sp] == sp && may_have_no_frame) &&
-	    !may_go_on(unwinder, sp, registers[arch->sp], snap_wide_row_computes(row->wide)))
+	    !snap_unwinder_may_go_on(unwinder, sp, registers[arch->sp],
+				     snap_wide_row_computes(row->wide)))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	return is_signal
 		       ? move_to_interrupted(unwinder, registers[arch->ra] & unwinder->address_mask,

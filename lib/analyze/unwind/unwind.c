@@ -361,7 +361,8 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 		 * in a register.
 		 */
 		may_have_no_frame = snap_pc_is_exact(unwinder->pc);
-		if (!is_signal && (caller_sp < sp || (caller_sp == sp && !may_have_no_frame))) {
+		if (!is_signal && !(caller_sp == sp && may_have_no_frame) &&
+		    !snap_unwinder_may_go_on(unwinder, sp, caller_sp, false)) {
 			snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 			return;
 		}
