@@ -12,7 +12,8 @@
 #include <poll.h>
 
 enum {
-	LEADS_NS = 20000000,   /* for a worker, of all processes */
+	SEARCH_NS = 10000000,  /* for a worker, of all processes … */
+	LEADS_NS = 20000000,   /* … before it is left behind */
 	FOLLOW_NS = 100000000, /* for the parent */
 	GRACE_NS = 10000000,   /* after that: usually it has noticed */
 };
@@ -50,6 +51,7 @@ static bool find_leads(struct snap_tracer *tracer)
 	*list = (struct snap_lead_list){
 		.reader = tracer->reader,
 		.signs = snap_region_new_array(&tracer->lists, work.count, int64_t),
+		.until_ns = work.until_ns - LEADS_NS + SEARCH_NS,
 	};
 	work.signs = list->signs;
 	if (!work.signs)

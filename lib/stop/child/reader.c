@@ -335,7 +335,10 @@ void snap_stop_reader_find_leads(void *context, uint32_t index)
 		if (thread->result != SNAP_THREAD_COPIED || thread->lead || thread->partial)
 			continue;
 		memory.tid = thread->tid;
-		thread->lead = snap_stack_leads_on(&search, thread) ? SNAP_LEAD_ON : SNAP_LEAD_NONE;
+		thread->lead = snap_clock_ns(CLOCK_MONOTONIC) < list->until_ns &&
+					       snap_stack_leads_on(&search, thread)
+				       ? SNAP_LEAD_ON
+				       : SNAP_LEAD_NONE;
 	}
 }
 

@@ -129,7 +129,8 @@ struct snap_kernel_list {
 /* Which threads of a process go on in other stacks, into their `lead`. */
 struct snap_lead_list {
 	const struct snap_stop_reader *reader;
-	int64_t *signs; /* by process, as the items are */
+	int64_t *signs;   /* by process, as the items are */
+	int64_t until_ns; /* then no thread is looked at any more */
 };
 
 /* For struct snap_work: `context` is the list. */
