@@ -62,11 +62,10 @@ static bool lay_out_stack(struct snap_sampler *sampler, const struct snap_sample
 
 static void set_thread_pointer(const struct snap_sampler_thread *thread, uint8_t *registers)
 {
-#if defined(__x86_64__)
-	const size_t at = offsetof(struct snap_x86_64_registers, fs_base);
-#else
-	const size_t at = offsetof(struct snap_aarch64_registers, thread_pointer);
-#endif
+	size_t at = SNAP_OWN_ARCH == SNAP_ARCH_X86_64
+			    ? offsetof(struct snap_x86_64_registers, fs_base)
+			    : offsetof(struct snap_aarch64_registers, thread_pointer);
+
 	memcpy(registers + at, &thread->fs_base, sizeof(thread->fs_base));
 }
 

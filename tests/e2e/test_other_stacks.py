@@ -23,10 +23,11 @@ class OtherStacks(Bounded):
         return processes(self.json("core", f"{path}.{pid}", free=False))[pid]
 
     def looks_at(self, pid):
-        """The same process in every way, also without the rights that BPF takes."""
+        """The same process in every way, also without the rights that BPF takes: then a stop alone tells the registers
+        that CFI may need."""
         for way in WAYS:
             yield " ".join(way), self.node(pid, *way)
-            yield " ".join(("no bpf",) + way), self.node(pid, *way, tool=self.without_bpf())
+            yield " ".join(("no bpf",) + way), self.node(pid, *way, "--force-stop", tool=self.without_bpf())
         yield "core", self.core_of(pid)
 
     def assert_whole(self, victim, function, wanted, text):

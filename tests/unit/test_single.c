@@ -24,7 +24,7 @@
 #include <ucontext.h>
 
 static const int64_t PATIENCE = 5000000000, READ_NS = 50000000;
-static const struct snap_options usual = { .max_stack = 1 << 20 };
+static const struct snap_options usual = { .max_stack = 1 << 20, .force_stop = true };
 
 static struct snap_single *create(void)
 {
@@ -751,7 +751,9 @@ static void test_asker_gets_no_processor(void **state _unused_)
 static void test_cancelled(void **state _unused_)
 {
 	volatile int cancel = 0;
-	struct snap_options options = { .max_stack = 1 << 20, .cancel = &cancel };
+	struct snap_options options = { .max_stack = 1 << 20,
+					.force_stop = true,
+					.cancel = &cancel };
 	struct snap_pick pick = { .tid = 1 };
 	struct snap_single *single;
 	struct stacksnap_error *err;

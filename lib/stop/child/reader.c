@@ -332,7 +332,7 @@ void snap_stop_reader_find_leads(void *context, uint32_t index)
 	for (size_t i = 0; i < traced->thread_count; i++) {
 		struct snap_thread *thread = &traced->threads[i];
 
-		if (thread->result != SNAP_THREAD_COPIED || thread->lead || thread->partial)
+		if (thread->result != SNAP_THREAD_COPIED || thread->lead)
 			continue;
 		memory.tid = thread->tid;
 		thread->lead = snap_clock_ns(CLOCK_MONOTONIC) < list->until_ns &&
