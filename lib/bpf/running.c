@@ -17,10 +17,12 @@
 
 enum {
 	USUAL_STACK = 16384,
-	DEEP_STACK = 60 * 1024,  /* a record has at most 64 KiB */
-	RING_BYTES = 1 << 20,    /* a power of two of pages; 150 ms of 99 Hz, if all are deep */
-	MOST_PROCESSORS = 4096,  /* CONFIG_NR_CPUS of distributions is 8,192 at most */
-	SAMPLES_A_PROCESSOR = 4, /* that are kept, of different threads */
+	DEEP_STACK = 60 * 1024,     /* a record has at most 64 KiB */
+	RING_BYTES = 1 << 20,       /* 150 ms of 99 Hz, if all stacks are deep … */
+	LEAST_RING_BYTES = 1 << 17, /* … and of many processors: 80 ms of usual ones */
+	ALL_RINGS_BYTES = 1 << 25,  /* the kernel does not swap them out */
+	MOST_PROCESSORS = 4096,     /* CONFIG_NR_CPUS of distributions is 8,192 at most */
+	SAMPLES_A_PROCESSOR = 4,    /* that are kept, of different threads */
 	LEAST_SAMPLES = 64,
 };
 
@@ -56,6 +58,7 @@ struct slot {
 struct snap_running {
 	unsigned hz;
 	uint32_t stack_bytes;
+	size_t ring_bytes; /* a power of two of pages */
 	struct ring *rings;
 	size_t ring_count;
 	struct slot *slots;
@@ -90,7 +93,7 @@ static int open_event(unsigned hz, uint32_t stack_bytes, int processor)
 static void close_rings(struct snap_running *running)
 {
 	for (size_t i = 0; i < running->ring_count; i++) {
-		munmap(running->rings[i].head, RING_BYTES + (size_t)getpagesize());
+		munmap(running->rings[i].head, running->ring_bytes + (size_t)getpagesize());
 		snap_close(&running->rings[i].fd);
 	}
 	running->ring_count = 0;
@@ -107,8 +110,8 @@ static int open_rings(struct snap_running *running, size_t processors)
 			continue;
 		if (ring->fd < 0)
 			return ring->fd;
-		ring->head = mmap(NULL, RING_BYTES + (size_t)getpagesize(), PROT_READ | PROT_WRITE,
-				  MAP_SHARED, ring->fd, 0);
+		ring->head = mmap(NULL, running->ring_bytes + (size_t)getpagesize(),
+				  PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
 		if (ring->head == MAP_FAILED) {
 			int error = -errno;
 
@@ -137,6 +140,10 @@ int snap_running_open(unsigned hz, struct snap_running **ret)
 		return error;
 	running->hz = hz;
 	running->stack_bytes = USUAL_STACK;
+	running->ring_bytes = RING_BYTES;
+	while (running->ring_bytes > LEAST_RING_BYTES &&
+	       running->ring_bytes * processors > ALL_RINGS_BYTES)
+		running->ring_bytes /= 2;
 	running->slot_count = SNAP_MAX(processors * SAMPLES_A_PROCESSOR, (size_t)LEAST_SAMPLES);
 	running->rings = calloc(processors, sizeof(*running->rings));
 	running->slots = calloc(running->slot_count, sizeof(*running->slots));
@@ -260,10 +267,12 @@ static void take_sample(struct snap_running *running, struct rest rest)
 	slot->is_taken = false;
 }
 
-static void copy_from_ring(const struct ring *ring, uint64_t at, void *to, size_t size)
+static void copy_from_ring(const struct snap_running *running, const struct ring *ring, uint64_t at,
+			   void *to, size_t size)
 {
 	const uint8_t *data = (const uint8_t *)ring->head + getpagesize();
-	size_t offset = (size_t)(at % RING_BYTES), first = SNAP_MIN(size, RING_BYTES - offset);
+	size_t offset = (size_t)(at % running->ring_bytes),
+	       first = SNAP_MIN(size, running->ring_bytes - offset);
 
 	memcpy(to, data + offset, first);
 	memcpy((uint8_t *)to + first, data, size - first);
@@ -275,11 +284,11 @@ static void drain_ring(struct snap_running *running, const struct ring *ring)
 	uint64_t tail = ring->head->data_tail;
 	struct perf_event_header header;
 
-	while (head - tail >= sizeof(header) && head - tail <= RING_BYTES) {
-		copy_from_ring(ring, tail, &header, sizeof(header));
+	while (head - tail >= sizeof(header) && head - tail <= running->ring_bytes) {
+		copy_from_ring(running, ring, tail, &header, sizeof(header));
 		if (header.size < sizeof(header) || header.size > head - tail)
 			break;
-		copy_from_ring(ring, tail, running->record, header.size);
+		copy_from_ring(running, ring, tail, running->record, header.size);
 		tail += header.size;
 		if (header.type == PERF_RECORD_SAMPLE)
 			take_sample(running, (struct rest){ running->record + sizeof(header),

@@ -188,19 +188,24 @@ bool snap_tracer_spare(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
 	struct snap_syscall_line line;
 	uint64_t runs = 0;
-	bool has_runs;
+	bool has_runs = false, harmed;
 
 	if (snap_tracer_may_rest(tracer))
 		return spare_exactly(tracer, tracee);
 	if (!process->is_filtered && snap_tracer_stops_all(tracer))
 		return false;
-	has_runs = snap_procfs_task_runs(tasks, tracee->tid, &runs);
 	if (!snap_procfs_task_call(tasks, tracee->tid, &line))
 		return false;
-	if (line.running && !tracer->takes_running)
-		return true;
-	if (line.running || !is_harmed(tracer, tracee, line.number))
-		return false;
+	harmed = !line.running && is_harmed(tracer, tracee, line.number);
+	if (harmed) {
+		/* Its place counts as long as its runs, which are read before it. */
+		has_runs = snap_procfs_task_runs(tasks, tracee->tid, &runs);
+		if (!snap_procfs_task_call(tasks, tracee->tid, &line))
+			return false;
+		harmed = !line.running && is_harmed(tracer, tracee, line.number);
+	}
+	if (!harmed)
+		return line.running && !tracer->takes_running;
 	thread->call = snap_call_of_line(&line, 0);
 	if (!has_runs || !keep_place(tracer, tracee, &line, runs))
 		refuse_to_stop(tracer, tracee);
