@@ -109,6 +109,7 @@ struct snap_tracer {
 		*places; /* by process: its place in a list of stacks; those on files come second */
 	struct snap_wait_spans words;
 	unsigned round;          /* of the instant */
+	unsigned naps;           /* to meet one that runs asleep */
 	bool takes_running;      /* what runs is not waited for any more, to be blocked */
 	bool any_rest;           /* some thread rests, or has rested */
 	bool wait_spans_lead_on; /* some words are arrays of addresses of further words */

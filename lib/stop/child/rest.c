@@ -31,6 +31,7 @@ enum {
 	TRIES = 3,            /* to find no thread on a processor, before the stop */
 	NAP_NS = 100000,      /* between them: most that run do it for less */
 	SHORT_NAP_NS = 20000, /* while threads are stopped */
+	MOST_NAPS = 64,       /* of these two, for single threads */
 	ROUNDS = 8, /* of an instant; then those that rest are stopped, where that is harmless … */
 	MOST_ROUNDS = 64, /* … and from here on those that run are late */
 	LATE_TRIES = 8,   /* to meet one that runs asleep, and to copy one that is late */
@@ -153,7 +154,9 @@ static bool spare_exactly(struct snap_tracer *tracer, struct snap_tracee *tracee
 	struct snap_bpf_thread found;
 	int error = snap_bpf_read(&tracer->bpf, tracee->tid, &found);
 
-	for (unsigned i = 0; error == -EAGAIN && may_wait && i < LATE_TRIES; i++) {
+	for (unsigned i = 0;
+	     error == -EAGAIN && may_wait && i < LATE_TRIES && tracer->naps < MOST_NAPS; i++) {
+		tracer->naps++;
 		nanosleep(&nap, NULL);
 		error = snap_bpf_read(&tracer->bpf, tracee->tid, &found);
 	}
