@@ -291,7 +291,7 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ "width", 0, "COLUMNS", "width of the text, 0 = no limit", OUTPUT, PRINTED, LIBRARY,
 	  TEXT },
 
-	{ "no-stop", 0, NULL, "stop no process, only running threads, one by one", SAFETY,
+	{ "no-stop", 0, NULL, "stop no process, only threads that must be, one by one", SAFETY,
 	  SNAPSHOTS, LIBRARY, NONE },
 	{ "stop-all", 0, NULL, "stop threads that sleep, too", SAFETY, SNAPSHOTS, LIBRARY, NONE },
 	{ "force-stop", 0, NULL, "stop threads in calls that it ends early, too", SAFETY, TAKER,

@@ -10,7 +10,6 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -175,16 +174,15 @@ void snap_running_close(struct snap_running *running)
 	free(running);
 }
 
-bool snap_running_deepen(struct snap_running *running)
+void snap_running_deepen(struct snap_running *running)
 {
 	if (running->stack_bytes == DEEP_STACK)
-		return false;
+		return;
 	close_rings(running);
 	running->stack_bytes = DEEP_STACK;
 	/* Without events no samples come, and the caller does what it does then. */
 	if (open_rings(running, count_processors()))
 		close_rings(running);
-	return true;
 }
 
 /* ---- records ---- */

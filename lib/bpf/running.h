@@ -33,8 +33,8 @@ struct snap_running_sample {
 int snap_running_open(unsigned hz, struct snap_running **ret);
 void snap_running_close(struct snap_running *running);
 
-/* From now on much more of a stack is kept; false: it is the most already. */
-bool snap_running_deepen(struct snap_running *running);
+/* From now on as much of a stack is kept as a record has room for. */
+void snap_running_deepen(struct snap_running *running);
 
 /* Takes what has come since the last call. */
 void snap_running_drain(struct snap_running *running);

@@ -18,7 +18,6 @@ enum {
 	MOST_PARTS = 8,  /* one stack gets an eighth of the memory that is left at most … */
 	KEPT = 64 << 10, /* … once so much is kept for each thread that comes behind it, … */
 	WAIT_PARTS = 16, /* … and such a part of all memory for what explains waits */
-	SCHEDSTAT_TEXT = 80,
 	FOLLOW_NS = 100000000, /* for the other stacks of a thread */
 	MOST_STALE = 64, /* how often mappings are read again for the sake of a thread's code */
 };
@@ -374,9 +373,7 @@ static void follow_unstopped(const struct snap_nostop *nostop, const struct snap
 			     const struct snap_sampled_thread *thread, struct snap_thread *copy)
 {
 	const struct snap_thread before = *copy;
-	char text[SCHEDSTAT_TEXT];
-	uint64_t numbers[3];
-	ssize_t length;
+	uint64_t runs;
 
 	if (!nostop->hook || !nostop->hook->follow || copy->taken != SNAP_TAKEN_UNSTOPPED ||
 	    copy->state == 'R')
@@ -385,10 +382,8 @@ static void follow_unstopped(const struct snap_nostop *nostop, const struct snap
 			     nostop->shared, snap_clock_ns(CLOCK_MONOTONIC) + FOLLOW_NS);
 	if (copy->memory == before.memory)
 		return;
-	length = snap_procfs_task_read(thread->process->tasks_fd, thread->tid, "schedstat", text,
-				       sizeof(text));
-	if (length <= 0 || !snap_parse_schedstat(text, (size_t)length, numbers) ||
-	    numbers[2] != thread->runs)
+	if (!snap_procfs_task_runs(thread->process->tasks_fd, thread->tid, &runs) ||
+	    runs != thread->runs)
 		*copy = before;
 }
 

@@ -47,7 +47,7 @@ static bool lay_out_stack(struct snap_sampler *sampler, const struct snap_sample
 	if (!map || end <= sample->sp || below + size > sampler->stack_size)
 		return false;
 	if (size < end - sample->sp && sample->stack_is_cut) {
-		(void)snap_running_deepen(sampler->running);
+		snap_running_deepen(sampler->running);
 		return false;
 	}
 	copy->stack_unreadable = size < end - sample->sp;
