@@ -80,22 +80,21 @@ bool snap_analysis_host(struct snap_analysis *analysis, struct snap_host *ret)
 /* How the threads were taken, before filters. */
 static void note_instants(const struct snap_capture *capture, struct snap_snapshot *snapshot)
 {
-	bool any_rested = false;
-	size_t stopped = 0;
-
 	for (size_t i = 0; i < capture->process_count; i++) {
 		const struct snap_process *process = &capture->processes[i];
 
 		for (size_t k = 0; k < process->thread_count; k++) {
 			const struct snap_thread *thread = &process->threads[k];
 
-			snapshot->many_instants |= !snap_taken_at_once(thread->taken);
-			any_rested |= thread->taken == SNAP_TAKEN_CONFIRMED;
-			stopped += thread->result == SNAP_THREAD_COPIED &&
-				   thread->taken == SNAP_TAKEN_TOGETHER;
+			snapshot->many_instants |=
+				!capture->stop_rounds && !snap_taken_at_once(thread->taken);
+			snapshot->threads_late += thread->taken == SNAP_TAKEN_UNSTOPPED;
+			snapshot->threads_stopped += process->stop_duration_ns &&
+						     thread->result == SNAP_THREAD_COPIED &&
+						     snap_taken_stops(thread->taken);
 		}
 	}
-	snapshot->threads_stopped = any_rested ? stopped : 0;
+	snapshot->stop_rounds = capture->stop_rounds;
 }
 
 static bool copy_head(struct snap_analysis *analysis)

@@ -383,6 +383,8 @@ struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
 	}
 	if (stopped && stop->end_ns - stop->begin_ns > capture->stop_duration_ns)
 		capture->stop_duration_ns = stop->end_ns - stop->begin_ns;
+	if (stop->rounds > capture->stop_rounds)
+		capture->stop_rounds = stop->rounds;
 	if (stopped && stop->still_ns && stop->still_ns - stop->begin_ns > capture->stop_skew_ns)
 		capture->stop_skew_ns = stop->still_ns - stop->begin_ns;
 	if (uncopied)

@@ -326,6 +326,7 @@ struct snap_capture {
 	int64_t duration_ns;      /* of the whole capture */
 	int64_t stop_duration_ns; /* the longest of the trees' stops */
 	int64_t stop_skew_ns;     /* from the first INTERRUPT until the last thread stood still */
+	uint32_t stop_rounds;     /* the most instants that a tree needed; 0: --no-stop, a core */
 	struct snap_process *processes;
 	size_t process_count, process_capacity; /* capacity: of snap_capture_append() */
 	struct snap_live *live; /* process_count of them, in the same order; malloc'ed; or NULL */

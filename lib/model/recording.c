@@ -31,9 +31,9 @@ void snap_recording_destroy(struct snap_recording *recording)
 const char *snap_taken_word(enum snap_taken taken)
 {
 	static const char *const words[SNAP_TAKEN_COUNT] = {
-		[SNAP_TAKEN_TOGETHER] = "together",
+		[SNAP_TAKEN_TOGETHER] = "stopped",
 		[SNAP_TAKEN_ALONE] = "alone",
-		[SNAP_TAKEN_UNSTOPPED] = "unstopped",
+		[SNAP_TAKEN_UNSTOPPED] = "late",
 		[SNAP_TAKEN_CONFIRMED] = "confirmed",
 	};
 

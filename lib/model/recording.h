@@ -226,5 +226,5 @@ enum { SNAP_TASK_FIRST_TID = 1 << 30 }; /* kernels count to a hundredth of this 
 /* The state of a thread that does what a task in that state does. */
 enum snap_state snap_recording_state_of_task(enum snap_task_state state);
 
-const char *snap_taken_word(enum snap_taken taken); /* "together", "alone", "unstopped" */
+const char *snap_taken_word(enum snap_taken taken); /* "stopped", "late" … */
 const char *snap_recording_end_word(enum snap_recording_end end);

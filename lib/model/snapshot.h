@@ -262,7 +262,8 @@ struct snap_snapshot {
 	size_t process_count, thread_count, task_count, stack_count; /* after filters */
 	struct snap_node **processes;                                /* roots */
 	size_t root_count;
-	size_t threads_stopped;   /* where others rested, before filters; 0: all were, or none */
+	size_t threads_stopped, threads_late; /* before filters */
+	uint32_t stop_rounds;     /* of the tree that needed most; 0: there was no common instant */
 	const char *tool_version; /* of the stacksnap that wrote the document; NULL: this one */
 	int64_t monotonic_ns;     /* CLOCK_MONOTONIC of its host then, with waits; 0: unknown */
 	int64_t again_ns;   /* --again: how long ago another one was taken; 0: there was none */

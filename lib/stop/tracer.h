@@ -133,7 +133,8 @@ struct snap_stop {
 	/* By the child: the end of the time in which other stacks are copied, and what came of it. */
 	int64_t follow_until_ns;
 	uint32_t followed; /* enum snap_followed */
-	bool out_of_time;  /* until_ns came before the stop was over, or had its usual time */
+	uint32_t rounds;  /* by the child: instants that it tried until threads at rest stayed so */
+	bool out_of_time; /* until_ns came before the stop was over, or had its usual time */
 	/* CLOCK_MONOTONIC: the end of all reading before the stop; 0: no limit. */
 	int64_t prepare_until_ns;
 	bool limited; /* the snapshot's limit cut stacks */

@@ -252,7 +252,7 @@ class RecordBench(oneshot.Bench):
                     if thread["state"] == "running" or thread["type"] == "kernel":
                         continue
                     blocked += 1
-                    whole += thread.get("taken") == "unstopped" and stack["unwind"] in ("complete", "guessed")
+                    whole += thread.get("taken") == "late" and stack["unwind"] in ("complete", "guessed")
         share = 100 * whole / max(blocked, 1)
         print(f"| {target} | {document['thread_count']} | {blocked} | {whole} | {share:.1f} % "
               f"| {document.get('stop_duration_ns', 0) / 1e3:.0f} |", flush=True)

@@ -49,7 +49,7 @@ class Bpf(Case):
         node = processes(self.json("-p", victim.pid, "--no-stop", "--per-thread"))[victim.pid]
         spinning = [(thread, stack) for thread, stack in threads(node).values() if thread["name"].startswith("busy")]
         self.assertEqual(len(spinning), count)
-        self.assertIn("unstopped", [thread["taken"] for thread, _ in spinning])
+        self.assertIn("late", [thread["taken"] for thread, _ in spinning])
         for thread, stack in spinning:
             self.assertEqual((thread["state"], stack["unwind"]), ("running", "complete"), stack)
             self.assertIn("spin", functions(stack))
@@ -61,6 +61,6 @@ class Bpf(Case):
         tid, = wait_until(lambda: [t for t in tids_of(victim.pid) if proc_state(victim.pid, t) == "D"], "state D")
         node = processes(self.json("-p", victim.pid, "--no-stop"))[victim.pid]
         thread, stack = threads(node)[tid]
-        self.assertEqual((thread["state"], thread["taken"], stack["unwind"]), ("disk", "unstopped", "complete"), stack)
+        self.assertEqual((thread["state"], thread["taken"], stack["unwind"]), ("disk", "late", "complete"), stack)
         self.assert_calls(stack, "vfork", "vfork_main")
         self.assertEqual(thread["wait"]["kind"], "vfork")

@@ -45,7 +45,7 @@ class NoStop(Case):
         for _ in range(looks(20)):
             doc = self.take(victim.pid, "-q")
             settle(victim.pid)
-            self.assertEqual(set(taken(processes(doc)[victim.pid]).values()), {"unstopped"})
+            self.assertEqual(set(taken(processes(doc)[victim.pid]).values()), {"late"})
         self.assertEqual(set(counts(victim).values()), {0})
         # That is what a stop of all cannot promise.
         self.run_tool("-p", victim.pid, "-q", "--stop-all")
@@ -105,8 +105,8 @@ class NoStop(Case):
         self.assertEqual(sorted(left), tids_of(victim.pid))
         self.assertEqual(set(left), set(right))
         for tid, (thread, stack) in left.items():
-            self.assertEqual(thread.pop("taken"), "unstopped", thread)
-            self.assertNotIn("taken", right[tid][0])
+            self.assertEqual(thread.pop("taken"), "late", thread)
+            self.assertEqual(right[tid][0].pop("taken"), "stopped")
             self.assertEqual(as_stopped(addresses(stack), addresses(right[tid][1])), addresses(right[tid][1]),
                              thread["name"])
             self.assertEqual(stack["unwind"], right[tid][1]["unwind"])
@@ -132,7 +132,7 @@ class NoStop(Case):
         found = threads(processes(doc)[victim.pid])
         self.assertEqual(sorted(found), sorted(whole))
         for tid, (thread, stack) in found.items():
-            self.assertEqual((thread["taken"], stack["unwind"]), ("unstopped", "complete"), thread)
+            self.assertEqual((thread["taken"], stack["unwind"]), ("late", "complete"), thread)
             self.assertEqual(as_stopped(addresses(stack), addresses(whole[tid][1])), addresses(whole[tid][1]), thread)
 
     def test_running_threads_are_stopped_alone(self):
@@ -141,7 +141,7 @@ class NoStop(Case):
         node = processes(doc)[victim.pid]
         for thread, stack in threads(node).values():
             spins = thread["name"].startswith("spinner")
-            self.assertEqual(thread["taken"], "alone" if spins else "unstopped", thread)
+            self.assertEqual(thread["taken"], "alone" if spins else "late", thread)
             if spins:
                 self.assertIn("spin", [e.get("function") for e in stack["entries"]])
             self.assertEqual(stack["unwind"], "complete", stack)
@@ -295,7 +295,7 @@ class NoStop(Case):
         self.assertEqual(left[victim.pid][0]["state"], "zombie")
         self.assertNotIn("taken", left[victim.pid][0])
         self.assertLessEqual({t["taken"] for tid, (t, _) in left.items() if tid != victim.pid},
-                             {"unstopped", "alone"})
+                             {"late", "alone"})
 
     def test_waits_in_the_kernel(self):
         victim = self.victim("threads", "futex:3:waiter", "epoll:2:poller")
@@ -309,7 +309,7 @@ class NoStop(Case):
         victim = self.victim("traced")
         node = processes(self.take(victim["child"], free=False))[victim["child"]]
         (thread, stack), = threads(node).values()
-        self.assertEqual(thread["taken"], "unstopped")
+        self.assertEqual(thread["taken"], "late")
         self.assertEqual(stack["unwind"], "complete")
 
     def test_tree_without_the_tool_itself(self):
@@ -329,14 +329,14 @@ class NoStop(Case):
         for tool in {TOOL, self.without_bpf()}:
             node = processes(self.take(victim.pid, "--engine", "libunwind", "--force-stop",
                                        tool=tool))[victim.pid]
-            self.assertEqual(set(taken(node).values()), {"unstopped" if tool == TOOL and bpf_works() else "alone"})
+            self.assertEqual(set(taken(node).values()), {"late" if tool == TOOL and bpf_works() else "alone"})
 
     def test_signal_frame_on_another_stack(self):
         victim = self.victim("signals")
         left = threads(processes(self.take(victim.pid, "--per-thread", "-n", "0"))[victim.pid])
         right = threads(processes(self.json("-p", victim.pid, "--no-children", "--per-thread", "-n", "0"))[victim.pid])
         for tid, (thread, stack) in left.items():
-            self.assertEqual(thread["taken"], "unstopped", thread)
+            self.assertEqual(thread["taken"], "late", thread)
             self.assertEqual(as_stopped(addresses(stack), addresses(right[tid][1])), addresses(right[tid][1]))
 
 
@@ -385,10 +385,10 @@ class Runtimes(Case):
         for tid, (thread, stack) in threads(node).items():
             own = [e.get("function") for e in stack["entries"] if e.get("language") == "python"]
             if tid == victim.pid:
-                self.assertIn(thread["taken"], ("alone", "unstopped") if bpf_works() else ("alone",))
+                self.assertIn(thread["taken"], ("alone", "late") if bpf_works() else ("alone",))
                 self.assertEqual(own[-2:], ["Worker.computes", "<module>"])
                 continue
-            self.assertEqual(thread["taken"], "unstopped")
+            self.assertEqual(thread["taken"], "late")
             self.assertEqual(own[:1], ["Waiter.waits"], (doc["warnings"], stack))
             self.assertEqual(stack["unwind"], "complete", stack)
             depths.append(own.count("recurse") - 1)
@@ -420,8 +420,8 @@ class Share(Case):
                                        status=(0, 1)))[process.pid]
             return list(taken(node).values())
         # A program that has just started still runs on more than one thread now and then.
-        how = max((look() for _ in range(TRIES)), key=lambda found: found.count("unstopped") / len(found))
-        blocked = how.count("unstopped")
+        how = max((look() for _ in range(TRIES)), key=lambda found: found.count("late") / len(found))
+        blocked = how.count("late")
         print(f"{argv[0]}: {blocked} of {len(how)} threads read without a stop")
         self.assertGreaterEqual(blocked, 0.85 * (len(how) - 1), how)  # one may run
 

@@ -27,7 +27,7 @@ class Harmless(Case):
         found = threads(processes(doc)[pid])
         self.assertEqual({stack["unwind"] for _, stack in found.values()}, {"complete"})
         settle(pid)
-        return {thread["name"]: thread.get("taken", "together") for thread, _ in found.values()}
+        return {thread["name"]: thread["taken"] for thread, _ in found.values()}
 
     def test_no_call_ends_early(self):
         for tool in {TOOL, self.without_bpf()}:
@@ -44,7 +44,7 @@ class Harmless(Case):
             with self.subTest(option):
                 victim = self.victim("eintr", "all")
                 taken = self.look(self.without_bpf(), victim.pid, option)
-                self.assertEqual(set(taken.values()), {"together"})
+                self.assertEqual(set(taken.values()), {"stopped"})
                 wait_until(lambda v=victim: {name for name, times in counts(v).items() if times} == self.ENDED, "the calls")
 
     def test_a_call_that_ends_all_the_time(self):
@@ -71,7 +71,7 @@ class Rest(Case):
         for _ in range(looks(10)):
             doc = self.json("-p", victim.pid)
             taken = {thread.get("taken") for thread, _ in threads(processes(doc)[victim.pid]).values()}
-            self.assertEqual((taken, doc.get("threads_stopped")), ({"confirmed"}, None))
+            self.assertEqual((taken, doc["stop"]["threads_stopped"], doc["stop"]["threads_late"]), ({"confirmed"}, 0, 0))
             self.assertNotIn("stop_duration_ns", doc)
         after = switches(victim.pid)
         after.pop(victim.pid)
@@ -82,12 +82,13 @@ class Rest(Case):
         victim = self.victim("threads", "spin:1:runner", "futex:8:worker", running=1)
         doc = self.json("-p", victim.pid)
         taken = {tid: thread.get("taken") for tid, (thread, _) in threads(processes(doc)[victim.pid]).items()}
-        self.assertLessEqual(doc.get("threads_stopped", 0), 2)
+        self.assertLessEqual(doc["stop"]["threads_stopped"], 2)
         self.assertGreaterEqual(list(taken.values()).count("confirmed"), 8)
         whole = self.json("-p", victim.pid, "--stop-all")
-        self.assertNotIn("threads_stopped", whole)
         left = threads(processes(whole)[victim.pid]).values()
-        self.assertNotIn("confirmed", [thread.get("taken") for thread, _ in left])
+        self.assertEqual({thread["taken"] for thread, _ in left}, {"stopped"})
+        self.assertEqual((whole["stop"]["threads_stopped"], whole["stop"]["rounds"]), (len(left), 1))
+        self.assertEqual(whole["stop"]["duration_ns"], whole["stop_duration_ns"])
 
     def test_one_instant(self):
         """Of a baton there is one, and the owner of a lock holds it, however it is handed on."""
@@ -149,5 +150,5 @@ class Samples(Case):
         self.assertNotIn("stop_duration_ns", doc)
         found = {thread["name"]: (thread["taken"], stack) for thread, stack
                  in threads(processes(doc)[victim.pid]).values()}
-        self.assertEqual(found["busy"][0], "unstopped")
+        self.assertEqual(found["busy"][0], "late")
         self.assertEqual(functions(found["busy"][1]).count("walk"), 10)

@@ -170,7 +170,7 @@ class Php(Case):
         self.assertEqual([r["name"] for r in node["runtimes"]], ["php"])
         own = [e["function"] for e in node["stacks"][0]["entries"] if e.get("language") == "php"]
         self.assertEqual(own[:3], ["sleep", "waits", "Job->runs"])
-        self.assertEqual(node["stacks"][0]["threads"][0]["taken"], "unstopped")
+        self.assertEqual(node["stacks"][0]["threads"][0]["taken"], "late")
 
     def test_a_program_that_is_none_of_phps(self):
         victim = self.victim("chain")

@@ -156,7 +156,7 @@ class Family(Case):
         doc = self.json("-p", victim.pid)
         keys = [k for k in doc if k != "_result"]
         order = ["schema", "schema_version", "tool", "host", "time", "monotonic_ns", "duration_ns",
-                 "stop_duration_ns", "stop_skew_ns", "process_count", "thread_count", "stack_count", "processes", "warnings"]
+                 "stop", "stop_duration_ns", "stop_skew_ns", "process_count", "thread_count", "stack_count", "processes", "warnings"]
         self.assertEqual(keys, [k for k in order if k in doc])
         self.assertEqual((doc["schema"], doc["schema_version"]), ("stacksnap.snapshot", 1))
         def no_nulls(value, path="$"):

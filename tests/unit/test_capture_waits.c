@@ -378,7 +378,7 @@ static void check_capture(const void *capture)
 
 /* A new field is added to the lists below as well, if it is a number. */
 _Static_assert(sizeof(struct snap_thread) == 288 && sizeof(struct snap_process) == 552 &&
-		       sizeof(struct snap_capture) == 248 &&
+		       sizeof(struct snap_capture) == 256 &&
 		       sizeof(struct snap_descriptor) == 104 && sizeof(struct snap_socket) == 104 &&
 		       sizeof(struct snap_file_lock) == 48 && sizeof(struct snap_ipc_queue) == 48 &&
 		       sizeof(struct snap_file_peer) == 24 && sizeof(struct snap_wait_facts) == 128,
@@ -399,15 +399,16 @@ static void test_extremes(void **state _unused_)
 		     EXTREME(capture->host.boot_time_ns), EXTREME(capture->host.ticks_per_second),
 		     EXTREME(capture->time_ns), EXTREME(capture->duration_ns),
 		     EXTREME(capture->stop_duration_ns), EXTREME(capture->stop_skew_ns),
-		     EXTREME(process->ppid), EXTREME(process->pgrp), EXTREME(process->caught),
-		     EXTREME(process->ns_pid), EXTREME(process->start_ticks),
-		     EXTREME(process->start_time_ns), EXTREME(process->flags),
-		     EXTREME(process->uid), EXTREME(process->arch), EXTREME(process->trouble),
-		     EXTREME(process->stop_duration_ns), EXTREME(process->net_namespace),
-		     EXTREME(process->ipc_namespace), EXTREME(process->usage.rss_bytes),
-		     EXTREME(process->usage.cpu_ns), EXTREME(process->signal.number),
-		     EXTREME(process->signal.code), EXTREME(process->signal.tid),
-		     EXTREME(process->signal.address), EXTREME(process->credentials.program));
+		     EXTREME(capture->stop_rounds), EXTREME(process->ppid), EXTREME(process->pgrp),
+		     EXTREME(process->caught), EXTREME(process->ns_pid),
+		     EXTREME(process->start_ticks), EXTREME(process->start_time_ns),
+		     EXTREME(process->flags), EXTREME(process->uid), EXTREME(process->arch),
+		     EXTREME(process->trouble), EXTREME(process->stop_duration_ns),
+		     EXTREME(process->net_namespace), EXTREME(process->ipc_namespace),
+		     EXTREME(process->usage.rss_bytes), EXTREME(process->usage.cpu_ns),
+		     EXTREME(process->signal.number), EXTREME(process->signal.code),
+		     EXTREME(process->signal.tid), EXTREME(process->signal.address),
+		     EXTREME(process->credentials.program));
 	FOR_EXTREMES(check_capture, capture, EXTREME(thread->ns_tid), EXTREME(thread->cpu),
 		     EXTREME(thread->flags), EXTREME(thread->start_ticks), EXTREME(thread->tracer),
 		     EXTREME(thread->taken), EXTREME(thread->stack_address),

@@ -31,6 +31,39 @@ static void test_tree(void **state _unused_)
 	check_text("service-ascii.txt", &service, &options);
 }
 
+/* How the threads were seen: at one instant but for those that are late, or one by one. */
+static void test_instants(void **state _unused_)
+{
+	static const struct {
+		enum snap_taken first, others;
+		bool many_instants;
+		const char *text;
+	} cases[] = {
+		{ SNAP_TAKEN_TOGETHER, SNAP_TAKEN_CONFIRMED, false,
+		  "   one instant, 17 of 18 threads stopped for 7.4 ms\n" },
+		{ SNAP_TAKEN_UNSTOPPED, SNAP_TAKEN_CONFIRMED, false,
+		  "   one instant, 1 thread late, 17 of 18 threads stopped for 7.4 ms\n" },
+		{ SNAP_TAKEN_ALONE, SNAP_TAKEN_UNSTOPPED, true,
+		  "   not stopped: 11 of 17 threads read without a stop, 1 stopped one by one, not "
+		  "at one instant\n" },
+	};
+	struct snap_options options = { .utf8 = true };
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *text = NULL;
+		struct snap_snapshot snapshot = service;
+
+		snapshot.many_instants = cases[i].many_instants;
+		for (size_t k = 0; k < SNAP_ARRAY_SIZE(workers); k++)
+			workers[k].taken = k ? cases[i].others : cases[i].first;
+		text = golden_render(snap_render_text, &snapshot, &options, NULL);
+		if (!strstr(text, cases[i].text))
+			fail_msg("%s is not in %s", cases[i].text, text);
+	}
+	for (size_t k = 0; k < SNAP_ARRAY_SIZE(workers); k++)
+		workers[k].taken = SNAP_TAKEN_TOGETHER;
+}
+
 static void test_tasks(void **state _unused_)
 {
 	struct snap_options options = { .utf8 = true };
@@ -652,6 +685,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_instants),
 		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_terminal),

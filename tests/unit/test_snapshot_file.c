@@ -654,7 +654,7 @@ static void test_extremes_of_waits(void **state _unused_)
 
 _Static_assert(sizeof(struct snap_member) == 72 && sizeof(struct snap_node) == 360 &&
 		       sizeof(struct snap_stack) == 192 && sizeof(struct snap_entry) == 48 &&
-		       sizeof(struct snap_frame) == 72 && sizeof(struct snap_snapshot) == 440,
+		       sizeof(struct snap_frame) == 72 && sizeof(struct snap_snapshot) == 456,
 	       "numbers of a snapshot");
 
 static void test_extremes_of_processes(void **state _unused_)
@@ -671,6 +671,7 @@ static void test_extremes_of_processes(void **state _unused_)
 		     EXTREME(all->host.ticks_per_second), EXTREME(all->time_ns),
 		     EXTREME(all->duration_ns), EXTREME(all->stop_duration_ns),
 		     EXTREME(all->stop_skew_ns), EXTREME(all->threads_stopped),
+		     EXTREME(all->threads_late), EXTREME(all->stop_rounds),
 		     EXTREME(all->monotonic_ns), EXTREME(all->again_ns), EXTREME(all->stuck),
 		     EXTREME(all->stuck_idle), EXTREME(all->stopped), EXTREME(all->missing.threads),
 		     EXTREME(all->missing.processes), EXTREME(all->missing.modules),

@@ -52,6 +52,8 @@ static void put_json_wait(struct snap_json_document *document, const struct snap
 static void put_json_threads(struct snap_json_document *document, const struct snap_stack *stack)
 {
 	struct snap_json_writer *json = document->json;
+	bool is_held = document->any_stopped && stack->frame_count &&
+		       stack->unwind != SNAP_UNWIND_NOT_STOPPED;
 
 	snap_json_begin(json, "threads", '[');
 	for (size_t i = 0; i < stack->thread_count; i++) {
@@ -69,7 +71,7 @@ static void put_json_threads(struct snap_json_document *document, const struct s
 		snap_json_text_if(json, "wchan", thread->wchan);
 		if (thread->cpu >= 0)
 			snap_json_number(json, "cpu", thread->cpu);
-		if (thread->taken != SNAP_TAKEN_TOGETHER)
+		if (thread->taken != SNAP_TAKEN_TOGETHER || is_held)
 			snap_json_text(json, "taken", snap_taken_word(thread->taken));
 		snap_json_number_if(json, "runs", (int64_t)thread->runs);
 		snap_json_true_if(json, "stuck", thread->stuck);
@@ -380,6 +382,19 @@ void snap_json_document_end(struct snap_json_document *document,
 		document->failed = true;
 }
 
+/* Absent where no process was: in a core. */
+static void put_json_stop(struct snap_json_writer *json, const struct snap_snapshot *snapshot)
+{
+	if (!snapshot->stop_rounds && !snapshot->threads_stopped && !snapshot->threads_late)
+		return;
+	snap_json_begin(json, "stop", '{');
+	snap_json_number(json, "threads_stopped", (int64_t)snapshot->threads_stopped);
+	snap_json_number(json, "threads_late", (int64_t)snapshot->threads_late);
+	snap_json_number(json, "rounds", snapshot->stop_rounds);
+	snap_json_number(json, "duration_ns", snapshot->stop_duration_ns);
+	snap_json_end(json, '}');
+}
+
 bool snap_json_document_put(struct snap_json_document *document, const struct snap_snapshot *from)
 {
 	_cleanup_(snap_together_deinit) struct snap_together together;
@@ -390,13 +405,14 @@ bool snap_json_document_put(struct snap_json_document *document, const struct sn
 		document->failed = true;
 		return false;
 	}
+	document->any_stopped = snapshot->threads_stopped > 0;
 	snap_json_document_begin(document, "stacksnap.snapshot", &snapshot->host);
 	snap_json_time_if(json, "time", snapshot->time_ns);
 	snap_json_number_if(json, "monotonic_ns", snapshot->monotonic_ns);
 	snap_json_number_if(json, "duration_ns", snapshot->duration_ns);
+	put_json_stop(json, snapshot);
 	snap_json_number_if(json, "stop_duration_ns", snapshot->stop_duration_ns);
 	snap_json_number_if(json, "stop_skew_ns", snapshot->stop_skew_ns);
-	snap_json_number_if(json, "threads_stopped", (int64_t)snapshot->threads_stopped);
 	snap_json_number_if(json, "again_ns", snapshot->again_ns);
 	snap_json_number_if(json, "stuck_count", (int64_t)snapshot->stuck);
 	snap_json_number_if(json, "stuck_idle_count", (int64_t)snapshot->stuck_idle);

@@ -21,7 +21,8 @@ struct snap_json_document {
 	int64_t sample_ns; /* length of a sample, of a recording */
 	/* Of a recording: the numbers by which threads refer to waits; NULL: they have them whole. */
 	const struct snap_pointer_table *wait_numbers;
-	bool failed; /* no memory */
+	bool any_stopped; /* of the snapshot that is written */
+	bool failed;      /* no memory */
 };
 
 /* NO_MEMORY; released by snap_json_document_deinit() in any case. */

@@ -379,6 +379,7 @@ static void stand_still(struct snap_tracer *tracer)
 	if (tracer->any_rest || !snap_tracer_stops_all(tracer))
 		look_for_other_programs(tracer);
 	tracer->stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	tracer->stop->rounds = tracer->round + 1;
 }
 
 void snap_tracer_pause(struct snap_tracer *tracer)

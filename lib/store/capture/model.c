@@ -70,6 +70,7 @@ void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture)
 	snap_code_i64(codec, &capture->duration_ns);
 	snap_code_i64(codec, &capture->stop_duration_ns);
 	snap_code_i64(codec, &capture->stop_skew_ns);
+	snap_code_u32(codec, &capture->stop_rounds);
 	snap_code_list(codec, capture->warnings, capture->warning_count, MOST_WARNINGS,
 		       LEAST_WARNING, i, code_warning(codec, &capture->warnings[i]));
 	if (snap_codec_reads(codec))

@@ -286,6 +286,19 @@ static void read_tool(struct snap_json_reader *reader, const struct snap_json *r
 		reader->snapshot->tool_version = version;
 }
 
+static void read_stop(struct snap_json_reader *reader, const struct snap_json *stop)
+{
+	struct snap_snapshot *snapshot = reader->snapshot;
+	struct snap_json_pick *pick = &reader->pick;
+
+	snapshot->threads_stopped =
+		(size_t)snap_json_pick_number(pick, stop, "threads_stopped", 0, INT64_MAX, 0);
+	snapshot->threads_late =
+		(size_t)snap_json_pick_number(pick, stop, "threads_late", 0, INT64_MAX, 0);
+	snapshot->stop_rounds =
+		(uint32_t)snap_json_pick_number(pick, stop, "rounds", 0, UINT32_MAX, 0);
+}
+
 static void read_head(struct snap_json_reader *reader, const struct snap_json *root)
 {
 	struct snap_snapshot *snapshot = reader->snapshot;
@@ -317,8 +330,7 @@ static void read_head(struct snap_json_reader *reader, const struct snap_json *r
 	snapshot->stopped =
 		(size_t)snap_json_pick_number(pick, root, "stopped_count", 0, INT64_MAX, 0);
 	snapshot->stop_skew_ns = snap_json_pick_number(pick, root, "stop_skew_ns", 0, INT64_MAX, 0);
-	snapshot->threads_stopped =
-		(size_t)snap_json_pick_number(pick, root, "threads_stopped", 0, INT64_MAX, 0);
+	read_stop(reader, snap_json_pick_object(pick, root, "stop"));
 }
 
 static void read_warnings(struct snap_json_reader *reader, const struct snap_json *root)

@@ -68,6 +68,8 @@ static void code_head(struct snap_pointer_codec *to, struct snap_snapshot *snaps
 	snap_code_length(to, &snapshot->stop_duration_ns);
 	snap_code_length(to, &snapshot->stop_skew_ns);
 	snap_code_at_most(to, &snapshot->threads_stopped, INT64_MAX);
+	snap_code_at_most(to, &snapshot->threads_late, INT64_MAX);
+	snap_code_u32(&to->codec, &snapshot->stop_rounds);
 	snap_code_length(to, &snapshot->again_ns);
 	snap_code_at_most(to, &snapshot->stuck, INT64_MAX);
 	snap_code_at_most(to, &snapshot->stuck_idle, INT64_MAX);
