@@ -188,6 +188,8 @@ static void add_processes(struct tree *tree, struct snap_stop *stop, bool runnin
 							     : -1,
 			.start_ticks = process->start_ticks,
 			.program = process->program,
+			.args_start = process->args_start,
+			.args_size = snap_capture_args_wanted(process),
 			.index = tree->looked,
 			.look_only = is_untouchable(process),
 			.foreign_namespace =

@@ -223,6 +223,40 @@ static void collect_words(const struct snap_capture *capture, struct snap_proces
 	process->words = traced->words->piece_count ? traced->words : NULL;
 }
 
+/* ---- arguments of the same moment as the stacks: PostgreSQL and others say there what they do ---- */
+
+/* A longer title lies over the environment, too, and ends with the first NUL (proc(5), cmdline). */
+static bool is_title_grown(const struct snap_process *process)
+{
+	return process->args_size > process->args_end - process->args_start;
+}
+
+size_t snap_capture_args_wanted(const struct snap_process *process)
+{
+	enum { MOST_ARGS = 4096 /* longer ones are no title */, MOST_GROWTH = 256 };
+	size_t size = process->args_size;
+
+	if (!process->args_start || !size || size > MOST_ARGS)
+		return 0;
+	return is_title_grown(process) ? size + MOST_GROWTH : size;
+}
+
+static void collect_arguments(struct snap_capture *capture, struct snap_process *process,
+			      const struct snap_traced *traced)
+{
+	size_t size = traced->args_size;
+	char *args;
+
+	if (!process->words || !size || traced->execed)
+		return;
+	args = snap_arena_alloc(&capture->arena, size);
+	if (!args || !snap_memory_image_read(process->words, traced->args_start, args, size) ||
+	    !*args)
+		return;
+	process->args = args;
+	process->args_size = is_title_grown(process) ? strnlen(args, size) : size;
+}
+
 /* Of the program that the plan was made for. */
 static void collect_memory(const struct snap_capture *capture, struct snap_process *process,
 			   const struct snap_traced *traced)
@@ -264,6 +298,7 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 	if (traced->arch || traced->unsupported || is_narrow(traced))
 		process->arch = traced->arch;
 	collect_words(capture, process, traced);
+	collect_arguments(capture, process, traced);
 	collect_memory(capture, process, traced);
 	if (traced->stop_begin_ns && traced->stop_end_ns)
 		process->stop_duration_ns = traced->stop_end_ns - traced->stop_begin_ns;

@@ -290,6 +290,8 @@ struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 	added->start_ticks = process->start_ticks;
 	added->ppid = process->ppid;
 	added->program = process->program;
+	added->args_start = process->args_start;
+	added->args_end = process->args_end;
 	return snap_discovery_facts(&run);
 }
 

@@ -61,6 +61,8 @@ static struct stacksnap_error *add_seen(struct snap_discovery *run, struct snap_
 	process->state = seen->stat.state;
 	process->flags = seen->stat.flags;
 	process->program = seen->stat.program;
+	process->args_start = seen->stat.args;
+	process->args_end = seen->stat.args_end;
 	process->is_target = seen->named;
 	say_absent(run, process, seen);
 	if (seen->silent)

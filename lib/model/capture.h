@@ -238,6 +238,7 @@ struct snap_process {
 	bool exe_deleted;
 	const char *args; /* the command line's bytes: arguments end in NUL */
 	size_t args_size;
+	uint64_t args_start, args_end;       /* where it had them first; 0: unknown; in no file */
 	uid_t uid;                           /* real uid of the process; (uid_t)-1 unknown */
 	struct snap_credentials credentials; /* in no file */
 	const char *user;                    /* name of uid on this host; NULL unknown */

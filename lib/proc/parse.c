@@ -70,12 +70,16 @@ static bool set_stat_field(struct snap_stat *stat, unsigned field, uint64_t valu
 		stat->exit_signal = (int)value;
 	else if (field == 39)
 		stat->cpu = (int)value;
+	else if (field == 48)
+		stat->args = value;
+	else if (field == 49)
+		stat->args_end = value;
 	return true;
 }
 
 bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 {
-	enum { FIRST_NUMBER = 4, LAST_NEEDED = 22, LAST_WANTED = 39 };
+	enum { FIRST_NUMBER = 4, LAST_NEEDED = 22, LAST_WANTED = 49 };
 	const char *last = memrchr(text, ')', length);
 	struct snap_text_cursor cursor = { text, text + length };
 	struct snap_stat stat = { .exit_signal = -1, .cpu = -1 };

@@ -44,6 +44,8 @@ struct snap_stat {
 	/* Of the thread, of a process all of them: processor time in ticks, pages that were not there. */
 	uint64_t run_ticks, faults;
 	uint64_t rss_pages; /* in memory */
+	uint64_t args,
+		args_end; /* of its arguments, in its memory; 0: unknown, or we may not know */
 };
 
 /* A leader that has exited before its threads is a zombie too, but its process lives. */

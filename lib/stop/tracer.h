@@ -57,6 +57,8 @@ struct snap_traced {
 	int proc_fd;          /* O_PATH directory of procfs, open in both; -1: look it up by pid */
 	uint64_t start_ticks; /* with pid its identity; 0: any process with that pid */
 	uint64_t program;     /* the one whose facts are known, as of struct snap_stat */
+	uint64_t args_start;  /* its arguments are read once more, with what explains waits … */
+	size_t args_size;     /* … so many bytes; 0: not */
 	size_t index;         /* in capture->processes; SIZE_MAX: forked during the stop */
 	bool look_only; /* list its threads, touch none: kernel threads, processes with trouble */
 	bool foreign_namespace; /* its tids differ inside: read ns_tid of each thread */

@@ -109,6 +109,24 @@ class Rest(Case):
         self.assertGreater(seen, 0)
 
 
+class Titles(Case):
+    """A command line is of the instant of the stacks: servers write there what they do."""
+    def test_they_say_what_the_stack_does(self):
+        for how in ("short", "grown"):
+            for tool, option in ((TOOL, "--explain"), (TOOL, "--stop-all"), (self.without_bpf(), "--explain")):
+                with self.subTest(how, tool=tool, option=option):
+                    victim = self.victim("titles", how, "x" * 40, env={"PAD": "p" * 300}, settled=False)
+                    seen = set()
+                    for _ in range(looks(30)):
+                        node = processes(self.json("-p", victim.pid, option, tool=tool, status=(0, 1)))[victim.pid]
+                        called = functions(threads(node)[victim.pid][1])
+                        for name in {"in_alpha", "in_beta"} & set(called):
+                            says = "alpha" if name == "in_alpha" else "beta, longer"
+                            self.assertEqual(node["description"].rstrip(".").split("titles: ")[1], says, node)
+                            seen.add(name)
+                    self.assertEqual(seen, {"in_alpha", "in_beta"})
+
+
 class Samples(Case):
     """What runs is sampled by the kernel, where that is permitted: nothing is stopped for it."""
     def setUp(self):

@@ -377,7 +377,7 @@ static void check_capture(const void *capture)
 }
 
 /* A new field is added to the lists below as well, if it is a number. */
-_Static_assert(sizeof(struct snap_thread) == 288 && sizeof(struct snap_process) == 552 &&
+_Static_assert(sizeof(struct snap_thread) == 288 && sizeof(struct snap_process) == 568 &&
 		       sizeof(struct snap_capture) == 256 &&
 		       sizeof(struct snap_descriptor) == 104 && sizeof(struct snap_socket) == 104 &&
 		       sizeof(struct snap_file_lock) == 48 && sizeof(struct snap_ipc_queue) == 48 &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Words that explain waits (stop/wait_bytes.h): finds which of them are wanted of each process, each
+ * Words that explain waits (stop/wait_bytes.h), and arguments: finds which of them are wanted of each process, each
  * once, and makes an image of them. They become further wants in the list of stacks, so they need
  * no hand-over of their own. Words in the copied stack of the thread itself are not wanted.
  *
@@ -57,10 +57,12 @@ uint64_t snap_tracer_wait_room(const struct snap_tracer *tracer, uint64_t room)
 
 struct snap_expected_wait_bytes snap_tracer_expect_wait_bytes(const struct snap_tracer *tracer)
 {
-	uint64_t count = wants_words(tracer) ? tracer->count : 0;
+	uint64_t count = wants_words(tracer) ? tracer->count : 0, args = 0;
 
+	for (uint32_t i = 0; count && i < tracer->stop->process_count; i++)
+		args += tracer->stop->processes[i].args_size;
 	return (struct snap_expected_wait_bytes){
-		.bytes = count * (SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND),
+		.bytes = count * (SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND) + args,
 		.list_bytes = count * (RANGES_A_THREAD * sizeof(struct snap_wait_span) +
 				       sizeof(struct snap_wait_span) +
 				       (WANTS_A_RANGE + 1) * sizeof(struct snap_want)),
@@ -141,7 +143,20 @@ static bool is_in_copied_stack(const struct snap_need *need, uint64_t most,
 	       size - (range->address - need->address) >= range->size;
 }
 
-/* Collects all ranges that calls name, in no order; returns their number. */
+/* A process may say in its arguments what it does at this moment. */
+static size_t add_arguments(const struct snap_tracer *tracer, uint32_t leader,
+			    struct snap_wait_span *ret)
+{
+	const struct snap_tracee *tracee = &tracer->tracees[leader];
+	const struct snap_traced *traced = snap_tracer_process(tracer, tracee);
+
+	if (tracee->tid != traced->pid || !traced->args_size)
+		return 0;
+	*ret = (struct snap_wait_span){ traced->args_start, (uint32_t)traced->args_size, leader };
+	return 1;
+}
+
+/* Collects arguments, and all ranges that calls name, in no order; returns their number. */
 static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
 			     struct snap_wait_span *ranges, size_t capacity)
 {
@@ -155,6 +170,8 @@ static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
 		struct snap_thread_call call;
 		size_t named_count;
 
+		if (count < capacity)
+			count += add_arguments(tracer, i, &ranges[count]);
 		if (!thread->registers_size)
 			continue;
 		call = snap_wait_call_of(arch, thread);
