@@ -6,6 +6,7 @@
  *             (a runtime's memory -> managed frames, tasks)   runtime/runtimes.c, task/collect.c
  *     name    (distinct addresses -> functions, once a file)  frames.c
  *     explain (calls, futexes, facts -> waits)                wait/
+ *     tails   (calls that led elsewhere -> tail-called ones)  tails.c
  *     merge   (managed frames into the stacks of threads)     task/merge.c
  *     group   (same key -> one stack of the snapshot)         label.c, group.c, task/
  *     limit   (no more than a reader can use)                 report_limit.c, short_text.c
@@ -33,6 +34,7 @@ struct snap_frame_record {
 	uint64_t bits;                    /* struct snap_pc; 0: a kernel frame */
 	uint64_t lookup;                  /* the address to look up */
 	uint64_t vaddr;                   /* the same in the file's own addresses, if `file` */
+	uint64_t start;                   /* of its function, in the file; 0: unknown */
 	uint64_t key;                     /* hash for grouping, 0 until group.c asks for it */
 	uint64_t report_bytes;            /* of the report, 0 until report_limit.c asks */
 	const struct snap_module *module; /* NULL: none */
@@ -188,6 +190,9 @@ const char *snap_stack_end_detail(struct snap_analysis *analysis,
 
 /* Gives every record of every process its module, offset and entries. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_frames_name(struct snap_analysis *analysis) _must_check_;
+
+/* Puts tail-called functions into the stacks, between the frames. NO_MEMORY, CANCELLED. */
+struct stacksnap_error *snap_tails_find(struct snap_analysis *analysis) _must_check_;
 
 /* The node of a process, without stacks and children. */
 struct stacksnap_error *snap_node_create(struct snap_analysis *analysis,

@@ -308,6 +308,7 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 	err = snap_frames_name(&analysis);
 	/* By the stacks as they are: merging leaves out what an interpreter does for itself. */
 	err = err ?: snap_waits_find(&analysis);
+	err = err ?: snap_tails_find(&analysis);
 	for (size_t i = 0; i < capture->process_count && !err; i++)
 		err = snap_tasks_merge(&analysis, &analysis.processes[i]);
 	if (err)

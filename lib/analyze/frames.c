@@ -127,6 +127,7 @@ static void take_names(struct snap_query *queries, const char *path, struct want
 			q++;
 		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
 			flag_system(&queries[q], path, wanted[i].static_program);
+		wanted[i].record->start = queries[q].start;
 		wanted[i].record->frame.entries = queries[q].entries;
 		wanted[i].record->frame.entry_count =
 			queries[q].entries ? queries[q].entry_count : 0;

@@ -114,6 +114,7 @@ static bool put_fields(struct snap_merge_reader *reader, size_t begin)
 	       (is_same_entry(reader) ||
 		put_entry_text(reader, "address", ENTRY_ADDRESS, SNAP_MAX_NAME, begin));
 	put_flag(reader, "inlined", ENTRY_INLINED, begin);
+	put_flag(reader, "tail_call", ENTRY_TAIL_CALL, begin);
 	put_flag(reader, "system", ENTRY_SYSTEM, begin);
 	put_flag(reader, "kernel", ENTRY_KERNEL, begin);
 	return fine && put_entry_text(reader, "language", ENTRY_LANGUAGE, 64, begin) &&

@@ -81,13 +81,14 @@ static const struct snap_merge_row thread[] = {
 	ROW("name", TEXT, THREAD_NAME),
 };
 static const struct snap_merge_row entry[] = {
-	ROW("function", TEXT, ENTRY_FUNCTION), ROW("symbol", TEXT, ENTRY_SYMBOL),
-	ROW("file", TEXT, ENTRY_FILE),         ROW("line", NUMBER, ENTRY_LINE),
-	ROW("column", NUMBER, ENTRY_COLUMN),   ROW("module", TEXT, ENTRY_MODULE),
-	ROW("build_id", TEXT, ENTRY_BUILD_ID), ROW("offset", HEX, ENTRY_OFFSET),
-	ROW("address", HEX, ENTRY_ADDRESS),    ROW("inlined", FLAG, ENTRY_INLINED),
-	ROW("system", FLAG, ENTRY_SYSTEM),     ROW("kernel", FLAG, ENTRY_KERNEL),
-	ROW("language", TEXT, ENTRY_LANGUAGE), ROW("trust", TEXT, ENTRY_TRUST),
+	ROW("function", TEXT, ENTRY_FUNCTION),   ROW("symbol", TEXT, ENTRY_SYMBOL),
+	ROW("file", TEXT, ENTRY_FILE),           ROW("line", NUMBER, ENTRY_LINE),
+	ROW("column", NUMBER, ENTRY_COLUMN),     ROW("module", TEXT, ENTRY_MODULE),
+	ROW("build_id", TEXT, ENTRY_BUILD_ID),   ROW("offset", HEX, ENTRY_OFFSET),
+	ROW("address", HEX, ENTRY_ADDRESS),      ROW("inlined", FLAG, ENTRY_INLINED),
+	ROW("tail_call", FLAG, ENTRY_TAIL_CALL), ROW("system", FLAG, ENTRY_SYSTEM),
+	ROW("kernel", FLAG, ENTRY_KERNEL),       ROW("language", TEXT, ENTRY_LANGUAGE),
+	ROW("trust", TEXT, ENTRY_TRUST),
 };
 static const struct snap_merge_row deadlock[] = {
 	ROW("certain", FLAG, DEADLOCK_CERTAIN),

@@ -78,8 +78,9 @@ struct snap_entry {
 	const char *symbol;    /* linkage name; NULL unknown */
 	const char *file;      /* in full; NULL unknown */
 	uint32_t line, column; /* 0 unknown */
-	bool inlined;          /* inlined into the next entry of the frame */
-	bool system;           /* C library, loader, language start-up */
+	bool inlined;          /* it has no frame of its own: inlined into the next entry, or … */
+	bool tail_call; /* … it was called by the next entry, and ended in the call of another function */
+	bool system; /* C library, loader, language start-up */
 	bool kernel;
 	const char *language; /* "go", "python", "php": of a managed frame; NULL: native */
 };

@@ -166,6 +166,7 @@ static void code_entry(struct snap_pointer_codec *to, struct snap_entry *entry)
 	snap_code_u32(&to->codec, &entry->line);
 	snap_code_u32(&to->codec, &entry->column);
 	snap_code_bool(&to->codec, &entry->inlined);
+	snap_code_bool(&to->codec, &entry->tail_call);
 	snap_code_bool(&to->codec, &entry->system);
 	snap_code_bool(&to->codec, &entry->kernel);
 	snap_code_text_pointer(to, &entry->language, LONGEST_LANGUAGE);

@@ -55,7 +55,7 @@ static inline struct snap_frame_record *raw_frame(struct raw_process *made, uint
 	struct snap_entry *entry = &made->entries[made->record_count++];
 
 	*entry = (struct snap_entry){
-		function, function, NULL, line, 0, false, system, false, NULL
+		function, function, NULL, line, 0, false, false, system, false, NULL
 	};
 	record->bits = address;
 	record->lookup = address;

@@ -309,7 +309,7 @@ static inline struct snap_snapshot flat_service(void)
 /* Controls, a bidirectional override, a backslash, bytes that are no UTF-8, a noncharacter. */
 #define HOSTILE "a\033[31m\n\xe2\x80\xae\\x\xff\xc2\x9b\xef\xbf\xbe\xc3\xa9"
 static struct snap_entry hostile_entries[] = {
-	{ HOSTILE "fn", HOSTILE "sym", HOSTILE "/file.c", 1, 0, false, false, false, NULL },
+	{ HOSTILE "fn", HOSTILE "sym", HOSTILE "/file.c", 1, 0, false, false, false, false, NULL },
 };
 static const struct snap_frame hostile_frame = { 1,    2,    "/" HOSTILE "/lib",
 						 "aa", true, hostile_entries,

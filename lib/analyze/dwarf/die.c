@@ -61,6 +61,16 @@ static void take_attribute(struct snap_unit *unit, struct snap_die *die, unsigne
 	case DW_AT_call_column:
 		die->call_column = value->number;
 		break;
+	case DW_AT_call_pc:
+		die->call_pc = *value;
+		break;
+	case DW_AT_call_return_pc:
+		die->call_return_pc = *value;
+		break;
+	case DW_AT_call_tail_call:
+	case DW_AT_GNU_tail_call:
+		die->is_tail_call = value->number != 0;
+		break;
 	}
 }
 

@@ -208,14 +208,25 @@ struct snap_unit *snap_value_reference(struct snap_unit *unit, const struct snap
 typedef void snap_range_function(void *context, uint64_t low, uint64_t high);
 void snap_ranges_read(const struct snap_unit *unit, const struct snap_attr_value *ranges,
 		      snap_range_function *function, void *context);
-/* The unit of each hit, by .debug_aranges and by the root DIEs; `units[i]` NULL: none. */
+/*
+ * The unit of each hit, by .debug_aranges and by the root DIEs; `units[i]` NULL: none. `cheaply`: a
+ * compressed section is not unpacked for it beyond the units of the first question.
+ */
 void snap_ranges_assign(struct snap_dwarf *dwarf, const struct snap_hit *hits, size_t count,
-			struct snap_unit **units);
+			struct snap_unit **units, bool cheaply);
 
 /* lines.c: fills file, line and column of hits that lie in the unit. */
 void snap_lines_find(struct snap_unit *unit, struct snap_hit **hits, size_t count);
 /* A file of the unit's line table, in full, interned; NULL unknown. */
 const char *snap_lines_file(struct snap_unit *unit, uint64_t index);
+
+/* tails.c: where a function, whose code begins at `function`, ends in a jump to another one. */
+struct snap_tail_site {
+	uint64_t jump,
+		behind; /* of the instruction: its address, or that behind it; the other is 0 */
+};
+size_t snap_tail_sites(struct snap_unit *unit, uint64_t function, struct snap_tail_site *ret,
+		       size_t most);
 
 /* inlines.c: fills functions and inline chains of hits that lie in the unit. */
 void snap_inlines_find(struct snap_unit *unit, struct snap_hit **hits, size_t count);
@@ -236,6 +247,8 @@ struct snap_die {
 	struct snap_attr_value low_pc, high_pc, ranges, origin, specification, name, linkage_name;
 	uint64_t sibling; /* 0: not said */
 	uint64_t call_file, call_line, call_column;
+	struct snap_attr_value call_pc, call_return_pc; /* of a call site */
+	bool is_tail_call;
 };
 
 /* Reads the DIE at the cursor and moves behind its attributes; false: corrupt. */

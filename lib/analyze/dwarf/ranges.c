@@ -262,7 +262,7 @@ static void assign_by_roots(struct snap_dwarf *dwarf, struct assignment *assignm
 }
 
 void snap_ranges_assign(struct snap_dwarf *dwarf, const struct snap_hit *hits, size_t count,
-			struct snap_unit **units)
+			struct snap_unit **units, bool cheaply)
 {
 	_cleanup_free_ uint64_t *offsets = malloc(count * sizeof(*offsets));
 	struct assignment assignment = {
@@ -276,6 +276,6 @@ void snap_ranges_assign(struct snap_dwarf *dwarf, const struct snap_hit *hits, s
 	memset(offsets, 0xff, count * sizeof(*offsets));
 	assign_by_aranges(dwarf, &assignment);
 	take_offsets(dwarf, &assignment);
-	if (!all_assigned(&assignment))
+	if (!all_assigned(&assignment) && !(cheaply && dwarf->info.data))
 		assign_by_roots(dwarf, &assignment);
 }

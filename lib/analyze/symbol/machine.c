@@ -40,6 +40,19 @@ static void read_call_x86_64(const uint8_t *code, uint64_t return_address, uint6
 		code[0] == 0xff && code[1] == 0x15 ? add_displacement(return_address, code + 2) : 0;
 }
 
+/* jmp rel32, jcc rel32; jmp rel8, jcc rel8 */
+static uint64_t read_jump_x86_64(const uint8_t *code, uint64_t address, size_t *size_ret)
+{
+	size_t opcode = code[0] == 0x0f && (code[1] & 0xf0) == 0x80 ? 2 : code[0] == 0xe9;
+
+	*size_ret = opcode ? opcode + 4 : 2;
+	if (opcode)
+		return add_displacement(address + *size_ret, code + opcode);
+	return code[0] == 0xeb || (code[0] & 0xf0) == 0x70
+		       ? address + 2 + (uint64_t)(int64_t)(int8_t)code[1]
+		       : 0;
+}
+
 /* IRELATIVE: an indirect function of this very file. */
 static bool is_slot_x86_64(unsigned type)
 {
@@ -98,6 +111,19 @@ static void read_call_aarch64(const uint8_t *code, uint64_t return_address, uint
 	*slot_ret = 0;
 }
 
+/* b, b.cond */
+static uint64_t read_jump_aarch64(const uint8_t *code, uint64_t address, size_t *size_ret)
+{
+	uint32_t instruction = instruction_at(code, 0);
+
+	*size_ret = INSTRUCTION;
+	if ((instruction & 0xfc000000) == 0x14000000)
+		return address + signed_field(instruction, 0, 26) * INSTRUCTION;
+	return (instruction & 0xff000010) == 0x54000000
+		       ? address + signed_field(instruction, 5, 19) * INSTRUCTION
+		       : 0;
+}
+
 static bool is_slot_aarch64(unsigned type)
 {
 	return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT ||
@@ -115,6 +141,8 @@ static const struct snap_machine machines[] = {
 		.stub_bytes = 11,
 		.stub_slot = stub_slot_x86_64,
 		.read_call = read_call_x86_64,
+		.read_jump = read_jump_x86_64,
+		.jump_sizes = { 5, 6, 2 },
 		.is_slot = is_slot_x86_64,
 	},
 	{
@@ -125,6 +153,8 @@ static const struct snap_machine machines[] = {
 		.stub_bytes = 3 * INSTRUCTION,
 		.stub_slot = stub_slot_aarch64,
 		.read_call = read_call_aarch64,
+		.read_jump = read_jump_aarch64,
+		.jump_sizes = { INSTRUCTION },
 		.is_slot = is_slot_aarch64,
 	},
 };

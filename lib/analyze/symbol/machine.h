@@ -8,7 +8,7 @@
 
 #include "analyze/elf/image.h"
 
-enum { SNAP_MACHINE_BYTES = 24 /* the most of what follows */ };
+enum { SNAP_MACHINE_BYTES = 24 /* the most of what follows */, SNAP_MACHINE_JUMP = 6 };
 
 struct snap_machine {
 	uint16_t number; /* e_machine */
@@ -29,6 +29,12 @@ struct snap_machine {
 	 */
 	void (*read_call)(const uint8_t *code, uint64_t return_address, uint64_t *target_ret,
 			  uint64_t *slot_ret);
+	/*
+	 * Where the direct jump leads, conditional or not, that `code` begins with, SNAP_MACHINE_JUMP bytes of it at
+	 * `address`; *size_ret: its length. 0: it is no such jump.
+	 */
+	uint64_t (*read_jump)(const uint8_t *code, uint64_t address, size_t *size_ret);
+	uint8_t jump_sizes[3]; /* that it may have; 0: none */
 	/* Whether the linker lets stubs jump through what such a relocation fills in. */
 	bool (*is_slot)(unsigned relocation_type);
 };

@@ -134,9 +134,8 @@ static bool has_dwarf(struct snap_image *image)
 	       snap_image_section_address(image, ".zdebug_info", &address);
 }
 
-/* symbols->dwarf, which stays NULL where there is none. */
-static struct stacksnap_error *open_dwarf(struct snap_symbolizer *symbolizer,
-					  struct snap_file_symbols *symbols)
+struct stacksnap_error *snap_symbolizer_open_dwarf(struct snap_symbolizer *symbolizer,
+						   struct snap_file_symbols *symbols)
 {
 	struct snap_image *image = symbols->file->image;
 
@@ -228,7 +227,7 @@ static struct stacksnap_error *find_places(struct snap_symbolizer *symbolizer,
 {
 	_cleanup_free_ struct snap_unit **units = NULL;
 	_cleanup_free_ struct located *located = NULL;
-	struct stacksnap_error *err = open_dwarf(symbolizer, symbols);
+	struct stacksnap_error *err = snap_symbolizer_open_dwarf(symbolizer, symbols);
 	struct snap_dwarf *dwarf = symbols->dwarf;
 	size_t found = 0;
 
@@ -238,7 +237,7 @@ static struct stacksnap_error *find_places(struct snap_symbolizer *symbolizer,
 	located = calloc(count, sizeof(*located));
 	if (!units || !located)
 		return snap_error_no_memory();
-	snap_ranges_assign(dwarf, hits, count, units);
+	snap_ranges_assign(dwarf, hits, count, units, false);
 	if (dwarf->out_of_memory)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++)
@@ -302,6 +301,7 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 		name = hit->function;
 		is_linkage = hit->function_is_linkage;
 	}
+	query->start = hit->symbol_rank ? hit->symbol_start : 0;
 	if (!name && !hit->file && hit->inline_count == 0)
 		return hit->symbol_rank == 0;
 	entries = snap_arena_new_array(symbolizer->arena, count, struct snap_entry);
@@ -372,7 +372,7 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 	return NULL;
 }
 
-static void begin_file(struct snap_symbolizer *symbolizer, int64_t most_ns)
+void snap_symbolizer_begin(struct snap_symbolizer *symbolizer, int64_t most_ns)
 {
 	symbolizer->until_ns = most_ns < INT64_MAX ? snap_clock_ns(CLOCK_MONOTONIC) + most_ns : 0;
 	symbolizer->is_late = false;
@@ -397,11 +397,11 @@ struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 	symbols = snap_symbolizer_symbols(symbolizer, file);
 	if (!symbols)
 		return snap_error_no_memory();
-	begin_file(symbolizer, most_ns);
+	snap_symbolizer_begin(symbolizer, most_ns);
 	symbols->missing_units = 0;
 	err = find_all(symbolizer, symbols, queries, count);
 	*is_late_ret = symbolizer->is_late;
-	begin_file(symbolizer, INT64_MAX);
+	snap_symbolizer_begin(symbolizer, INT64_MAX);
 	snap_gotable_close(symbols);
 	snap_debugfile_close(symbols);
 	return err;

@@ -17,6 +17,7 @@ struct snap_query {
 	uint64_t vaddr;             /* in: p_vaddr of the looked-up address (pc-1 for callers) */
 	struct snap_entry *entries; /* out: innermost inlined first; NULL: nothing known */
 	size_t entry_count;
+	uint64_t start; /* out: where the function begins, by its symbol; 0: unknown */
 };
 
 struct snap_symbolizer;
@@ -53,6 +54,26 @@ struct stacksnap_error *snap_symbolize_data(struct snap_symbolizer *symbolizer,
 					    struct snap_module_file *file,
 					    struct snap_data_query *queries,
 					    size_t count) _must_check_;
+
+/*
+ * A call led to one function, and another one runs: those between ended in a jump to the next one, and
+ * have left no frame (DW_AT_call_tail_call).
+ */
+enum { SNAP_MOST_TAILS = 8 };
+struct snap_tail_query {
+	uint64_t called, runs; /* in: where the two functions begin */
+	/* out: an address in each of them to be named, outermost first; as many as are certain */
+	uint64_t tails[SNAP_MOST_TAILS];
+	size_t count;
+};
+
+/* Where the direct call before a return address of a file leads; 0: unknown, or to a stub of the PLT. */
+uint64_t snap_symbolizer_call(const struct snap_module_file *file, uint64_t return_vaddr);
+/* NO_MEMORY, CANCELLED. `most_ns`: how long it may take, then the rest has none. */
+struct stacksnap_error *snap_symbolizer_tails(struct snap_symbolizer *symbolizer,
+					      struct snap_module_file *file,
+					      struct snap_tail_query *queries, size_t count,
+					      int64_t most_ns) _must_check_;
 
 /* What went wrong with a file's debug information, one sentence; NULL: nothing. */
 const char *snap_symbolizer_trouble(const struct snap_symbolizer *symbolizer,

@@ -85,6 +85,12 @@ struct snap_hit {
 struct snap_file_symbols *snap_symbolizer_symbols(struct snap_symbolizer *symbolizer,
 						  struct snap_module_file *file);
 
+/* symbolize.c. The DWARF of a file, which stays NULL where there is none. NO_MEMORY. */
+struct stacksnap_error *snap_symbolizer_open_dwarf(struct snap_symbolizer *symbolizer,
+						   struct snap_file_symbols *symbols);
+/* The time of a file begins; INT64_MAX: it has no limit. */
+void snap_symbolizer_begin(struct snap_symbolizer *symbolizer, int64_t most_ns);
+
 /* debugfile.c. Each opens on first call; false: there is none. */
 bool snap_debugfile_open(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols);
 bool snap_debugfile_open_mini(struct snap_symbolizer *symbolizer,

@@ -53,6 +53,7 @@ static void put_json_entry(struct snap_json_writer *json, const struct snap_fram
 	if (frame->address || !(entry->kernel || entry->language))
 		snap_json_hex(json, "address", frame->address);
 	snap_json_true_if(json, "inlined", entry->inlined);
+	snap_json_true_if(json, "tail_call", entry->tail_call);
 	snap_json_true_if(json, "system", entry->system);
 	snap_json_true_if(json, "kernel", entry->kernel);
 	snap_json_text_if(json, "language", entry->language);

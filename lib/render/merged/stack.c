@@ -100,6 +100,8 @@ static void take_member(struct unfold *unfold, enum snap_json_token token, struc
 		entry->column = (uint32_t)unfold->scan.integer;
 	else if (token == SNAP_JSON_TRUE && key_is(unfold, "inlined"))
 		entry->inlined = true;
+	else if (token == SNAP_JSON_TRUE && key_is(unfold, "tail_call"))
+		entry->tail_call = true;
 	else if (token == SNAP_JSON_TRUE && key_is(unfold, "system"))
 		entry->system = true;
 	else if (token == SNAP_JSON_TRUE && key_is(unfold, "kernel"))

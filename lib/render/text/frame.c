@@ -141,6 +141,7 @@ struct snap_shown_frame *snap_shown_frame_create(struct snap_sheet *lines,
 		entry->name = snap_shown_name(lines, by, frame, from);
 		entry->location = snap_shown_location(lines, by, frame, from, true);
 		entry->inlined = from->inlined;
+		entry->tail_call = from->tail_call;
 		entry->system = from->system;
 		entry->kernel = from->kernel;
 		entry->guessed = i + 1 == frame->entry_count && frame->trust != SNAP_TRUST_CFI;

@@ -10,7 +10,7 @@
 
 struct snap_shown_entry {
 	char *name, *location;
-	bool inlined, system, kernel;
+	bool inlined, tail_call, system, kernel;
 	bool guessed; /* of the function itself: its frame was not found by CFI */
 };
 

@@ -15,7 +15,8 @@
 
 /* Signs that have an ASCII form. */
 struct snap_signs {
-	const char *tee, *corner, *rail, *inlined, *guessed, *times, *dots, *middot, *arrow, *calls;
+	const char *tee, *corner, *rail, *inlined, *tail_call, *guessed, *times, *dots, *middot,
+		*arrow, *calls;
 };
 
 enum snap_style {

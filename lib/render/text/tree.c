@@ -219,6 +219,12 @@ static void put_call_functions(struct writing *writing, size_t first, size_t cou
 	writing->begun = true;
 }
 
+static const char *sign_of_inlined(const struct snap_sheet *lines,
+				   const struct snap_call_node *node)
+{
+	return snap_call_entry(node)->tail_call ? lines->signs->tail_call : lines->signs->inlined;
+}
+
 /* A line of its own for a function, which ends it. */
 static void put_wide(struct writing *writing, size_t first, size_t count, size_t length)
 {
@@ -227,7 +233,7 @@ static void put_wide(struct writing *writing, size_t first, size_t count, size_t
 	_cleanup_free_ char *name = name_of_cycle(writing, first, length), *location = NULL;
 	struct snap_sheet *lines = writing->lines;
 	const char *mark = mark_of(writing, first, count),
-		   *sign = node->inlined ? lines->signs->inlined : mark;
+		   *sign = node->inlined ? sign_of_inlined(lines, node) : mark;
 
 	if (node->kind == SNAP_CALL_FUNCTION)
 		location = snap_shown_location(lines, &by, node->frame, snap_call_entry(node),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Words that explain waits (stop/wait_bytes.h), and arguments: finds which of them are wanted of each process, each
- * once, and makes an image of them. They become further wants in the list of stacks, so they need
- * no hand-over of their own. Words in the copied stack of the thread itself are not wanted.
+ * Words that explain waits (stop/wait_bytes.h), and arguments: finds which of them are wanted of each
+ * process, each once, and makes an image of them. They become further wants in the list of stacks, so
+ * they need no hand-over of their own. Words in the copied stack of the thread itself are not wanted.
  *
  * A want never crosses a page, so one unreadable page costs only its own words.
  */

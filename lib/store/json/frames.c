@@ -32,7 +32,8 @@ static bool same_entry(const struct snap_entry *a, const struct snap_entry *b)
 {
 	return a->function == b->function && a->symbol == b->symbol && a->file == b->file &&
 	       a->line == b->line && a->column == b->column && a->inlined == b->inlined &&
-	       a->system == b->system && a->kernel == b->kernel && a->language == b->language;
+	       a->tail_call == b->tail_call && a->system == b->system && a->kernel == b->kernel &&
+	       a->language == b->language;
 }
 
 static bool same_frame(const struct snap_frame *a, const struct snap_frame *b)
@@ -86,6 +87,7 @@ static struct snap_entry pick_entry(struct snap_json_pick *pick, const struct sn
 		.line = (uint32_t)snap_json_pick_number(pick, object, "line", 0, UINT32_MAX, 0),
 		.column = (uint32_t)snap_json_pick_number(pick, object, "column", 0, UINT32_MAX, 0),
 		.inlined = snap_json_pick_flag(pick, object, "inlined"),
+		.tail_call = snap_json_pick_flag(pick, object, "tail_call"),
 		.system = snap_json_pick_flag(pick, object, "system"),
 		.kernel = snap_json_pick_flag(pick, object, "kernel"),
 		.language = snap_json_pick_text(pick, object, "language", 64),

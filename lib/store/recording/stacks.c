@@ -45,17 +45,19 @@ static void code_call(struct snap_log_file *file, void *element, size_t index)
 
 static void code_entry(struct snap_log_file *file, struct snap_entry *entry)
 {
-	unsigned flags = entry->inlined | entry->system << 1 | entry->kernel << 2;
+	unsigned flags =
+		entry->inlined | entry->system << 1 | entry->kernel << 2 | entry->tail_call << 3;
 
 	snap_log_code_text(file, &entry->function, SNAP_MAX_NAME);
 	snap_log_code_text(file, &entry->symbol, SNAP_MAX_NAME);
 	snap_log_code_text(file, &entry->file, SNAP_MAX_NAME);
 	snap_log_code(file, entry->line, UINT32_MAX, "invalid line number");
 	snap_log_code(file, entry->column, UINT32_MAX, "invalid line number");
-	snap_log_code(file, flags, 7, "unknown flags of a function");
+	snap_log_code(file, flags, 15, "unknown flags of a function");
 	entry->inlined = flags & 1;
 	entry->system = flags & 2;
 	entry->kernel = flags & 4;
+	entry->tail_call = flags & 8;
 }
 
 /* The functions of a frame. */

@@ -42,8 +42,9 @@ static void put_text_entry(struct snap_text_stacks *stacks, const struct snap_sh
 	struct snap_sheet *lines = stacks->lines;
 	enum snap_style style = entry->system || entry->kernel ? SNAP_STYLE_DIM : SNAP_STYLE_PLAIN;
 
-	begin_frame(stacks, entry->inlined ? lines->signs->inlined
-					   : snap_text_mark_guessed(stacks, entry->guessed));
+	begin_frame(stacks, entry->tail_call ? lines->signs->tail_call
+			    : entry->inlined ? lines->signs->inlined
+					     : snap_text_mark_guessed(stacks, entry->guessed));
 	snap_line_add(lines, style, entry->name);
 	if (times > 1)
 		snap_line_printf(lines, SNAP_STYLE_BOLD, " %s %zu", lines->signs->times, times);
