@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is said of waits, by the options that ask for more or less of it."""
+"""What is said of waits, by the options that ask for more or less of it.
+
+STACKSNAP_LOOKS in the environment is how often a program is looked at whose locks have time limits, STACKSNAP_LOAD how
+many loops run beside it (1000 and 20 for the figure of doc/FIGURES.md)."""
 import os
 import re
+import subprocess
 import sys
 
 from harness import Case, settle, walk
 from waits import WaitCase, truths_of
+
+LOOKS = int(os.environ.get("STACKSNAP_LOOKS", "30"))
+LOAD = int(os.environ.get("STACKSNAP_LOAD", "0"))
+REAL = ("two", "ring:5", "self", "pair:rwlock", "pair:stdio", "pair:thread", "shared", "unix")
 
 
 def waits_of(doc):
@@ -143,11 +151,23 @@ class Deadlocks(WaitCase):
         self.assertEqual(self.run_tool("-p", victim.pid, "--watch=deadlock", "--once", status=0).text, "")
 
     def test_locks_with_time_limits_are_never_a_deadlock(self):
+        """And what is one is found meanwhile."""
+        for _ in range(LOAD):
+            loop = subprocess.Popen(["nice", "-n", "19", "sh", "-c", "while :; do :; done"])
+            self.addCleanup(loop.communicate)
+            self.addCleanup(loop.kill)
         victim = self.run_program("dead", "churn")
         truths_of(victim)
-        for _ in range(30):
+        statuses = [0] * 4
+        for _ in range(LOOKS):
             run = self.run_tool("-p", victim.pid, "--deadlocks", status=(0, 3))
             self.assertNotIn("DEADLOCK", run.text)
+            statuses[run.status] += 1
+        self.assertGreater(statuses[0], LOOKS * 9 // 10, "looks that saw all")
+        for mode in REAL:
+            victim = self.run_program("dead", mode)
+            truths_of(victim)
+            self.assertIn("DEADLOCK", self.run_tool("-p", victim.pid, "--deadlocks", status=1).text, mode)
 
     def test_what_is_not_known_is_a_status(self):
         """Python's own locks keep no owner: of a program that waits for one, no deadlock proves nothing."""

@@ -10,6 +10,7 @@ import unittest
 
 from harness import Case, TOOL, clean_environment, need, need_namespaces, need_root, note_options, read_terminal, \
     run_tool
+from html_pages import Page
 
 
 class Remedies(Case):
@@ -241,9 +242,20 @@ class Letters(Case):
 
 class Nothing(Case):
     def test_that_matches(self):
-        pid = self.victim("chain").pid
-        for arguments in ((), ("--summary",), ("--flat",), ("record", "-d", "0.3")):
-            self.assertIn("\nno stacks match\n", self.run_tool(*arguments, "--match", "no_such_function", pid).text)
+        """By each filter, and all that was asked for is shown: the status is 0."""
+        pid = self.victim("threads", "futex:1:waiter").pid
+        for view in ((), ("--summary",), ("--flat",), ("--call-tree",), ("record", "-d", "0.3")):
+            for chosen in (("--match", "no_such"), ("--thread", "no_such"), ("--state", "disk"),
+                           ("--no-idle", "--thread", "waiter")):
+                if chosen == ("--state", "disk") and view[:1] == ("record",):
+                    continue
+                self.assertIn("\nno stacks match\n", self.run_tool(*view, *chosen, pid).text, (view, chosen))
+        page = os.path.join(self.scratch(), "page.html")
+        self.run_tool("--thread", "no_such", pid, "-o", page)
+        with open(page, encoding="utf-8") as file:
+            self.assertIn("no stacks match", Page(file.read()).texts["pre"])
+        doc = self.json("--thread", "no_such", pid)
+        self.assertEqual((doc["stack_count"], doc["thread_count"]), (0, 0))
 
 
 class Lists(Case):
