@@ -7,7 +7,8 @@ import os
 import re
 import signal
 
-from harness import TOOL, blocked, need_namespaces, need_root, proc_state, tids_of, wait_until
+from harness import SOURCE, TOOL, blocked, need_namespaces, need_root, proc_state, tids_of, wait_until
+from html_pages import Page
 from waits import WaitCase, program, tool_beside, truths_of, waits_of, without_debug_files
 
 LOCKS = ["mutexes", "timed", "rwlocks", "exited"]
@@ -146,10 +147,26 @@ class Pie(Rows, WaitCase):
                 text = self.run_tool("record", "-d", "1", "-p", victim.pid, status=(0, 1), free=False).text
                 self.assertEqual(self.deadlock_lines(text), snapshot, text)
                 self.assertLess(text.index("DEADLOCK"), text.index("time by wait"))
+                self.check_deadlocks_of_formats(victim)
         victim = self.run_program("dead", "timed")
         truths_of(victim)
         text = self.run_tool("record", "-d", "1", "-p", victim.pid, status=(0, 1), free=False).text
         self.assertNotIn("DEADLOCK", text)
+
+    def check_deadlocks_of_formats(self, victim):
+        """JSON has the threads of a snapshot's document, a page the lines that stand out first."""
+        import jsonschema
+        wanted = [[link["tid"] for link in dead["threads"]] for dead in self.json("-p", victim.pid)["deadlocks"]]
+        recording, page = (os.path.join(self.scratch(), name) for name in ("run.snaprec", "page.html"))
+        self.run_tool("record", "-d", "1", "-p", victim.pid, "-o", recording, free=False)
+        doc = self.run_tool("render", recording, "--json").doc
+        self.assertEqual([[link["tid"] for link in dead["threads"]] for dead in doc["deadlocks"]], wanted)
+        with open(os.path.join(SOURCE, "lib/render/json/stacksnap-recording.schema.json"), encoding="utf-8") as file:
+            jsonschema.validate(doc, json.load(file))
+        self.run_tool("render", recording, "-o", page)
+        with open(page, encoding="utf-8") as file:
+            data = Page(file.read()).data
+        self.assertEqual([[link["tid"] for link in dead["threads"]] for dead in data["deadlocks"]], wanted)
 
     def test_deadlock_of_who_is_stopped(self):
         """That somebody has stopped the process, to look at it, changes nothing: its locks stay what they are. Who waits

@@ -8,6 +8,7 @@
 #include "render/html/parts.h"
 #include "render/render.h"
 #include "render/view/figures.h"
+#include "render/wait/circles.h"
 
 #include <inttypes.h>
 
@@ -120,8 +121,10 @@ static void put_html_figures(struct snap_html *html, const struct snap_recording
 
 static struct stacksnap_error *put_recording(const void *what, struct snap_html *html)
 {
+	_cleanup_(snap_circles_deinit) struct snap_circles circles;
 	const struct snap_recording *recording = what;
 
+	SNAP_TRY(snap_circles_init(&circles, recording, html->options));
 	snap_html_put_kind(html, "recording");
 	snap_html_begin_facts(html);
 	snap_html_put_host(html, &recording->host, recording->time_ns);
@@ -130,6 +133,7 @@ static struct stacksnap_error *put_recording(const void *what, struct snap_html 
 	snap_json_true_if(html->json, "cpu_only", recording->cpu_only);
 	snap_html_put_missing(html, &recording->missing, recording->warnings,
 			      recording->warning_count);
+	snap_html_put_waits(html, &circles.waits);
 	return snap_html_put_timeline(html, recording);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/bsearch.h"
 #include "render/json/waits.h"
+#include "render/wait/circles.h"
 #include "render/wait/object.h"
 #include "render/wait/waited.h"
 
@@ -169,17 +170,19 @@ struct stacksnap_error *snap_json_recorded_waits_put(struct snap_json_writer *js
 						     const struct snap_options *options,
 						     struct snap_pointer_table *numbers)
 {
-	_cleanup_(snap_waited_deinit) struct snap_waited waited;
+	_cleanup_(snap_waited_deinit) struct snap_waited waited = { .missed_ns = 0 };
+	_cleanup_(snap_circles_deinit) struct snap_circles circles;
 	_cleanup_free_ struct ranked *waits = NULL;
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = snap_circles_init(&circles, recording, options);
 	size_t count = 0;
 
-	err = snap_waited_init(&waited, recording, options, most);
+	err = err ?: snap_waited_init(&waited, recording, options, most);
 	if (err || !recording->explains || options->explain == SNAP_EXPLAIN_NO)
 		return err;
 	waits = choose_waits(recording, &count);
 	if (!waits || !number_waits(recording, waits, count, numbers))
 		return snap_error_no_memory();
+	snap_json_waits_put(json, &circles.waits);
 	put_recorded_rows(json, recording, &waited, numbers);
 	put_waits(json, recording, waits, count);
 	return NULL;

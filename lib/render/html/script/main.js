@@ -136,7 +136,7 @@ document.addEventListener('keydown', (event) => {
 	if (missing)
 		tabs[tabs.length - 1].append(` (${grouped(missing)})`);
 	document.getElementById('top').append(themeButton());
-	append(app, [facts(), data.kind === 'snapshot' ? standsOut() : null, make('div', { class: 'choices', role: 'search' },
+	append(app, [facts(), data.kind === 'diff' ? null : standsOut(), make('div', { class: 'choices', role: 'search' },
 		make('label', { for: 'search' }, 'Search ', search), ...data.kind === 'diff' ? [] : [processChoice(), stateBoxes()]),
 		slice ? slice.element : null, tabList(), panel]);
 	document.getElementById('text').open = false;

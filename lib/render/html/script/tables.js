@@ -83,17 +83,20 @@ function deadlockPart(deadlock) {
 		    rest > 0 ? make('p', { class: 'note' }, `and ${grouped(rest)} more`) : null);
 }
 
-// What the text of a snapshot begins with, above all views.
+// What the text of a snapshot begins with, above all views; of a recording, what most time was waited for.
 function standsOut() {
 	const of = (process) => process && data.processes.length > 1 ? `${processName(process)}[${process.pid}] ` : '';
 	const prefix = (pid) => of(data.processes.find((process) => process.pid === pid));
 	const list = (title, items) => lister(make('div'), items, 5, (item) => make('p', null, make('b', null, title), ' ', item));
-	const urgent = groups.filter((group) => group.urgency < 2).map((group) => ({ group, members: group.members, weight: group.members.length }));
+	const urgent = groups.filter((group) => !isRecording && group.urgency < 2).map((group) => ({ group, members: group.members, weight: group.members.length }));
 
 	return make('section', { class: 'first', 'aria-label': 'What stands out' }, lister(make('div'), data.deadlocks || [], 3, deadlockPart),
 		data.deadlocks_more ? make('p', { class: 'note' }, `and ${plural(data.deadlocks_more, 'more deadlock')}`) : null,
 		list('Blocked', (data.blocked || []).map(({ pid, line }) => prefix(pid) + line)),
 		list('Contended', (data.contended || []).map(({ pid, waiters, object }) => `${grouped(waiters)} \u00d7 ${prefix(pid)}${object}`)),
+		list('Waited', (data.owed || []).slice(0, 3).map(({ process, us, threads, text, holders: [holder] }) =>
+			`${length(us)} in ${plural(threads, 'thread')} for ${of(data.processes[process])}${text}` +
+			(holder && holder.tid ? `, held by ${holder.tid} ${holder.name || ''}` : ''))),
 		list('Runs', rowsOf(urgent).map(({ items: [{ group }], members, weight }) => [
 			`${grouped(weight)} \u00d7 ${of(data.processes[group.process])}${memberNames(members)} `, stateChips(members), ' ',
 			make('span', { class: 'own' }, ownName(group))])));
