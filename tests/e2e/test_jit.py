@@ -3,9 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 
-from harness import Case, build_once, functions, need, need_root, source_target, walk
+from harness import Case, build_once, functions, need, need_root, source_target, wait_until, walk
 from html_pages import Page
 from test_formats_pprof import pprof, raw_samples
 
@@ -37,6 +38,11 @@ let x = 1;
 setInterval(() => { const end = Date.now() + 50; while (Date.now() < end) x = deep(5, x); }, 0);
 console.log('ready ' + process.pid);
 """
+
+PAGE = """<script>
+function leaf(x) { for (let i = 0; i < 1000; i++) x = (x * 31 + (x >>> 7)) | 0; return x; }
+setInterval(() => { const end = Date.now() + 50; let x = 1; while (Date.now() < end) x = leaf(x); }, 0);
+</script>"""
 
 # Functions that threads begin with: what calls lead to from there is no guess.
 STARTS = ("clone3", "clone", "__clone", "_start", "__libc_start_main")
@@ -323,6 +329,16 @@ class Guessed(Case):
         for _, at_all, labels in samples:
             self.assertEqual("guessed" in labels, any(names[at] for at in at_all), labels)
 
+    def check_marks_of_words(self, stacks, text):
+        """What --summary calls by name: functions that are a guess in all stacks, and those that are one in none."""
+        named = {(e["function"], "trust" in e) for s in stacks for e in s["entries"] if e.get("function")}
+        for name in {name for name, _ in named}:
+            shown = re.findall(rf"(?m)(~ )?(?<=[~ ] ){re.escape(name)}(?= ←| …|  |$)", text)
+            if (name, False) not in named:
+                self.assertNotIn("", shown, (name, text))
+            elif (name, True) not in named:
+                self.assertNotIn("~ ", shown, (name, text))
+
     def check_marks(self, victim):
         capture = os.path.join(self.scratch(), "capture")
         found = 0
@@ -335,12 +351,14 @@ class Guessed(Case):
                 guesses = [e["trust"] for e in stack["entries"] if "trust" in e]
                 self.assertFalse(guesses and stack["unwind"] == "complete", stack)
             marked = [e for s in stacks for e in s["entries"] if "trust" in e and not e.get("inlined")]
-            text = self.run_tool("render", capture, "-v", "-n", "0", status=(0, 1)).text
+            text = self.run_tool("render", capture, "-v", "--no-fold", "-n", "0", status=(0, 1)).text
             lines = re.findall(r"(?m)^[ │├└─]*~ (?!guessed, )(?:.*? × (\d+)(?=  |$))?", text)
             self.assertEqual(sum(int(times or 1) for times in lines), len(marked), text)
-            short = self.run_tool("render", capture, "-n", "0", status=(0, 1)).text
+            short = self.run_tool("render", capture, "--no-fold", "-n", "0", status=(0, 1)).text
             self.assertEqual(self.unnamed(short), self.unnamed(text))
             self.assertNotRegex(short, r"\?\? 0x.*\n.*\?\? 0x")
+            self.check_marks_of_words(stacks, self.run_tool("render", capture, "--summary", "--full-names", "--no-fold", "-n", "0",
+                                                            status=(0, 1)).text)
             weighed = sum(s["count"] * sum("trust" in e for e in s["entries"]) for s in stacks)
             folded = self.run_tool("render", capture, "--format", "folded", "-n", "0", status=(0, 1)).text
             self.assertEqual(sum(line.count(" [?]") * int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()
@@ -359,3 +377,19 @@ class Guessed(Case):
 
     def test_node(self):
         self.check_marks(self.node_program())
+
+    def test_chromium(self):
+        """Its own code has no frame pointers, and that of its pages no unwind information."""
+        need("chromium")
+        folder = self.scratch()
+        with open(os.path.join(folder, "busy.html"), "w", encoding="ascii") as file:
+            file.write(PAGE)
+        browser = subprocess.Popen(
+            ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
+             f"--user-data-dir={folder}/profile", f"file://{folder}/busy.html"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(browser.communicate)
+        self.addCleanup(os.killpg, browser.pid, signal.SIGKILL)
+        wait_until(lambda: b"trust" in self.run_tool("-p", browser.pid, "--state", "running", "--json", status=(0, 1, 2),
+                                                     free=False).raw, "a page that computes")
+        self.check_marks(browser)
