@@ -110,6 +110,7 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 		.matches = !options->match_regex || match < count,
 		.match = match,
 		.idle = idle && !snap_classify_is_busy(frames, count) ? idle : NULL,
+		.at_root = snap_task_waits_at_its_root(frames, count),
 		.frames = frames,
 		.frame_count = count,
 	};

@@ -18,6 +18,7 @@ struct snap_filter_stack {
 	size_t match; /* the innermost frame that does; 0 without --match */
 	/* the function that waits for work, or one of system code alone, "": unknown; NULL: not idle */
 	const char *idle;
+	bool at_root; /* the function that it began with waits itself: see task/task.h */
 	const struct snap_frame **frames; /* all of them: gone when the stack has been cut */
 	size_t frame_count;
 };

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 from harness import Case, need, settle, wait_until, walk
+from test_runtime_go import build
 from waits import program, program_of
 
 TRIES = int(os.environ.get("STACKSNAP_FILTERS", "2"))
@@ -271,6 +272,16 @@ class Idle(Case):
         functions = {entry.get("function") for node in walk(self.json("-p", victim.pid, "--no-idle")["processes"])
                      for stack in node["stacks"] for entry in stack["entries"]}
         self.assertIn("Full.run", functions)
+
+    def test_goroutines_wait_for_work_where_they_began(self):
+        """Further inside they wait for one of a pool or for a reply; one that sleeps may have the lock of another."""
+        program = build("pool", ["pool/pool.go"])
+        for arguments, wanted in ((), set()), (("locked",), {"main.holder", "main.waiter"}):
+            victim = self.program([program, *arguments], settled=False)
+            doc = self.json("-p", victim.pid, "--no-idle", free=False)
+            shown = {next(entry["function"] for entry in reversed(stack["entries"]) if not entry.get("system"))
+                     for node in walk(doc["processes"]) for stack in node["stacks"] if stack.get("kind") == "task"}
+            self.assertEqual(shown, {"main.main", "main.request", "main.query"} | wanted)
 
     def test_monitors_of_java_count_without_a_stop(self):
         need("java", "javac")

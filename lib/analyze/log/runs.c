@@ -101,7 +101,7 @@ static bool judge_thread(struct snap_log_analysis *of, const struct snap_log_cha
 	if (!snap_log_standing_task(of, change, &task))
 		return false;
 	line->readable = true;
-	task.idle = snap_task_is_idle(&task, &named->filter);
+	task.idle = snap_task_is_idle(&task, &named->filter, false);
 	*shows_ret = snap_task_is_shown(of->options, &task, &named->filter);
 	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Filters of tasks. The words are those of threads (filter.h), and the states are the tasks' own. A
- * task is also idle if its runtime says that it waits for work. In a snapshot that was read without
- * filters, tasks are removed from their stacks, and the tree of logical processes is made again.
+ * task is also idle if it waits as one for work does. In a snapshot that was read without filters,
+ * tasks are removed from their stacks, and the tree of logical processes is made again.
  */
 #include "analyze/task/task.h"
 
@@ -10,18 +10,50 @@
 
 #include <string.h>
 
-/* What runtimes say of tasks that wait for work rather than for an answer: stacksnap(1). */
-static bool waits_for_work(const char *wait)
+/* What runtimes say of tasks that wait for work, or for an answer: stacksnap(1). */
+static bool may_wait_for_work(const char *wait)
 {
 	static const char *const reasons[] = {
-		"IO wait",          "chan receive",      "chan receive (nil chan)",
-		"select",           "select (no cases)", "sleep",
-		"sync.Cond.Wait",   "finalizer wait",    "force gc (idle)",
-		"GC worker (idle)", "GC sweep wait",     "GC scavenge wait",
-		"cleanup wait",
+		"IO wait",           "chan receive", "chan receive (nil chan)", "select",
+		"select (no cases)", "sleep",        "sync.Cond.Wait",
 	};
 
 	return wait && snap_any(SNAP_ARRAY_SIZE(reasons), i, strcmp(reasons[i], wait) == 0);
+}
+
+/* "main.serve.func1" is made by a function, often to call another one. */
+static bool is_closure(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot && snap_begins_with(dot, ".func");
+}
+
+/*
+ * Whether the function that it began with waits itself, as a worker for its next job does, or in
+ * accept. What waits further inside may wait for an answer, or for one of a pool.
+ */
+bool snap_task_waits_at_its_root(const struct snap_frame **frames, size_t count)
+{
+	static const char *const between[] = { "time.Sleep", "sync.(*Cond).Wait",
+					       "sync.runtime_notifyListWait" };
+	bool elsewhere = false;
+	size_t own = 0;
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < frames[i]->entry_count; k++) {
+			const struct snap_entry *entry = &frames[i]->entries[k];
+			const char *name = entry->function ? entry->function : "";
+
+			if (strcmp(name, "net.(*netFD).accept") == 0)
+				return true;
+			if (!entry->system)
+				own += !own || !is_closure(name);
+			else if (!snap_begins_with(name, "runtime."))
+				elsewhere |= !snap_any(SNAP_ARRAY_SIZE(between), n,
+						       strcmp(between[n], name) == 0);
+		}
+	return own < 2 && !elsewhere;
 }
 
 bool snap_task_waits_for_lock(const struct snap_task *task)
@@ -41,9 +73,13 @@ static bool is_chosen_task(const regex_t *regex, const struct snap_task *task)
 			snap_filter_chooses(regex, task->labels[i].value, NULL));
 }
 
-bool snap_task_is_idle(const struct snap_task *task, const struct snap_filter_stack *stack)
+bool snap_task_is_idle(const struct snap_task *task, const struct snap_filter_stack *stack,
+		       bool locked)
 {
-	return task->state == SNAP_TASK_WAITING && (stack->idle || waits_for_work(task->wait));
+	if (locked && snap_same_text(task->wait, "sleep"))
+		return false;
+	return task->state == SNAP_TASK_WAITING && !snap_task_waits_for_lock(task) &&
+	       (stack->idle || (stack->at_root && may_wait_for_work(task->wait)));
 }
 
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
@@ -67,7 +103,7 @@ static bool filter_stack(struct snap_interner *strings, const struct snap_option
 	for (size_t i = 0; i < stack->task_count; i++) {
 		struct snap_task *task = &stack->tasks[i];
 
-		task->idle = task->idle || (unsaid && snap_task_is_idle(task, &facts));
+		task->idle = task->idle || (unsaid && snap_task_is_idle(task, &facts, false));
 		if (snap_task_is_shown(options, task, &facts))
 			stack->tasks[kept++] = *task;
 	}

@@ -130,11 +130,14 @@ static bool list_tasks(struct grouping *grouping)
 /* Those that are shown, in the order of their groups. */
 static void list_task_items(struct grouping *grouping, const struct snap_filter_stack *facts)
 {
+	bool locked = snap_any(grouping->raw->task_count, i,
+			       snap_task_waits_for_lock(&grouping->tasks[i]));
+
 	for (size_t i = 0; i < grouping->raw->task_count; i++) {
 		const struct snap_raw_task *task = &grouping->raw->tasks[i];
 
 		grouping->tasks[i].idle =
-			snap_task_is_idle(&grouping->tasks[i], &facts[task->stack]);
+			snap_task_is_idle(&grouping->tasks[i], &facts[task->stack], locked);
 		if ((grouping->options->no_system && task->task->is_system) ||
 		    !snap_task_is_shown(grouping->options, &grouping->tasks[i],
 					&facts[task->stack]))

@@ -105,8 +105,10 @@ struct stacksnap_error *snap_task_limit_node(struct snap_interner *strings, stru
 
 /* As its runtime says it, which names no owner. */
 bool snap_task_waits_for_lock(const struct snap_task *task);
-/* Whether it waits for work, by its whole stack. */
-bool snap_task_is_idle(const struct snap_task *task, const struct snap_filter_stack *stack);
+bool snap_task_waits_at_its_root(const struct snap_frame **frames, size_t count);
+/* Whether it waits for work, by its whole stack. `locked`: another one waits for a lock, any may have it. */
+bool snap_task_is_idle(const struct snap_task *task, const struct snap_filter_stack *stack,
+		       bool locked);
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
 			const struct snap_filter_stack *stack);
 /*
