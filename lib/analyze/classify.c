@@ -221,6 +221,7 @@ static const char *const busy_functions[] = {
 	"Barrier.wait",
 	"Future.exception",
 	"Future.result",
+	"PortalRun",
 	"Queue.put",
 	"SafepointSynchronize::begin",
 	"Semaphore.acquire",

@@ -161,6 +161,7 @@ class Servers:
             **quiet, "stdout": subprocess.PIPE}, check=False).stdout, "the holder of PostgreSQL's lock")
         self.server([*psql, "update pgbench_accounts set abalance = 1", "postgres"], signal.SIGKILL, **user)
         self.assert_waiter_is_shown(server.pid, "ProcSleep")
+        self.assert_waiter_is_shown(server.pid, "pg_sleep")  # who has the lock, in a command
         # Who has a lock of PostgreSQL's own is not known.
         self.run_tool("--deadlocks", "-p", server.pid, status=3, free=False)
         summary = self.run_tool("--summary", "--width", "140", "-p", server.pid, status=(0, 1), free=False).text
