@@ -253,11 +253,14 @@ static bool find_needed_threads(const struct snap_analysis *analysis,
 	for (size_t i = 0; i < analysis->capture->process_count; i++) {
 		const struct snap_raw_process *raw = &analysis->processes[i];
 
-		for (size_t k = 0; k < raw->thread_count; k++)
-			if (!snap_filter_needed_add(needed, raw->process->pid,
-						    raw->threads[k].thread->tid,
-						    raw->threads[k].wait))
+		for (size_t k = 0; k < raw->thread_count; k++) {
+			const struct snap_raw_stack *stack = &raw->stacks[raw->threads[k].stack];
+
+			if (!snap_filter_needed_add(
+				    needed, raw->process->pid, raw->threads[k].thread->tid,
+				    raw->threads[k].wait, stack->frames, stack->frame_count))
 				return false;
+		}
 	}
 	return snap_filter_needed_sort(needed);
 }

@@ -215,7 +215,7 @@ static const char *const row_functions[] = {
 /*
  * Functions that carry out a command, or wait for the answer to one: what is waited for below them is no
  * work. In HotSpot's, a collection of garbage waits for threads that have not stopped; Python's library
- * has others that take its locks for work, as Queue.get.
+ * has others that take its locks for work, as Queue.get, and polls where a read has a time limit.
  */
 static const char *const busy_functions[] = {
 	"Barrier.wait",
@@ -223,8 +223,10 @@ static const char *const busy_functions[] = {
 	"Future.result",
 	"PortalRun",
 	"Queue.put",
+	"SSLSocket.read",
 	"SafepointSynchronize::begin",
 	"Semaphore.acquire",
+	"SocketIO.readinto",
 	"dispatch_command",
 	"exec_execute_message",
 	"exec_simple_query",

@@ -95,9 +95,7 @@ static const char *idle_function(const struct snap_frame **frames, size_t count)
 				called = entry;
 		}
 	}
-	if (!called)
-		return NULL;
-	return called->function ? called->function : "";
+	return called ? called->function ?: "" : NULL;
 }
 
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
@@ -146,11 +144,25 @@ static bool add_peers(struct snap_filter_needed *needed, const struct snap_wait 
 	return snap_all(wait->peer_count, i, add_owner(needed, &wait->peers[i], need));
 }
 
+/* A lock that any thread may have. Python's library takes locks to wait for work; a program takes them as they are. */
+static bool lacks_owner(const struct snap_wait *wait, const struct snap_frame *const *frames,
+			size_t count)
+{
+	if (wait && snap_same_text(wait->variant, "python"))
+		return snap_frames_are_own_managed(frames, count);
+	return is_for_owner(wait) && !wait->has_owner && !wait->holder_count &&
+	       wait->owner_lack != SNAP_OWNER_KNOWN;
+}
+
 bool snap_filter_needed_add(struct snap_filter_needed *needed, pid_t pid, pid_t tid,
-			    const struct snap_wait *wait)
+			    const struct snap_wait *wait, const struct snap_frame *const *frames,
+			    size_t count)
 {
 	if (!wait || wait->confidence < SNAP_WAIT_IS_LIKELY)
 		return true;
+	if (lacks_owner(wait, frames, count))
+		return add_owner(needed, &(struct snap_wait_party){ .pid = pid },
+				 SNAP_FILTER_MAY_HAVE_LOCK);
 	if (wait->kind == SNAP_WAIT_CHILD && wait->child > 0) {
 		const struct snap_wait_party waiter = { .pid = pid, .tid = tid };
 
@@ -253,28 +265,25 @@ static enum snap_urgency urgency_of(const struct snap_filter_needed *needed, pid
 
 static enum snap_urgency urgency_of_task(const struct snap_task *task)
 {
-	if (task->state == SNAP_TASK_WAITING)
-		return snap_task_waits_for_lock(task) ? SNAP_URGENT_LOCK : SNAP_URGENT_REST;
-	return task->state == SNAP_TASK_RUNNING || task->state == SNAP_TASK_RUNNABLE ||
-			       task->state == SNAP_TASK_SYSCALL
-		       ? SNAP_URGENT_RUNNING
-		       : SNAP_URGENT_REST;
+	const unsigned runs = SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNING) |
+			      SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNABLE) |
+			      SNAP_TASK_STATE_BIT(SNAP_TASK_SYSCALL);
+
+	return SNAP_TASK_STATE_BIT(task->state) & runs ? SNAP_URGENT_RUNNING
+	       : snap_task_waits_for_lock(task)        ? SNAP_URGENT_LOCK
+						       : SNAP_URGENT_REST;
 }
 
 /* That of its most urgent thread or task. */
 static enum snap_urgency urgency_of_stack(const struct snap_filter_needed *needed, pid_t pid,
 					  const struct snap_stack *stack)
 {
-	enum snap_urgency most = SNAP_URGENT_REST, urgency;
+	enum snap_urgency most = SNAP_URGENT_REST;
 
-	for (size_t i = 0; i < stack->thread_count; i++) {
-		urgency = urgency_of(needed, pid, &stack->threads[i]);
-		most = urgency < most ? urgency : most;
-	}
-	for (size_t i = 0; i < stack->task_count; i++) {
-		urgency = urgency_of_task(&stack->tasks[i]);
-		most = urgency < most ? urgency : most;
-	}
+	for (size_t i = 0; i < stack->thread_count; i++)
+		most = SNAP_MIN(most, urgency_of(needed, pid, &stack->threads[i]));
+	for (size_t i = 0; i < stack->task_count; i++)
+		most = SNAP_MIN(most, urgency_of_task(&stack->tasks[i]));
 	return most;
 }
 
@@ -316,11 +325,11 @@ bool snap_filter_is_idle(const struct snap_filter_needed *needed, pid_t pid,
 	if (!stack->idle && (!snap_same_text(member->syscall, "io_uring_enter") ||
 			     snap_classify_is_busy(stack->frames, stack->frame_count)))
 		return false;
-	/* Python's library takes locks to wait for work; a program takes them as they are. */
-	if (member->wait && snap_same_text(member->wait->variant, "python") &&
-	    snap_frames_are_own_managed(stack->frames, stack->frame_count))
+	if (member->wait && member->wait->kind == SNAP_WAIT_SLEEP && needed &&
+	    is_owner(needed, needed->count, pid, pid, SNAP_FILTER_MAY_HAVE_LOCK))
 		return false;
-	return !snap_classify_hands_over(member->syscall) && !waits_for_holder(member->wait) &&
+	return !lacks_owner(member->wait, stack->frames, stack->frame_count) &&
+	       !snap_classify_hands_over(member->syscall) && !waits_for_holder(member->wait) &&
 	       !is_needed(needed, pid, member);
 }
 
@@ -489,7 +498,8 @@ static bool find_needed(struct filtering *filtering)
 			for (size_t k = 0; k < stack->thread_count; k++)
 				if (!snap_filter_needed_add(
 					    &filtering->needed, filtering->nodes[i]->pid,
-					    stack->threads[k].tid, stack->threads[k].wait))
+					    stack->threads[k].tid, stack->threads[k].wait,
+					    stack->frames, stack->frame_count))
 					return false;
 	}
 	return snap_filter_needed_sort(&filtering->needed);

@@ -27,9 +27,10 @@ struct snap_filter_stack snap_filter_check_stack(const struct snap_options *opti
 
 enum snap_filter_need {
 	SNAP_FILTER_HAS_LOCK,
-	SNAP_FILTER_READS,     /* what a thread writes */
-	SNAP_FILTER_WRITES,    /* what a thread reads */
-	SNAP_FILTER_HAS_CHILD, /* that it waits for */
+	SNAP_FILTER_READS,         /* what a thread writes */
+	SNAP_FILTER_WRITES,        /* what a thread reads */
+	SNAP_FILTER_HAS_CHILD,     /* that it waits for */
+	SNAP_FILTER_MAY_HAVE_LOCK, /* of a process: any of its threads that sleeps */
 };
 
 /* Threads that others wait for: they are not idle, wherever they stand. Of a process it is the first one. */
@@ -46,7 +47,8 @@ struct snap_filter_needed {
 
 /* Adds those that a wait is for, owners of locks and other ends; NULL: none. False without memory. */
 bool snap_filter_needed_add(struct snap_filter_needed *needed, pid_t pid, pid_t tid,
-			    const struct snap_wait *wait);
+			    const struct snap_wait *wait, const struct snap_frame *const *frames,
+			    size_t count);
 /*
  * Behind the last one added. Children for which the holders of locks wait are added. False without
  * memory.

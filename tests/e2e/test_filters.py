@@ -36,17 +36,27 @@ def held():
 for target in (work, work, held, held): threading.Thread(target=target).start()
 print("ready", __import__("os").getpid(), flush=True)
 """
+SLEEPS = """
+import os, threading, time
+def asleep(): time.sleep(600)
+threading.Thread(target=asleep).start()
+print("ready", os.getpid(), flush=True)
+"""
 ANSWERS = """
-import concurrent.futures, os, queue, threading
+import concurrent.futures, os, queue, socket, threading
 work, full, turn, end = queue.Queue(), queue.Queue(1), threading.Semaphore(0), os.pipe()
 def for_work(): work.get()
 def for_room(): full.put(1); full.put(2)
 def for_turn(): turn.acquire()
+def for_reply():
+    ends = socket.socketpair()
+    ends[0].settimeout(600)
+    ends[0].makefile("rb").read(1)
 def for_result(): concurrent.futures.Future().result()
 class Full(threading.Thread):
     def run(self):
         while True: os.write(end[1], bytes(1 << 20))
-for target in (for_work, for_room, for_turn, for_result): threading.Thread(target=target).start()
+for target in (for_work, for_room, for_turn, for_reply, for_result): threading.Thread(target=target).start()
 Full().start()
 print("ready", os.getpid(), flush=True)
 """
@@ -256,8 +266,10 @@ class Idle(Case):
         def shown():
             doc = self.json("-p", victim.pid, "--no-idle", free=False)
             return [entry["function"] for node in walk(doc["processes"]) for stack in node["stacks"]
-                    for entry in stack["entries"] if entry.get("language")][:1]
-        wait_until(lambda: shown() == ["held"], "the thread that waits for the lock")
+                    for entry in [e for e in stack["entries"] if e.get("language")][:1]]
+        wait_until(lambda: shown() == 2 * ["held"], "the thread that waits for the lock, and who may have it")
+        other = self.program([sys.executable, "-c", SLEEPS])
+        self.assertEqual(self.json("-p", other.pid, "--no-idle")["thread_count"], 0)
         self.assertIn("locks", self.run_tool("--deadlocks", "-p", victim.pid, status=3).text)
 
     def test_who_waits_for_an_answer_or_hands_over_is_none(self):
@@ -267,7 +279,7 @@ class Idle(Case):
             doc = self.json("-p", victim.pid, "--no-idle", free=False)
             return {entry["function"] for node in walk(doc["processes"]) for stack in node["stacks"]
                     for entry in stack["entries"] if entry.get("language")}
-        wanted = {"for_result", "for_room", "for_turn"}
+        wanted = {"for_result", "for_room", "for_turn", "for_reply"}
         wait_until(lambda: wanted <= shown() and "for_work" not in shown(), "those that wait for others")
         functions = {entry.get("function") for node in walk(self.json("-p", victim.pid, "--no-idle")["processes"])
                      for stack in node["stacks"] for entry in stack["entries"]}
