@@ -144,7 +144,7 @@ static bool add_peers(struct snap_filter_needed *needed, const struct snap_wait 
 	return snap_all(wait->peer_count, i, add_owner(needed, &wait->peers[i], need));
 }
 
-/* A lock that any thread may have. Python's library takes locks to wait for work; a program takes them as they are. */
+/* A lock that any thread may have. Python's own library takes locks to wait for work. */
 static bool lacks_owner(const struct snap_wait *wait, const struct snap_frame *const *frames,
 			size_t count)
 {
