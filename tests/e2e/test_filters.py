@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A filter chooses what is shown and changes nothing of it: random filters on real programs, in three ways. The run
 itself, its capture and its JSON document print the same text, and what is shown is a part of what is shown without
-filters, in the same words. STACKSNAP_FILTERS=500 tries so many filters on each program."""
+filters, in the same words. STACKSNAP_FILTERS=500 tries so many filters on each program, one in ten with -n as well."""
 import json
 import os
 import random
@@ -159,7 +159,7 @@ class Filters(Case):
         self.assertEqual(self.text("render", document, *filters, *views),
                          self.text("render", capture, "-n", "2", *filters, *views), "JSON with -n 2 of " + what)
 
-    def try_filters(self, pid, dice, tasks):
+    def try_filters(self, pid, dice, tasks, cuts):
         folder = self.scratch()
         capture, json_file = os.path.join(folder, "a.capture"), os.path.join(folder, "a.json")
         # Which folders are left out of source paths depends on all that is shown: they are not.
@@ -168,8 +168,9 @@ class Filters(Case):
         what = f"process {pid}: {' '.join(filters + views)}"
         live = self.text("-p", pid, *filters, *views, "--save-capture", capture)
         self.assertEqual(self.text("render", capture, *filters, *views), live, "capture of " + what)
-        self.assert_same_threads(capture, filters, what)
-        self.assert_cut_document(capture, filters, views, what)
+        if cuts:
+            self.assert_same_threads(capture, filters, what)
+            self.assert_cut_document(capture, filters, views, what)
         # Hints are there only where they were asked for.
         explain = [view for view in views if view == "--explain"]
         whole = self.text("render", capture, "--json", *explain)[1]
@@ -185,8 +186,8 @@ class Filters(Case):
     def try_program(self, name, pid):
         dice = random.Random(f"{SEED} {name}")
         with self.subTest(program=name):
-            for _ in range(TRIES):
-                self.try_filters(pid, dice, name == "gothreads")
+            for number in range(TRIES):
+                self.try_filters(pid, dice, name == "gothreads", TRIES <= 10 or number % 10 == 0)
 
     def test_victims(self):
         for name, *arguments in VICTIMS:

@@ -378,6 +378,13 @@ class Guessed(Case):
     def test_node(self):
         self.check_marks(self.node_program())
 
+    def test_code_without_names_is_one_row(self):
+        """Of the functions of a recording, at whichever address it ran."""
+        text = self.run_tool("record", "-p", self.node_program().pid, "-d", 2, status=(0, 1), free=False).text
+        rows = re.findall(r"(?m)^ *[\d.]+ % +running +(\S.*)$", text)
+        self.assertIn("[anon]", rows)
+        self.assertFalse([row for row in rows if row.startswith("0x")], text)
+
     def test_chromium(self):
         """Its own code has no frame pointers, and that of its pages no unwind information."""
         need("chromium")

@@ -128,9 +128,9 @@ const char *snap_profile_brief_name(struct snap_profile *profile, const struct s
 	const struct snap_entry *of = &frame->entries[entry];
 	const char *module = frame->module;
 
-	if (!module || of->function || of->symbol)
+	if (of->function || of->symbol)
 		return snap_profile_name(profile, frame, entry);
-	module = snap_profile_escaped(profile, snap_base_name(module));
+	module = snap_profile_escaped(profile, module ? snap_base_name(module) : "anon");
 	if (module)
 		module = snap_arena_printf(&profile->arena, "[%s]", module);
 	return mark_guess(profile, frame, module);

@@ -61,8 +61,8 @@ const char *snap_profile_name(struct snap_profile *profile, const struct snap_fr
 			      size_t entry);
 
 /*
- * The same, but what has no name is its module's all together, "[libfoo.so]": a hundred addresses say
- * nothing.
+ * The same, but what has no name is its module's all together, "[libfoo.so]", or "[anon]": a hundred
+ * addresses say nothing.
  */
 const char *snap_profile_brief_name(struct snap_profile *profile, const struct snap_frame *frame,
 				    size_t entry);
