@@ -584,7 +584,7 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 		SNAP_TRY(regroup ? snap_group_again(&filtering.strings, options, filtering.nodes[i])
 				 : NULL);
 		SNAP_TRY(snap_task_filter_node(&filtering.strings, options, filtering.nodes[i],
-					       filtering.unsaid));
+					       filtering.unsaid, &filtering.idle));
 		snap_filter_rank(&filtering.needed, filtering.nodes[i]);
 	}
 	if (options->no_idle)

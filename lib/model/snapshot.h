@@ -241,9 +241,10 @@ struct snap_missing {
 	size_t shown;     /* processes that could be read: 0 is a reason for 2 */
 };
 
-/* Threads that --no-idle has hidden. */
+/* Threads and tasks that --no-idle has hidden. */
 struct snap_idle {
-	size_t threads, stacks;
+	size_t threads, stacks, tasks;
+	const char *runtime;  /* of all tasks; NULL: of several */
 	size_t most;          /* threads of the largest stack … */
 	const char *name;     /* … and their name or pattern; NULL: they have none in common */
 	const char *function; /* that waits; NULL unknown */

@@ -295,6 +295,9 @@ class Idle(Case):
             shown = {next(entry["function"] for entry in reversed(stack["entries"]) if not entry.get("system"))
                      for node in walk(doc["processes"]) for stack in node["stacks"] if stack.get("kind") == "task"}
             self.assertEqual(shown, {"main.main", "main.request", "main.query"} | wanted)
+            text = self.run_tool("-p", victim.pid, "--no-idle", free=False).text
+            hidden = self.json("-p", victim.pid)["task_count"] - doc["task_count"]
+            self.assertRegex(text, rf"(?m)^hidden as idle: {hidden} goroutines")
 
     def test_monitors_of_java_count_without_a_stop(self):
         need("java", "javac")

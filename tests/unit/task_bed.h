@@ -320,6 +320,8 @@ static inline void check_ways(const struct snap_snapshot *snapshot)
 	/* As each document is read. */
 	for (size_t i = 0; i < read->root_count; i++)
 		snap_filter_rank(&none, read->processes[i]);
+	/* What filters have hidden before is in no document. */
+	read->idle = snapshot->idle;
 	other = text_of(read);
 	assert_string_equal(text, other);
 	fine(snap_snapshot_write(snapshot, bytes, size, &size));

@@ -675,9 +675,9 @@ static void test_extremes_of_processes(void **state _unused_)
 		     EXTREME(all->monotonic_ns), EXTREME(all->again_ns), EXTREME(all->stuck),
 		     EXTREME(all->stuck_idle), EXTREME(all->stopped), EXTREME(all->missing.threads),
 		     EXTREME(all->missing.processes), EXTREME(all->missing.modules),
-		     EXTREME(all->missing.shown), EXTREME(all->idle.threads),
-		     EXTREME(all->idle.stacks), EXTREME(all->idle.most), EXTREME(made.warning.pid),
-		     EXTREME(made.warning.tid));
+		     EXTREME(all->missing.shown), EXTREME(all->idle.tasks),
+		     EXTREME(all->idle.threads), EXTREME(all->idle.stacks), EXTREME(all->idle.most),
+		     EXTREME(made.warning.pid), EXTREME(made.warning.tid));
 	FOR_EXTREMES(check_all, all, EXTREME(made.node.ppid), EXTREME(made.node.ns_pid),
 		     EXTREME(made.node.type), EXTREME(made.node.state), EXTREME(made.node.uid),
 		     EXTREME(made.node.start_time_ns), EXTREME(made.node.start_ticks),

@@ -88,6 +88,7 @@ static bool judge_thread(struct snap_log_analysis *of, const struct snap_log_cha
 	struct snap_member member = { .name = thread->name,
 				      .kernel = thread->kernel,
 				      .state = change->state };
+	struct snap_idle hidden = { .tasks = 0 };
 	struct snap_task task;
 
 	if (!thread->task) {
@@ -102,7 +103,7 @@ static bool judge_thread(struct snap_log_analysis *of, const struct snap_log_cha
 		return false;
 	line->readable = true;
 	task.idle = snap_task_is_idle(&task, &named->filter, false);
-	*shows_ret = snap_task_is_shown(of->options, &task, &named->filter);
+	*shows_ret = snap_task_is_shown(of->options, &task, &named->filter, NULL, &hidden);
 	return true;
 }
 

@@ -83,18 +83,23 @@ bool snap_task_is_idle(const struct snap_task *task, const struct snap_filter_st
 }
 
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
-			const struct snap_filter_stack *stack)
+			const struct snap_filter_stack *stack, const char *runtime,
+			struct snap_idle *idle)
 {
 	if (options->states && !(options->states & SNAP_TASK_STATE_BIT(task->state)))
 		return false;
 	if (options->thread_regex && !is_chosen_task(options->thread_regex, task))
 		return false;
-	return stack->matches && !(options->no_idle && task->idle);
+	if (!stack->matches || !options->no_idle || !task->idle)
+		return stack->matches;
+	idle->runtime = idle->tasks++ && !snap_same_text(idle->runtime, runtime) ? NULL : runtime;
+	return false;
 }
 
 /* False without memory. */
 static bool filter_stack(struct snap_interner *strings, const struct snap_options *options,
-			 struct snap_stack *stack, bool in_tree, bool unsaid)
+			 struct snap_stack *stack, bool in_tree, bool unsaid,
+			 struct snap_idle *idle)
 {
 	struct snap_filter_stack facts =
 		snap_filter_check_stack(options, stack->frames, stack->frame_count);
@@ -104,7 +109,7 @@ static bool filter_stack(struct snap_interner *strings, const struct snap_option
 		struct snap_task *task = &stack->tasks[i];
 
 		task->idle = task->idle || (unsaid && snap_task_is_idle(task, &facts, false));
-		if (snap_task_is_shown(options, task, &facts))
+		if (snap_task_is_shown(options, task, &facts, stack->runtime, idle))
 			stack->tasks[kept++] = *task;
 	}
 	if (kept == stack->task_count)
@@ -118,13 +123,14 @@ static bool filter_stack(struct snap_interner *strings, const struct snap_option
 }
 
 static bool filter_stacks(struct snap_interner *strings, const struct snap_options *options,
-			  struct snap_stack *stacks, size_t *count, bool in_tree, bool unsaid)
+			  struct snap_stack *stacks, size_t *count, bool in_tree, bool unsaid,
+			  struct snap_idle *idle)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < *count; i++) {
 		if (stacks[i].runtime &&
-		    !filter_stack(strings, options, &stacks[i], in_tree, unsaid))
+		    !filter_stack(strings, options, &stacks[i], in_tree, unsaid, idle))
 			return false;
 		if (stacks[i].count)
 			stacks[kept++] = stacks[i];
@@ -168,7 +174,8 @@ static bool filter_flat(const struct snap_options *options, struct snap_node *no
 
 static struct stacksnap_error *filter_logical(struct snap_interner *strings,
 					      const struct snap_options *options,
-					      struct snap_node *node, bool unsaid)
+					      struct snap_node *node, bool unsaid,
+					      struct snap_idle *idle)
 {
 	_cleanup_free_ size_t *parents = malloc((node->logical_count + 1) * sizeof(*parents));
 
@@ -179,7 +186,7 @@ static struct stacksnap_error *filter_logical(struct snap_interner *strings,
 	for (size_t i = 0; i < node->logical_count; i++)
 		if (!filter_stacks(strings, options, node->logical[i].stacks,
 				   &node->logical[i].stack_count,
-				   node->logical[i].type != SNAP_LOGICAL_TASK, unsaid))
+				   node->logical[i].type != SNAP_LOGICAL_TASK, unsaid, idle))
 			return snap_error_no_memory();
 	if (filter_flat(options, node))
 		return NULL;
@@ -189,16 +196,17 @@ static struct stacksnap_error *filter_logical(struct snap_interner *strings,
 
 struct stacksnap_error *snap_task_filter_node(struct snap_interner *strings,
 					      const struct snap_options *options,
-					      struct snap_node *node, bool unsaid)
+					      struct snap_node *node, bool unsaid,
+					      struct snap_idle *idle)
 {
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
 
 	if (node->runtime_count == 0 && node->logical_count == 0)
 		return NULL;
-	if (!filter_stacks(strings, options, node->stacks, &node->stack_count, false, unsaid))
+	if (!filter_stacks(strings, options, node->stacks, &node->stack_count, false, unsaid, idle))
 		return snap_error_no_memory();
-	SNAP_TRY(filter_logical(strings, options, node, unsaid));
+	SNAP_TRY(filter_logical(strings, options, node, unsaid, idle));
 	for (size_t i = 0; i < node->runtime_count; i++)
 		node->runtimes[i].shown = 0;
 	while ((stack = snap_node_next_stack(node, &cursor)))

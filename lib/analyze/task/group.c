@@ -139,8 +139,8 @@ static void list_task_items(struct grouping *grouping, const struct snap_filter_
 		grouping->tasks[i].idle =
 			snap_task_is_idle(&grouping->tasks[i], &facts[task->stack], locked);
 		if ((grouping->options->no_system && task->task->is_system) ||
-		    !snap_task_is_shown(grouping->options, &grouping->tasks[i],
-					&facts[task->stack]))
+		    !snap_task_is_shown(grouping->options, &grouping->tasks[i], &facts[task->stack],
+					task->runtime->name, &grouping->analysis->snapshot->idle))
 			continue;
 		grouping->items[grouping->item_count++] =
 			(struct snap_group_item){ key_in_tree(grouping, i), i };

@@ -109,8 +109,10 @@ bool snap_task_waits_at_its_root(const struct snap_frame **frames, size_t count)
 /* Whether it waits for work, by its whole stack. `locked`: another one waits for a lock, any may have it. */
 bool snap_task_is_idle(const struct snap_task *task, const struct snap_filter_stack *stack,
 		       bool locked);
+/* One that is hidden as it is idle is counted; `runtime`: of the task. */
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
-			const struct snap_filter_stack *stack);
+			const struct snap_filter_stack *stack, const char *runtime,
+			struct snap_idle *idle);
 /*
  * The options' filters for the stacks of tasks of a node that was read without them: tasks go,
  * stacks without any go, and logical processes are arranged anew. `unsaid`: which are
@@ -118,4 +120,5 @@ bool snap_task_is_shown(const struct snap_options *options, const struct snap_ta
  */
 struct stacksnap_error *snap_task_filter_node(struct snap_interner *strings,
 					      const struct snap_options *options,
-					      struct snap_node *node, bool unsaid) _must_check_;
+					      struct snap_node *node, bool unsaid,
+					      struct snap_idle *idle) _must_check_;

@@ -585,13 +585,19 @@ static void put_hidden_idle(struct text *text)
 	const struct snap_idle *idle = &text->hidden;
 	struct snap_sheet *lines = &text->lines;
 
-	if (!idle->threads)
+	if (!idle->threads && !idle->tasks)
 		return;
 	snap_line_blank(lines);
 	snap_line_begin(lines);
-	snap_line_printf(lines, SNAP_STYLE_DIM, "hidden as idle: %zu thread%s in %zu stack%s",
-			 idle->threads, snap_plural(idle->threads), idle->stacks,
-			 snap_plural(idle->stacks));
+	snap_line_add(lines, SNAP_STYLE_DIM, "hidden as idle: ");
+	if (idle->tasks)
+		snap_line_printf(lines, SNAP_STYLE_DIM, "%zu %s%s%s", idle->tasks,
+				 snap_text_task_noun(idle->runtime, NULL), snap_plural(idle->tasks),
+				 idle->threads ? ", " : "");
+	if (idle->threads)
+		snap_line_printf(lines, SNAP_STYLE_DIM, "%zu thread%s in %zu stack%s",
+				 idle->threads, snap_plural(idle->threads), idle->stacks,
+				 snap_plural(idle->stacks));
 	if (idle->stacks > 1 && idle->most > 1)
 		snap_line_printf(lines, SNAP_STYLE_DIM, ", most: %zu %s", idle->most,
 				 lines->signs->times);

@@ -83,6 +83,8 @@ static void code_head(struct snap_pointer_codec *to, struct snap_snapshot *snaps
 	snap_code_at_most(to, &missing->shown, INT64_MAX);
 	snap_code_at_most(to, &idle->threads, INT64_MAX);
 	snap_code_at_most(to, &idle->stacks, INT64_MAX);
+	snap_code_at_most(to, &idle->tasks, INT64_MAX);
+	snap_code_text_pointer(to, &idle->runtime, SNAP_MAX_NAME);
 	snap_code_at_most(to, &idle->most, INT64_MAX);
 	snap_code_text_pointer(to, &idle->name, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &idle->function, SNAP_MAX_NAME);
