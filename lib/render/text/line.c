@@ -210,8 +210,9 @@ void snap_line_stop(struct snap_sheet *lines, enum snap_stop stop, size_t gap)
 {
 	enum { WIDEST_CELL = 48 };
 	size_t width = lines->columns - lines->cell_begin + gap;
-	size_t widest =
-		lines->widest_column / 2 < WIDEST_CELL ? lines->widest_column / 2 : WIDEST_CELL;
+	/* Names of threads come before the states; a list of them leaves room for functions. */
+	size_t part = lines->widest_column / (stop == SNAP_STOP_STATE ? 3 : 2);
+	size_t widest = SNAP_MIN(part, (size_t)WIDEST_CELL);
 
 	if (lines->stops_known) {
 		snap_line_pad(lines, lines->columns + gap);
