@@ -267,9 +267,10 @@ class Screen(Case):
 
 
     def test_a_list_of_names_moves_no_other_row(self):
-        victim = self.victim("threads", "futex:1:one_long_name", "futex:1:another_name", "futex:1:third_name", "pipe:1:reader")
-        lines = self.run_tool("-p", victim.pid, "--summary", "--width", 100).text.splitlines()
-        names, reader = (next(line for line in lines if name in line) for name in ("one_long_name", "× reader"))
+        victim = self.victim("threads", "futex:1:one_long_name", "futex:1:another_name", "futex:1:third_name",
+                             "pipe:1:reader")
+        lines = self.run_tool("-p", victim.pid, "--summary", "--width", 120).text.splitlines()
+        names, reader = (next(line for line in lines if name in line) for name in ("× one_long_name", "× reader"))
         self.assertLess(reader.index("sleeping"), names.index("sleeping"))
 
 
