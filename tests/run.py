@@ -267,12 +267,14 @@ def variant_runs(kind, name, variant, options, has_asan):
     with_asan = kind.asan and has_asan
     if options.all or options.filter:
         return variant == "release" or with_asan
+    # What is "all" parses and computes: where it runs with sanitizers the other build tells nothing more.
+    unchecked = kind.asan in (False, "both")
     if options.rest:
-        return variant == "release" and kind.asan is not True and level_of(kind, name) == LEVELS.index("all")
+        return variant == "release" and unchecked and level_of(kind, name) == LEVELS.index("all")
     if level_of(kind, name) > LEVELS.index("quick" if options.quick else "test"):
         return variant == "asan" and with_asan and options.asan_all
     if variant == "release":
-        return kind.asan is not True or not has_asan
+        return unchecked or not has_asan or (kind.asan == "all" and not options.asan_all)
     return with_asan and (kind.asan is True or options.asan_all)
 
 

@@ -35,7 +35,7 @@ def taken(node):
 
 
 class NoStop(Case):
-    asan = "all"
+    asan = "both"
 
     def take(self, pid, *arguments, **options):
         return self.json("-p", pid, "--no-stop", "--no-children", *arguments, **options)

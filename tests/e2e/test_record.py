@@ -122,7 +122,7 @@ class Recorder(Case):
 
 
 class Basics(Recorder):
-    asan = "all"
+    asan = "both"
 
     def test_text_on_stdout(self):
         victim = self.victim("threads", "futex:20:worker:5", "epoll:2:poller")
@@ -448,7 +448,7 @@ class Until(Recorder):
 
 class Ring(Recorder):
     level = "test"
-    asan = "all"
+    asan = "both"
 
     def test_each_request_replaces_the_file(self):
         victim = self.victim("threads", "futex:5:worker:5")

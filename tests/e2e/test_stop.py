@@ -27,7 +27,7 @@ def cpu_time(pid, tid):
 
 
 class Special(Case):
-    asan = "all"
+    asan = "both"
 
     def test_group_stopped_stays_stopped(self):
         victim = self.victim("threads", "futex:3:worker")

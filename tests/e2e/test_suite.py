@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The suite itself: what runs beside what, and what is read of a run inside of a run."""
+import argparse
 import contextlib
 import io
 import os
@@ -78,6 +79,28 @@ class Pool(Case):
         for costs, seconds in (([pool.Cost(4, 4)] * 6, 12), ([pool.Cost(4, 0)] * 9, 4), ([pool.Cost(4, 0)] * 11, 8)):
             named = {f"{i}": cost for i, cost in enumerate(costs)}
             self.assertAlmostEqual(pool.simulated(pool.Pool(named, 2, 10), named), seconds, places=3)
+
+
+class Builds(Case):
+    def builds_of(self, asan, level, has_asan=True, **asked):
+        """Where a test of that class runs: for each of the halves of a run, or for what is asked."""
+        kind = type("Kind", (), {"asan": asan, "level": level, "test": None})
+        options = argparse.Namespace(**{"all": False, "filter": "", "rest": False, "quick": False, "asan_all": False, **asked})
+        return [variant for variant in ("release", "asan") if run.variant_runs(kind, "test", variant, options, has_asan)]
+
+    def test_no_test_is_left_out_and_those_that_compute_run_once(self):
+        for level in ("quick", "test", "all"):
+            for asan, whole in ((False, ["release"]), ("all", ["asan"]), ("both", ["release", "asan"]), (True, ["asan"])):
+                with self.subTest(level=level, asan=asan):
+                    halves = self.builds_of(asan, level, False, rest=True) + self.builds_of(asan, level, asan_all=True)
+                    self.assertEqual(halves, whole)
+                    self.assertEqual(self.builds_of(asan, level, all=True), ["release", "asan"] if asan else ["release"])
+
+    def test_without_all_the_fast_build_is_enough_for_most(self):
+        for asan, builds in ((False, ["release"]), ("all", ["release"]), ("both", ["release"]), (True, ["asan"])):
+            self.assertEqual(self.builds_of(asan, "test"), builds)
+            self.assertEqual(self.builds_of(asan, "all"), [])
+            self.assertEqual(self.builds_of(asan, "quick", False, quick=True), ["release"])
 
 
 class Rows(Case):

@@ -42,7 +42,7 @@ def traces(err):
 
 
 class Trace(Case):
-    asan = "all"
+    asan = "both"
 
     def trace(self, pid, *arguments, tids=None, status=(0, 1), **options):
         """What is said of each of these threads."""

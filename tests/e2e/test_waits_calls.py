@@ -151,7 +151,6 @@ class Peers(WaitCase):
 
 class ManyFileLocks(WaitCase):
     """The kernel's one table of locks gets so long that no other test has the time to read it."""
-    asan = "all"
     alone = True
     tries = 1
 

@@ -92,7 +92,7 @@ def documented_keys():
 
 
 class Alerts(Case):
-    asan = "all"
+    asan = "both"
 
     def waits(self, name, *modes):
         return self.program([os.path.join(BUILD, "tests", "waits", "waits_" + name), *modes])
