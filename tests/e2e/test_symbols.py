@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Where names and lines come from: separate debug files found and refused, compressed sections,
 DWARF versions, split DWARF, dwz, MiniDebugInfo, stripped programs."""
+import hashlib
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import sys
 from harness import (TOOL, Case, at_level, build_once, functions, missing, need, need_namespaces, need_root, run_tool,
                      source_target)
 
+SOURCES = [source_target(f) for f in ("chain.c", "f0.c", "f1.c", "f2.c", "f3.c")]
 CHAIN = ("chain_hold", "f3", "f2", "f1", "f0", "main")
 FLAGS = ["-O1", "-fno-optimize-sibling-calls", "-fno-ipa-icf", "-fcf-protection=none"]
 
@@ -31,12 +33,11 @@ class Debug(Case):
     asan = "all"
 
     def build(self, *flags, name="chain", folder=None, link=()):
+        """A copy of the program with those flags, which is compiled once."""
         need("gcc", "objcopy", "readelf")
-        folder = folder or self.scratch()
-        path = os.path.join(folder, name)
-        sources = [source_target(f) for f in ("chain.c", "f0.c", "f1.c", "f2.c", "f3.c")]
-        run("gcc", *FLAGS, *(flags or ("-g",)), "-Wl,--build-id=sha1", "-o", path, *sources, *link, cwd=folder)
-        return path
+        command = ["gcc", *FLAGS, *(flags or ("-g",)), "-Wl,--build-id=sha1", "-o", "{out}", *SOURCES, *link]
+        made = build_once("chain-" + hashlib.sha1(" ".join(command).encode()).hexdigest()[:12], command)
+        return shutil.copy(made, os.path.join(folder or self.scratch(), name))
 
     def split(self, path, *, link=True):
         """Moves the debug information out; returns the debug file."""
@@ -369,8 +370,7 @@ class Debug(Case):
         for flags in (("-g",), ("-g", "-gdwarf-4"), ("-g", "-fdebug-types-section")):
             folder = self.scratch()
             path = os.path.join(folder, "chain")
-            run("clang", "-O1", "-fno-optimize-sibling-calls", "-fno-inline", *flags, "-o", path,
-                *[source_target(f) for f in ("chain.c", "f0.c", "f1.c", "f2.c", "f3.c")], cwd=folder)
+            run("clang", "-O1", "-fno-optimize-sibling-calls", "-fno-inline", *flags, "-o", path, *SOURCES, cwd=folder)
             with self.subTest(flags=flags):
                 self.assert_whole(self.stack(path))
 
