@@ -441,6 +441,12 @@ class Case(unittest.TestCase):
             path = shutil.copy(path, self.scratch())
         return self.adopt(Victim([path, *map(str, args)], **options))
 
+    def end_victims(self):
+        """Of a test that needs what was seen of them alone: some compute for as long as they are there."""
+        for victim in self.victims:
+            victim.close()
+        self.victims = []
+
     def program(self, argv, **options):
         return self.adopt(Victim(argv, **options))
 

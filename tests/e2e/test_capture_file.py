@@ -19,9 +19,9 @@ class CaptureFile(Case):
         return path, self.run_tool(*arguments, "--save-capture", path, status=status, color=True)
 
     def test_the_same_bytes(self):
-        plain = self.victim("threads", "futex:20:worker:5", "epoll:2:poller", "spin:1:busy", running=1)
-        family = self.victim("family")
-        for number, victim in enumerate((plain, family, self.victim("inlined"))):
+        plain = ("threads", "futex:20:worker:5", "epoll:2:poller", "spin:1:busy")
+        for number, program in enumerate((plain, ("family",), ("inlined",))):
+            victim = self.victim(*program, running=program.count("spin:1:busy"))
             # With sanitizers each view is one of one victim, as a look takes ten times as long.
             for view in FORMATS[number::3] if ASAN else FORMATS:
                 with self.subTest(view=view, victim=victim.pid):
@@ -29,6 +29,7 @@ class CaptureFile(Case):
                     again = self.run_tool("render", path, *view, status=(0, 1), color=True)
                     self.assertEqual(direct.raw.decode(), again.raw.decode())
                     self.assertEqual(direct.status, again.status)
+            self.end_victims()
 
     def test_rendered_without_the_process(self):
         victim = self.victim("jit")

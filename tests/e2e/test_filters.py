@@ -190,6 +190,7 @@ class Filters(Case):
         with self.subTest(program=name):
             for number in range(TRIES):
                 self.try_filters(pid, dice, name == "gothreads", TRIES <= 10 or number % 10 == 0)
+        self.end_victims()
 
     def test_victims(self):
         for name, *arguments in VICTIMS:

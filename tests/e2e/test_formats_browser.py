@@ -201,6 +201,7 @@ class Catapult(Formats):
 
     def read_in(self, path):
         """Every slice arrives, with its name, time, and under its parent."""
+        self.end_victims()
         trace, model = load(path), readers.catapult(path)
         self.assertEqual(model["warnings"], [])
         wanted = {}
@@ -257,6 +258,7 @@ class Speedscope(Formats):
 
     def read_in(self, path):
         """Its schema has nothing against the file, and the app finds all of it."""
+        self.end_victims()
         document = load(path)
         self.assertEqual(readers.speedscope_complaints(path), "")
         understood = readers.speedscope_app(path, self.scratch())
@@ -354,6 +356,7 @@ class Pprof(Formats):
                 missing(program, package)
         victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
         path = self.snapshot(victim, ".pb.gz")
+        self.end_victims()
         with serving(self.scratch(), path) as root:
             shown = readers.pages("wait_futex", *(root + page for page in
                                                   ("", "top", "peek?f=.", "flamegraph")))

@@ -57,6 +57,7 @@ class Firefox(Case):
     def test_the_reader_names_threads_and_functions(self):
         victim = self.victim("threads", "futex:3:worker", "spin:1:busy", running=1)
         path = self.save("-p", victim.pid)
+        self.end_victims()
         session = Session(self, path)
         info = session.wait_for("contains", "profile", "info", "--all")
         self.assertRegex(info, r"contains 5 threads across 1 processes")
@@ -103,6 +104,7 @@ class Firefox(Case):
         victim = self.victim("threads", "futex:3:worker", "spin:1:busy", running=1)
         path = os.path.join(self.scratch(), "run.firefox.json")
         self.run_tool("record", "-p", victim.pid, "-d", 1, "--hz", 50, "-o", path)
+        self.end_victims()
         with open(path) as f:
             profile = json.load(f)
         ticks = profile["counters"][0]["samples"]["length"]
@@ -126,6 +128,7 @@ class Firefox(Case):
         need("go")
         victim = self.program(["nice", "-n", "15", build("worker", ["worker/worker.go"])], running=1)
         path = self.save("-p", victim.pid)
+        self.end_victims()
         with open(path) as f:
             threads = json.load(f)["threads"]
         number = next(i for i, thread in enumerate(threads)

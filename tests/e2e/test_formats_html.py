@@ -53,6 +53,7 @@ class Documents(Pages):
         victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
         capture = os.path.join(self.scratch(), "a.capture")
         self.run_tool("-p", victim.pid, "--save-capture", capture)
+        self.end_victims()
         data = self.load(self.page("render", capture)).data
         documented = self.json("render", capture, free=False)["processes"][0]["stacks"]
         wanted = {s["id"]: [name_of(e) for e in s["entries"]] for s in documented}
@@ -144,9 +145,13 @@ class Documents(Pages):
 class Browser(Pages):
     level = "all"
 
+    def see(self, path, steps, **options):
+        self.end_victims()
+        return readers.html_page(path, steps, **options)
+
     def test_snapshot(self):
         victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
-        seen = readers.html_page(self.page("-p", victim.pid), [
+        seen = self.see(self.page("-p", victim.pid), [
             ["text", ".group > summary"],
             ["click", ".group > summary >> nth=1"], ["text", ".group[open] .frame .function"],
             ["search", "spin"], ["text", ".group > summary"],
@@ -178,7 +183,7 @@ class Browser(Pages):
         """As the text does; the rows below have the same order, and no row reads as another one."""
         victim = self.victim("convoy", "5", "3600000000")
         other = self.victim("threads", "futex:2:worker:3", "futex:2:worker:5", "spin:1:busy", running=1)
-        seen = readers.html_page(self.page("-p", victim.pid, "-p", other.pid), [
+        seen = self.see(self.page("-p", victim.pid, "-p", other.pid), [
             ["text", ".first p"], ["text", ".group > summary"], ["click", ".group > summary >> text=/in 2 stacks/"],
             ["text", ".group .group > summary"]])
         self.assert_good(seen)
@@ -206,7 +211,7 @@ class Browser(Pages):
                 stack["count"] = 4000
         with open(path, "w", encoding="utf-8") as f:
             json.dump(document, f)
-        seen = readers.html_page(self.page("render", path, status=None), [
+        seen = self.see(self.page("render", path, status=None), [
             ["view", "calls"], ["text", ".seldom > summary"], ["text", "#panel .function"],
             ["click", ".seldom > summary"], ["text", ".seldom .function"]], axe=False)
         _, seldom, functions, _, names = seen["results"]
@@ -217,7 +222,7 @@ class Browser(Pages):
 
     def test_keyboard_and_themes(self):
         victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
-        seen = readers.html_page(self.page("-p", victim.pid), [
+        seen = self.see(self.page("-p", victim.pid), [
             ["key", "body", "/"], ["focus"],
             ["key", "#tab-tree", "ArrowRight"], ["focus"], ["key", "#tab-calls", "ArrowRight"],
             ["key", ".flame", "ArrowDown"], ["text", ".status"],
@@ -235,7 +240,7 @@ class Browser(Pages):
 
     def test_recording(self):
         victim = self.victim("shares", settled=False)
-        seen = readers.html_page(self.page("render", self.recording(victim)), [
+        seen = self.see(self.page("render", self.recording(victim)), [
             ["text", "[role=tab][aria-selected=true]"], ["text", ".box"], ["view", "functions"], ["text", "td.function"], ["text", "tbody tr:first-child td:nth-child(2)"],
             ["drag", ".brushed", 0.5, 0.75], ["value", ".slice input"], ["text", "tbody tr:first-child td:nth-child(2)"],
             ["fill", ".slice input >> nth=1", "1.2"], ["value", ".slice input >> nth=1"],
@@ -261,7 +266,7 @@ class Browser(Pages):
     def test_difference(self):
         victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
         before, after = (self.page("-p", victim.pid, *flags, suffix=".json") for flags in ((), ("--thread", "busy")))
-        seen = readers.html_page(self.page("diff", before, after, status=1), [
+        seen = self.see(self.page("diff", before, after, status=1), [
             ["text", "#panel .change"], ["view", "flame"], ["text", ".box"]])
         self.assert_good(seen)
         self.assertTrue(any("went" in change for change in seen["results"][0]), seen["results"][0])
@@ -287,9 +292,9 @@ class Browser(Pages):
         page = self.load(made)
         self.assertTrue(any(evil in name for name in page.names()))
         self.assertIn(evil, page.texts["title"])
-        seen = readers.html_page(made, [["click", ".group > summary"], ["text", ".group[open]"], ["view", "flame"],
-                                        ["text", ".box"], ["view", "functions"], ["text", "td.function"], ["search", "onerror"],
-                                        ["text", "td.function"]], axe=False)
+        seen = self.see(made, [["click", ".group > summary"], ["text", ".group[open]"], ["view", "flame"],
+                               ["text", ".box"], ["view", "functions"], ["text", "td.function"], ["search", "onerror"],
+                               ["text", "td.function"]], axe=False)
         self.assertEqual(seen["requests"], [])
         for number in (1, 3, 5, 7):
             self.assertIn("<img src=x onerror=alert(1)>", " ".join(seen["results"][number]), number)

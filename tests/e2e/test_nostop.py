@@ -241,7 +241,7 @@ class NoStop(Case):
     def test_limits_that_are_named_have_passed(self):
         """A program that gets a processor only now and then stops late: it is said after how long it was given up."""
         need("chrt")
-        spin = [sys.executable, "-c", "import os\nprint('ready', os.getpid(), flush=True)\nwhile True: pass"]
+        spin = ["sh", "-c", "echo ready $$; while :; do :; done"]
         victim = self.program(["chrt", "-i", "0", *spin], settled=False)
         for _ in range(2 * os.cpu_count()):
             self.program(spin, settled=False)
@@ -263,6 +263,7 @@ class NoStop(Case):
         victim = self.victim("threads", "spin:1:spinner", "futex:3:waiter:4", running=1)
         path = os.path.join(self.scratch(), "capture")
         live = self.take(victim.pid, "--save-capture", path, tool=self.without_bpf())
+        self.end_victims()
         saved = self.run_tool("render", path, "--json").doc
         self.assertIs(saved["consistent"], False)
         self.assertEqual(taken(processes(saved)[victim.pid]), taken(processes(live)[victim.pid]))

@@ -88,6 +88,7 @@ class Recordings(Case):
         victim = self.victim("threads", *(specifications or ("futex:5:worker:5", "epoll:2:poller")), **options)
         path = os.path.join(self.scratch(), "a.snaprec")
         self.run_tool("record", victim.pid, "-d", length, "-o", path)
+        self.end_victims()
         return path
 
     def test_any_format_from_a_recording(self):

@@ -63,6 +63,7 @@ class Memory(Case):
         folder = self.scratch()
         recording = os.path.join(folder, "recording.snaprec")
         self.record(victim, "-o", recording)
+        self.end_victims()
         for name, suffix in sorted(formats().items()):
             if name == "snaprec":
                 continue
@@ -78,6 +79,7 @@ class Memory(Case):
         victim = self.victim("recursion_names", 2, 3000, settled=False)
         recording = os.path.join(self.scratch(), "recording.snaprec")
         self.run_tool("record", "-p", victim.pid, "-d", "4s", "-o", recording)
+        self.end_victims()
         for name, suffix in sorted(formats().items()):
             if name == "snaprec":
                 continue

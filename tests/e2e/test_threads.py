@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from harness import Case, functions, need_root, proc_state, read_file, settle, threads, tids_of, wait_until
+from harness import Case, functions, need_root, proc_state, read_file, threads, tids_of, wait_until
 
 MIXED = ("futex:6:worker", "epoll:2:poller:3", "pipe:1:reader", "sleep:3:napper", "sem:1:waiter")
 
@@ -73,12 +73,14 @@ class Groups(Case):
 
     def test_filters(self):
         victim = self.victim("threads", *MIXED, "spin:1:busy", running=1)
+        path = os.path.join(self.scratch(), "capture")
+        node = self.node(victim.pid, "--thread", "^napper", "--save-capture", path)
+        self.end_victims()
         def names(*arguments):
-            # epoll_wait ends at a stop, and is called again.
-            settle(victim.pid, running=1)
-            node = self.node(victim.pid, *arguments)
+            node, = self.json("render", path, *arguments)["processes"]
             self.assertEqual(node["thread_count"], 15)
             return {t["name"] for t, _ in threads(node).values()}
+        self.assertEqual({t["name"] for t, _ in threads(node).values()}, {"napper-0", "napper-1", "napper-2"})
         self.assertEqual(names("--thread", "^napper"), {"napper-0", "napper-1", "napper-2"})
         self.assertEqual(names("--match", "wait_(epoll|pipe)"), {"poller-0", "poller-1", "reader"})
         self.assertEqual(names("--state", "running"), {"busy"})
