@@ -13,7 +13,8 @@ ASKED = 1.25  # of what there is of processors, by all that run
 MOST = 5  # jobs a processor, whatever they do: many have limits of time that more would make them miss
 LEAST_SHARE = 0.05  # of a processor, of one that waits: it starts programs, too
 
-Job = collections.namedtuple("Job", "name place test run")  # `test` is the caller's
+# `test` is the caller's. `only` names what one job at a time has: others that want it leave their room to the rest.
+Job = collections.namedtuple("Job", "name place test run only", defaults=[None])
 BESIDE, ALONE = "beside", "alone"  # places
 Cost = collections.namedtuple("Cost", "seconds busy")  # until it has ended; of a processor
 UNKNOWN = Cost(3.0, 3.0)
@@ -58,12 +59,19 @@ class Pool:
         return UNKNOWN
 
     def in_order(self, jobs):
-        return sorted(jobs, key=lambda job: -self.cost(job.name).seconds)
+        """The long ones first; those of one kind, of which one runs at a time, are as long as all of them."""
+        jobs, together = list(jobs), collections.Counter()
+        for job in jobs:
+            together[job.only or job.name] += self.cost(job.name).seconds
+        return sorted(jobs, key=lambda job: (-together[job.only or job.name], -self.cost(job.name).seconds))
 
     def next_of(self, queue, running):
         """The longest that there is room for, which leaves the queue; None if there is none. One runs in any case."""
         asked = sum(share(self.cost(job.name)) for job in running)
+        taken = {job.only for job in running} - {None}
         for job in queue if len(running) < self.most else ():
+            if job.only in taken:
+                continue
             if not running or asked + share(self.cost(job.name)) <= ASKED * self.processors + 1e-9:
                 queue.remove(job)
                 return job

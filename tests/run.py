@@ -172,6 +172,7 @@ class ClassTest:
         self.module, self.kind, self.variant, self.arguments, self.names = module, kind, variant, arguments, names
         self.name = f"{module}.{kind.__name__}.{variant}"
         self.place = pool.ALONE if kind.alone else pool.BESIDE
+        self.only = kind.only
 
     def listed(self):
         return [f"{self.module}.{self.kind.__name__}.{name}.{self.variant}" for name in self.names]
@@ -190,7 +191,7 @@ class ClassTest:
 
 class UnitTest:
     """What meson registered, run directly so that each case counts."""
-    place = pool.BESIDE
+    place, only = pool.BESIDE, None
     timed = []  # words before the command, which say what it computed
 
     def __init__(self, test, build, variant):
@@ -222,7 +223,7 @@ class UnitTest:
 
 class Check:
     """A command that ends with 0 when all is well. What it prints as this program does are its tests."""
-    variant, passes = "release", None
+    variant, passes, only = "release", None, None
 
     def __init__(self, text, place):
         self.place = place
@@ -505,7 +506,7 @@ def main():
 
     processors = len(os.sched_getaffinity(0))
     pool.Pool(dict(durations), processors, options.jobs or pool.most_at_once(processors)).run(
-        [pool.Job(test.name, test.place, test, lambda test=test: timed(test)) for test in tests], ended)
+        [pool.Job(test.name, test.place, test, lambda test=test: timed(test), test.only) for test in tests], ended)
     run_again(report)
     if options.measure:
         pool.write_durations(DURATIONS, durations)

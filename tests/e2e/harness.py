@@ -398,11 +398,13 @@ def looks(count):
 class Case(unittest.TestCase):
     """A test with victims. Class attributes: `asan` runs it with the sanitizer build. If that is "all", it does so in
     `./dev test --all` alone, and the other build leaves it out there; if "both", the two have it there, as it depends on
-    time, on bounds of memory or on the sandbox, which sanitizers change. `alone` beside no other test. `level` says
-    where it runs: "quick" everywhere, "test" not in `./dev test --quick`, "all" only in `./dev test --all`; a method may
-    have its own (at_level). "all" is for what measures the machine as well as the code, and for what needs very much."""
+    time, on bounds of memory or on the sandbox, which sanitizers change. `alone` beside no other test; `only` names what
+    one class at a time has. `level` says where it runs: "quick" everywhere, "test" not in `./dev test --quick`, "all"
+    only in `./dev test --all`; a method may have its own (at_level). "all" is for what measures the machine as well as
+    the code, and for what needs very much."""
     asan = False
     alone = False
+    only = None
     level = "quick"
     maxDiff = None
 

@@ -198,6 +198,7 @@ class TraceChecker(Formats):
 class Catapult(Formats):
     """The trace viewer's importer says what it does not understand."""
     level = "all"
+    only = "browser"
 
     def read_in(self, path):
         """Every slice arrives, with its name, time, and under its parent."""
@@ -255,6 +256,7 @@ class Catapult(Formats):
 
 class Speedscope(Formats):
     level = "all"
+    only = "browser"
 
     def read_in(self, path):
         """Its schema has nothing against the file, and the app finds all of it."""
@@ -349,6 +351,7 @@ class Speedscope(Formats):
 class Pprof(Formats):
     """pprof's own pages, whose scripts draw what they show."""
     level = "all"
+    only = "browser"
 
     def test_pages(self):
         for program, package in (("go", "golang-go"), ("dot", "graphviz")):

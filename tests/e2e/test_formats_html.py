@@ -144,6 +144,7 @@ class Documents(Pages):
 
 class Browser(Pages):
     level = "all"
+    only = "browser"
 
     def see(self, path, steps, **options):
         self.end_victims()

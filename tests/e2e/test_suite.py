@@ -69,6 +69,24 @@ class Pool(Case):
         self.assertEqual(beside, set())
         self.assertEqual(order, ["long", "short", "alone"])
 
+    def test_one_at_a_time_has_what_there_is_once(self):
+        """Those that wait for it leave their room to others, and begin early, as one is behind the other."""
+        running, most, order = set(), [0], []
+
+        def job(name, only):
+            def work():
+                order.append(name)
+                running.add(name)
+                most[0] = max(most[0], sum(n.startswith("b") for n in running))
+                threading.Event().wait(0.02)
+                running.discard(name)
+            return pool.Job(name, pool.BESIDE, None, work, only)
+        costs = {"long": pool.Cost(5, 0), "b1": pool.Cost(2, 0), "b2": pool.Cost(2, 0), "b3": pool.Cost(2, 0), "c": pool.Cost(1, 0)}
+        pool.Pool(costs, 1, 3).run([job(n, "browser" if n[0] == "b" else None) for n in costs], lambda *_: None)
+        self.assertEqual((most, len(order)), ([1], 5))
+        self.assertEqual(order[0], "b1")
+        self.assertEqual(set(order[1:3]), {"long", "c"})
+
     def test_what_is_not_known_costs_what_it_costs_in_the_other_build(self):
         known = pool.Pool({"a.B.asan": pool.Cost(9, 1)}, 2, 9)
         self.assertEqual([known.cost(name) for name in ("a.B.asan", "a.B.release", "c.D.asan")],
