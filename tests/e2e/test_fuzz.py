@@ -15,7 +15,7 @@ FUZZ = os.path.join(SOURCE, "build-fuzz")
 
 # About a second each.
 RUNS = {"capture": 600, "cgroup": 30000, "core": 750, "demangle": 15000, "diff": 200, "dwarf": 400, "escape": 30000, "frames": 500,
-        "json": 1250, "merge": 150, "options": 20000, "perfmap": 10000, "plan": 400, "procfs": 30000, "recording": 600,
+        "json": 250, "merge": 150, "options": 20000, "perfmap": 10000, "plan": 400, "procfs": 8000, "recording": 600,
         "runtime": 300, "runtime_probe": 300, "snapshot": 200, "symbols": 400, "writers": 750}
 OTHER_RUNS = 500
 
