@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 
-from harness import Case, SOURCE, check_counts, check_schema, need, processes
+from harness import Case, SOURCE, check_counts, check_schema, need, processes, schema
 
 
 def jq(program, path, *options):
@@ -87,6 +87,16 @@ def recording_schema():
 
 def stacks_of(document):
     return [stack for node in processes(document).values() for stack in node["stacks"]]
+
+
+class Schemas(Case):
+    def test_they_are_schemas(self):
+        import jsonschema
+        for found in (schema(), recording_schema()):
+            kind = jsonschema.validators.validator_for(found)
+            kind.check_schema(found)
+            with self.assertRaises(jsonschema.SchemaError):
+                kind.check_schema({**found, "type": "thing"})
 
 
 class Recordings(Case):
