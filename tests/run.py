@@ -9,7 +9,8 @@ One line a test; the last line is `N passed, N failed, N skipped`. Ends with 1 i
 A test has a level (harness.Case): --quick runs those of "quick", --all runs all, a filter chooses among all; without
 any of them those of "all" are left out. With a second build, which has sanitizers, unit tests and the classes that
 say `asan` run there, and what meson's suite "both" names in both; --all runs all in both. --asan-all and --rest are
-two halves: the first for a bare system, the second for the machine itself.
+two halves: the first for a bare system, the second for the machine itself. In them what parses and computes runs with
+sanitizers alone.
 With CI=true in the environment a skip counts as a failure unless ALLOWED_SKIPS has its reason.
 STACKSNAP_PATIENCE=N there lets tests wait N times as long for what is late.
 
