@@ -654,7 +654,7 @@ static void test_extremes_of_waits(void **state _unused_)
 
 _Static_assert(sizeof(struct snap_member) == 72 && sizeof(struct snap_node) == 360 &&
 		       sizeof(struct snap_stack) == 192 && sizeof(struct snap_entry) == 48 &&
-		       sizeof(struct snap_frame) == 72 && sizeof(struct snap_snapshot) == 456,
+		       sizeof(struct snap_frame) == 72 && sizeof(struct snap_snapshot) == 472,
 	       "numbers of a snapshot");
 
 static void test_extremes_of_processes(void **state _unused_)
