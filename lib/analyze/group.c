@@ -45,13 +45,24 @@ static uint64_t address_key(const struct snap_frame_record *record)
 	return snap_hash_number(frame->address, hash);
 }
 
+/* The first entry behind the tail-called functions, which recordings do not have: ids are the same. */
+static size_t first_with_frame(const struct snap_frame *frame)
+{
+	size_t first = frame->entry_count - 1;
+
+	while (first && !frame->entries[first - 1].tail_call)
+		first--;
+	return first;
+}
+
 static uint64_t compute_key(const struct snap_frame_record *record)
 {
 	const struct snap_frame *frame = &record->frame;
-	uint64_t hash = snap_hash_number(frame->entry_count, 1);
+	size_t first = first_with_frame(frame);
+	uint64_t hash = snap_hash_number(frame->entry_count - first, 1);
 	bool named = false;
 
-	for (size_t i = 0; i < frame->entry_count; i++) {
+	for (size_t i = first; i < frame->entry_count; i++) {
 		const struct snap_entry *entry = &frame->entries[i];
 		const char *name = linkage_name(entry);
 

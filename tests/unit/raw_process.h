@@ -54,9 +54,8 @@ static inline struct snap_frame_record *raw_frame(struct raw_process *made, uint
 	struct snap_frame_record *record = &made->records[made->record_count];
 	struct snap_entry *entry = &made->entries[made->record_count++];
 
-	*entry = (struct snap_entry){
-		function, function, NULL, line, 0, false, false, system, false, NULL
-	};
+	*entry = (struct snap_entry){ function, function, NULL,   line,  0,
+				      false,    false,    system, false, NULL };
 	record->bits = address;
 	record->lookup = address;
 	record->frame = (struct snap_frame){ .address = address,
