@@ -45,7 +45,7 @@ struct stacksnap_error *snap_error_wrap(struct stacksnap_error *error, const cha
 					...) _must_check_ _printf_(2, 3);
 
 /* Shared, never allocated, destroy is a no-op. */
-struct stacksnap_error *snap_error_no_memory(void) _must_check_;
+struct stacksnap_error *snap_error_no_memory(void) _must_check_ __attribute__((returns_nonnull));
 struct stacksnap_error *snap_error_not_found(void) _must_check_;
 struct stacksnap_error *snap_error_cancelled(void) _must_check_;
 
