@@ -126,13 +126,11 @@ struct snap_log_frame {
 /* Labels of the work of a thread in a stack: a request, a task. Distinct in a space. */
 struct snap_log_labels {
 	struct snap_label *labels; /* keys as they are shown, sorted, each once; in the arena */
-	uint32_t count;
-	uint32_t space;
+	uint32_t count, space;
 };
 
 struct snap_log_stack {
-	uint32_t space;
-	uint32_t frame_count;
+	uint32_t space, frame_count;
 	uint64_t frame_start; /* in frame_ids, innermost first */
 	uint64_t end_pc;      /* where it ended early; 0: nowhere */
 	uint64_t gap_count;
@@ -150,8 +148,7 @@ struct snap_log_stack {
 /* Memory that explains a wait (stop/wait_bytes.h): distinct in a space, in the log's arena. */
 struct snap_log_wait_bytes {
 	struct snap_memory_piece *pieces; /* sorted, not touching each other */
-	uint32_t piece_count;
-	uint32_t space;
+	uint32_t piece_count, space;
 	uint64_t hash;
 };
 

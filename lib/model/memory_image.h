@@ -10,15 +10,13 @@
 #include "model/memory_plan.h"
 
 struct snap_memory_piece {
-	uint64_t address;
-	uint64_t size;
+	uint64_t address, size;
 	const uint8_t *bytes;
 };
 
 /* The result of a step of the plan. */
 struct snap_plan_result {
-	uint64_t records;
-	uint64_t bytes;
+	uint64_t records, bytes;
 	uint32_t cut; /* enum snap_plan_cut */
 };
 

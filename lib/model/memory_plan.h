@@ -96,8 +96,7 @@ struct snap_plan_step {
 	uint8_t op;     /* enum snap_plan_op */
 	uint8_t source; /* an earlier table, or SNAP_PLAN_LITERAL: one pointer, `address` */
 	uint8_t flags;  /* SNAP_PLAN_IF_EQUAL and the others */
-	uint8_t count_width;
-	uint8_t if_width;
+	uint8_t count_width, if_width;
 	uint8_t low_count; /* RANGE: how many of low[] are used, 1 or 2 */
 	uint8_t sources;   /* so many tables, from `source` on, are one; 0 and 1: one table */
 	/* where in the record the pointer is: 8 bytes */
@@ -110,8 +109,7 @@ struct snap_plan_step {
 	uint16_t next;   /* WALK: where in the new record the next pointer is */
 	uint16_t count;  /* ARRAY, EACH, BYTES: where in the source's record the count is */
 	uint16_t low[2]; /* RANGE */
-	uint16_t high, base;
-	uint16_t if_field;
+	uint16_t high, base, if_field;
 	/*
 	 * Pointer, count and bounds lie (the number at skip) * skip_factor bytes further on, if
 	 * skip_factor is not 0.

@@ -352,8 +352,7 @@ struct stacksnap_error *snap_recording_of_snapshot(const struct snap_snapshot *s
 	if (!recording || !visit_all(&filler, snapshot, count_slice_node) ||
 	    !allocate_recording(&filler) || !visit_all(&filler, snapshot, add_node))
 		return snap_error_no_memory();
-	if (!snap_recording_set_waits(recording))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_recording_set_waits(recording)));
 	recording->explains = snapshot->waits.asked;
 	recording->host = snapshot->host;
 	recording->time_ns = snapshot->time_ns;

@@ -201,9 +201,7 @@ struct snap_wait {
 /* A thread of a deadlock, of those in front or behind. */
 struct snap_wait_link {
 	pid_t pid, tid;
-	const char *name;
-	const char *function;
-	const char *file;
+	const char *name, *function, *file;
 	uint32_t line;
 	const struct snap_wait *wait;
 };
@@ -304,8 +302,7 @@ uint64_t snap_wait_hash_alike(const struct snap_wait *wait, uint64_t seed);
 
 /* Since when, and how long still at most, of waits that one line describes; -1 unknown. */
 struct snap_wait_times {
-	int64_t least_since_ns, most_since_ns;
-	int64_t least_left_ns, most_left_ns;
+	int64_t least_since_ns, most_since_ns, least_left_ns, most_left_ns;
 };
 
 struct snap_wait_times snap_wait_times_of(const struct snap_wait *wait);
