@@ -36,13 +36,11 @@ struct stacksnap_error *snap_analysis_init(struct snap_analysis *analysis,
 					    .options = options,
 					    .finder = finder,
 					    .snapshot = snap_snapshot_new() };
-	if (!analysis->snapshot)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(analysis->snapshot));
 	snap_interner_init(&analysis->strings, &analysis->snapshot->arena);
 	analysis->processes = snap_arena_new_array(&analysis->scratch, capture->process_count + 1,
 						   struct snap_raw_process);
-	if (!analysis->processes)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(analysis->processes));
 	for (size_t i = 0; i < capture->process_count; i++)
 		analysis->processes[i].process = &capture->processes[i];
 	SNAP_TRY(snap_module_set_create(finder, &analysis->scratch, &analysis->set));
@@ -209,8 +207,7 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 	_cleanup_free_ bool *idle = calloc(raw->thread_count + 1, sizeof(*idle));
 	struct stacksnap_error *err;
 
-	if (!members || !facts || !shown || !idle)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(members && facts && shown && idle));
 	for (size_t i = 0; i < raw->stack_count; i++) {
 		/* A frame that was guessed counts where -n hides it, too. */
 		snap_stack_classify_end(&raw->stacks[i]);
@@ -272,8 +269,7 @@ static struct stacksnap_error *make_snapshot_nodes(struct snap_analysis *analysi
 		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_node *);
 	_cleanup_(snap_filter_needed_deinit) struct snap_filter_needed needed = { .count = 0 };
 
-	if (!nodes || !find_needed_threads(analysis, &needed))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(nodes && find_needed_threads(analysis, &needed)));
 	for (size_t i = 0; i < count; i++) {
 		SNAP_TRY(snap_options_check(analysis->options));
 		SNAP_TRY(snap_node_create(analysis, &analysis->processes[i], &nodes[i]));
@@ -304,8 +300,7 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 	SNAP_TRY(snap_analysis_init(&analysis, capture, options, finder));
 	SNAP_TRY(snap_unwinder_create(analysis.set, options, &analysis.unwinder));
 	analysis.runtimes = runtimes;
-	if (!copy_head(&analysis))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(copy_head(&analysis)));
 	for (size_t i = 0; i < capture->process_count; i++)
 		SNAP_TRY(snap_stacks_collect(&analysis, &analysis.processes[i]));
 	err = snap_frames_name(&analysis);

@@ -579,8 +579,7 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 	if (snapshot->again_ns && !snapshot->stuck && !snapshot->stopped)
 		count_stuck(&filtering, snapshot);
 	for (size_t i = 0; i < filtering.count; i++) {
-		if (!filter_node(&filtering, filtering.nodes[i]))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(filter_node(&filtering, filtering.nodes[i])));
 		SNAP_TRY(regroup ? snap_group_again(&filtering.strings, options, filtering.nodes[i])
 				 : NULL);
 		SNAP_TRY(snap_task_filter_node(&filtering.strings, options, filtering.nodes[i],

@@ -250,8 +250,7 @@ static struct stacksnap_error *name_file(struct snap_analysis *analysis, struct 
 	if (*is_left_ret)
 		return NULL;
 	queries = new_queries(wanted, count, &distinct);
-	if (!queries)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(queries));
 	err = snap_symbolize(analysis->symbolizer, file, queries, distinct, turn->most_of_file_ns,
 			     is_left_ret);
 	if (!err)
@@ -308,8 +307,7 @@ static struct stacksnap_error *name_files_in_turn(struct snap_analysis *analysis
 	struct served served = { analysis->capture, times };
 	const struct turn *end = turns + SNAP_ARRAY_SIZE(turns), *turn = turns;
 
-	if (!times)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(times));
 	if (is_of_one_process(wanted, count))
 		turn = end - 1;
 	for (; turn < end && count; turn++) {
@@ -366,8 +364,7 @@ static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
 	const char *reason = NULL;
 	size_t count = 0, distinct;
 
-	if (!wanted)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wanted));
 	for (size_t i = 0; i < raw->record_count; i++)
 		if (is_jit(raw, raw->records[i]))
 			wanted[count++] = (struct wanted){ raw->records[i]->lookup, raw->records[i],
@@ -376,8 +373,7 @@ static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
 		return NULL;
 	qsort(wanted, count, sizeof(*wanted), compare_wanted);
 	queries = new_queries(wanted, count, &distinct);
-	if (!queries)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(queries));
 	SNAP_TRY(snap_symbolize_perf_map(analysis->symbolizer, raw->process, queries, distinct,
 					 &reason));
 	take_names(queries, NULL, wanted, count);
@@ -436,8 +432,7 @@ struct stacksnap_error *snap_frames_name(struct snap_analysis *analysis)
 	_cleanup_free_ struct wanted *wanted = NULL;
 	size_t count;
 
-	if (!find_modules(analysis, &wanted, &count))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(find_modules(analysis, &wanted, &count)));
 	SNAP_TRY(name_files(analysis, wanted, count));
 	for (size_t i = 0; i < analysis->capture->process_count; i++) {
 		struct snap_raw_process *raw = &analysis->processes[i];
@@ -446,8 +441,7 @@ struct stacksnap_error *snap_frames_name(struct snap_analysis *analysis)
 			continue;
 		if (analysis->options->symbols && !snap_options_have_enough(analysis->options))
 			SNAP_TRY(name_jit(analysis, raw));
-		if (!fill_blanks(analysis, raw))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(fill_blanks(analysis, raw)));
 	}
 	return NULL;
 }

@@ -311,8 +311,7 @@ struct stacksnap_error *snap_group_threads(struct snap_interner *strings,
 	struct grouping grouping = { strings, options, raw, stacks, members };
 	size_t count = 0;
 
-	if (!items || !keys || !stacks)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(items && keys && stacks));
 	for (size_t i = 0; i < raw->thread_count; i++)
 		stacks[i] = raw->threads[i].stack;
 	for (size_t i = 0; i < raw->stack_count; i++)
@@ -419,13 +418,11 @@ struct stacksnap_error *snap_group_again(struct snap_interner *strings,
 	struct snap_node grouped = { .pid = node->pid };
 	struct snap_stack *all;
 
-	if (!read_node_init(&of, strings->arena, node))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(read_node_init(&of, strings->arena, node)));
 	SNAP_TRY(snap_group_threads(strings, options, &of.raw, of.members, of.shown, &grouped));
 	all = snap_arena_new_array(strings->arena, grouped.stack_count + node->stack_count,
 				   struct snap_stack);
-	if (!all)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(all));
 	if (grouped.stack_count)
 		memcpy(all, grouped.stacks, grouped.stack_count * sizeof(*all));
 	for (size_t i = 0; i < node->stack_count; i++)

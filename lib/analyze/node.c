@@ -141,8 +141,7 @@ struct stacksnap_error *snap_node_create(struct snap_analysis *analysis,
 	const struct snap_process *process = raw->process;
 	struct snap_node *node = snap_arena_new(snap_analysis_arena(analysis), struct snap_node);
 
-	if (!node)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(node));
 	*node = (struct snap_node){
 		.pid = process->pid,
 		.ppid = process->ppid,
@@ -179,8 +178,7 @@ struct stacksnap_error *snap_node_tree(struct snap_analysis *analysis, struct sn
 	const struct snap_capture *capture = analysis->capture;
 	_cleanup_free_ size_t *parents = malloc((capture->process_count + 1) * sizeof(*parents));
 
-	if (!parents)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(parents));
 	for (size_t i = 0; i < capture->process_count; i++)
 		parents[i] = capture->processes[i].parent;
 	return snap_tree_build(analysis->snapshot, analysis->options, nodes, parents,

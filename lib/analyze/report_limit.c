@@ -239,12 +239,10 @@ static struct stacksnap_error *limit_tasks(struct snap_analysis *analysis,
 {
 	_cleanup_free_ struct snap_claim *claims = new_claims(analysis);
 
-	if (!claims)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(claims));
 	for (size_t i = 0; i < count; i++)
 		SNAP_TRY(nodes[i] ? snap_task_report_bytes(nodes[i], &claims[i].bytes) : NULL);
-	if (snap_fair_shares(claims, count, TASKS_BYTES) < 0)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_fair_shares(claims, count, TASKS_BYTES) >= 0));
 	for (size_t i = 0; i < count; i++) {
 		struct snap_task_cut cut = { .texts = false };
 
@@ -287,8 +285,7 @@ static struct stacksnap_error *limit_waits(struct snap_analysis *analysis,
 
 	if (!waits->asked)
 		return NULL;
-	if (!claims)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(claims));
 	for (size_t i = 0; i <= count && !err; i++)
 		if (i == count || nodes[i])
 			err = snap_waits_report_bytes(i < count ? nodes[i] : NULL, waits,
@@ -368,8 +365,7 @@ static struct stacksnap_error *limit_stacks(struct snap_analysis *analysis,
 	_cleanup_free_ struct snap_claim *claims = new_claims(analysis);
 	int shared;
 
-	if (!claims)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(claims));
 	for (size_t i = 0; i < count; i++)
 		claims[i].bytes = node_bytes(nodes[i], analysis->options->max_frames, limit.bytes);
 	shared = snap_fair_shares(claims, count, limit.bytes);

@@ -345,8 +345,7 @@ struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 			continue;
 		shown->thread = thread;
 		snap_task_find_thread(raw, shown);
-		if (!collect_thread(&builder, shown))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(collect_thread(&builder, shown)));
 		raw->thread_count++;
 		raw->not_stopped += thread->result != SNAP_THREAD_COPIED &&
 				    snap_thread_is_missing(SNAP_UNWIND_NOT_STOPPED,

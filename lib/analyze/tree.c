@@ -49,8 +49,7 @@ static struct stacksnap_error *link_children(struct snap_snapshot *snapshot,
 	struct snap_node **list =
 		snap_arena_new_array(&snapshot->arena, count + 1, struct snap_node *);
 
-	if (!list)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list));
 	for (size_t i = 0; i < count; i++) {
 		size_t parent = shown[i]->parent;
 		struct snap_node *node = parent == SIZE_MAX ? NULL : branches[parent].node;
@@ -73,8 +72,7 @@ static struct stacksnap_error *flatten_tree(struct snap_snapshot *snapshot, size
 		malloc((count + 1) * sizeof(struct snap_node *));
 	size_t depth = 0, n = 0;
 
-	if (!list || !pending)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list && pending));
 	for (size_t i = snapshot->root_count; i-- > 0;)
 		pending[depth++] = snapshot->processes[i];
 	while (depth) {
@@ -125,8 +123,7 @@ struct stacksnap_error *snap_tree_build(struct snap_snapshot *snapshot,
 	_cleanup_free_ struct branch **shown = calloc(count + 1, sizeof(struct branch *));
 	size_t kept;
 
-	if (!branches || !shown)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(branches && shown));
 	for (size_t i = 0; i < count; i++)
 		branches[i].node = nodes[i];
 	choose_branches(options, branches, parents, count);

@@ -78,8 +78,7 @@ struct snap_unit {
 	struct snap_part part; /* zeros, but in a package */
 	struct snap_abbrevs *abbrevs;
 	/* of the root DIE */
-	uint64_t low_pc, high_pc;
-	uint64_t str_offsets_base, addr_base, rnglists_base, ranges_base;
+	uint64_t low_pc, high_pc, str_offsets_base, addr_base, rnglists_base, ranges_base;
 	uint64_t stmt_list;
 	struct snap_attr_value { /* what an attribute says */
 		uint16_t form;   /* 0: it is not there */
@@ -101,8 +100,7 @@ struct snap_dwarf {
 	struct snap_dwarf *alt;                 /* by snap_dwarf_alt() */
 	struct snap_dwarf *splits, *next_split; /* of .dwo files, by snap_split_unit() */
 	struct snap_dwarf *package;             /* the one of `splits` that is PROGRAM.dwp */
-	bool package_tried;
-	bool is_dwo, is_alt, owns_image;
+	bool package_tried, is_dwo, is_alt, owns_image;
 	uint64_t first_code; /* the lowest executable address of the image, at least 1 */
 	struct snap_bytes sections[SNAP_SECTION_COUNT];
 	bool section_tried[SNAP_SECTION_COUNT];

@@ -60,8 +60,7 @@ static struct stacksnap_error *load_segments(struct snap_image *image)
 	    !range_fits(header->e_phoff, count * sizeof(Elf64_Phdr), image->size))
 		return snap_error_format(SNAP_ERROR_FORMAT, "corrupt ELF program headers");
 	image->segments = calloc(count, sizeof(Elf64_Phdr));
-	if (!image->segments)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(image->segments));
 	memcpy(image->segments, image->data + header->e_phoff, count * sizeof(Elf64_Phdr));
 	image->segment_count = count;
 	return NULL;
@@ -156,8 +155,7 @@ struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret)
 	struct stat status;
 	void *data;
 
-	if (!image)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(image));
 	if (fstat(fd, &status) < 0)
 		return snap_error_os(errno, "cannot stat the file");
 	if (!S_ISREG(status.st_mode))
@@ -182,8 +180,7 @@ struct stacksnap_error *snap_image_open_memory(const void *bytes, size_t size,
 {
 	_cleanup_(snap_image_closep) struct snap_image *image = calloc(1, sizeof(*image));
 
-	if (!image)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(image));
 	image->data = bytes;
 	image->size = size;
 	SNAP_TRY(load_image(image));

@@ -48,8 +48,7 @@ struct stacksnap_error *snap_image_load_sections(struct snap_image *image)
 		return NULL;
 	image->sections = calloc(count, sizeof(*image->sections));
 	image->section_bytes = calloc(count, sizeof(*image->section_bytes));
-	if (!image->sections || !image->section_bytes)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(image->sections && image->section_bytes));
 	memcpy(image->sections, image->data + header->e_shoff, count * sizeof(first));
 	image->section_count = count;
 	image->section_names = names;

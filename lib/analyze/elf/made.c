@@ -154,8 +154,7 @@ static uint64_t address_of_symbol(const struct snap_image *image, const Elf64_Sy
 static unsigned width_of_relocation(uint16_t machine, uint64_t type, bool *is_relative_ret)
 {
 	static const struct {
-		uint16_t machine;
-		uint16_t type;
+		uint16_t machine, type;
 		uint8_t width;
 		bool is_relative;
 	} rows[] = {

@@ -123,14 +123,12 @@ struct stacksnap_error *snap_modules_create(struct snap_module_set *set,
 	struct snap_arena *arena = set->arena;
 	struct snap_modules *modules = snap_arena_new(arena, struct snap_modules);
 
-	if (!modules)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(modules));
 	modules->set = set;
 	modules->process = process;
 	modules->list = snap_arena_new_array(arena, process->map_count, struct snap_module);
 	modules->of_map = snap_arena_new_array(arena, process->map_count, uint32_t);
-	if (!modules->list || !modules->of_map)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(modules->list && modules->of_map));
 	cut_maps(modules);
 	for (size_t i = 0; i < modules->count; i++)
 		if (modules->list[i].kind != SNAP_MODULE_ANON)

@@ -29,8 +29,7 @@ struct stacksnap_error *snap_module_set_create(const struct snap_file_finder *fi
 {
 	struct snap_module_set *set = calloc(1, sizeof(*set));
 
-	if (!set)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(set));
 	set->finder = *finder;
 	set->arena = arena;
 	*ret = set;
@@ -138,15 +137,13 @@ static struct stacksnap_error *new_file(struct snap_module_set *set,
 		return snap_error_no_memory();
 	added->map = process->maps[module->first_map];
 	added->map.path = snap_arena_strdup(set->arena, module->path);
-	if (!added->map.path)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(added->map.path));
 	added->file.path = added->map.path;
 	added->file.request = (struct snap_file_request){ .kind = SNAP_FILE_MODULE,
 							  .process = process,
 							  .map = module->first_map };
 	added->has_captured_id = build_id.size > 0;
-	if (!set_build_id(set, &added->file, build_id))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(set_build_id(set, &added->file, build_id)));
 	if (module->kind == SNAP_MODULE_VDSO)
 		open_vdso(&added->file, snap_process_head(process, module->first_map));
 	added->file.index = set->count;
@@ -196,8 +193,7 @@ struct stacksnap_error *snap_module_set_add(struct snap_module_set *set,
 		module->file = &set->files[probe.number]->file;
 		return NULL;
 	}
-	if (!snap_hash_table_reserve(&set->table, set->count + 1))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_hash_table_reserve(&set->table, set->count + 1)));
 	SNAP_TRY(new_file(set, process, module, build_id, &added));
 	module->file = &added->file;
 	return snap_no_memory_unless(snap_hash_table_add(&set->table, hash, set->count - 1));

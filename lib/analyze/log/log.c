@@ -184,8 +184,7 @@ struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
 
 	SNAP_TRY(log_analysis_init(&of));
 	SNAP_TRY(find_slice(&of));
-	if (!copy_head(&of) || !snap_log_index_waits(&of))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(copy_head(&of) && snap_log_index_waits(&of)));
 	err = snap_log_make_runs(&of);
 	if (!err && !snap_log_make_wakes(&of))
 		return snap_error_no_memory();
@@ -193,8 +192,7 @@ struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
 	if (err)
 		return err;
 	copy_warnings(&of);
-	if (of.analysis.strings.incomplete)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!of.analysis.strings.incomplete));
 	/* All of it lies in there. */
 	of.recording->arena = of.analysis.snapshot->arena;
 	snap_arena_init(&of.analysis.snapshot->arena);

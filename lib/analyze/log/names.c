@@ -39,8 +39,7 @@ static struct stacksnap_error *naming_init(struct naming *naming,
 	naming->options.raw_names = false;
 	naming->options.go_names = naming->options.runtimes & SNAP_RUNTIME_GO;
 	naming->of_frame = calloc(naming->log->frame_count + 1, sizeof(*naming->of_frame));
-	if (!naming->of_frame)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(naming->of_frame));
 	return snap_analysis_init(&naming->analysis, naming->log->capture, &naming->options,
 				  finder);
 }
@@ -192,8 +191,7 @@ static struct stacksnap_error *keep_results(struct naming *naming)
 	const struct snap_snapshot *snapshot = naming->analysis.snapshot;
 	struct snap_log *log = naming->log;
 
-	if (!share_memory_out(naming))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(share_memory_out(naming)));
 	for (size_t i = 0; i < log->frame_count; i++) {
 		const struct snap_frame_record *record = naming->of_frame[i];
 

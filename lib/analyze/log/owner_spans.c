@@ -545,12 +545,10 @@ struct stacksnap_error *snap_log_make_owner_spans(struct snap_log_analysis *of)
 
 	if (!of->recording->wait_count)
 		return NULL;
-	if (!list_links(&walk))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list_links(&walk)));
 	if (!walk.link_count)
 		return NULL;
-	if (!walk_init(&walk))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(walk_init(&walk)));
 	SNAP_TRY(walk_hold_ticks(&walk));
 	return keep_holds(&walk) ? NULL : snap_error_no_memory();
 }

@@ -84,8 +84,7 @@ static bool list_lives(struct snap_log_analysis *of)
 
 /* A shared mapping of a space, by its place in the file. */
 struct snap_log_sharer {
-	uint64_t dev, inode;
-	uint64_t start, end;
+	uint64_t dev, inode, start, end;
 	uint32_t process;
 };
 

@@ -152,8 +152,7 @@ struct stacksnap_error *snap_log_make_waits(struct snap_log_analysis *of, const 
 
 	recording->waits = snap_arena_new_array(snap_analysis_arena(&of->analysis),
 						of->wait_count + 1, struct snap_recorded_wait);
-	if (!recording->waits || !numbers || !order)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(recording->waits && numbers && order));
 	for (size_t i = 0; i < of->wait_count; i++) {
 		uint32_t process = shown[of->waits[i].process];
 

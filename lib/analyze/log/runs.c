@@ -220,8 +220,7 @@ static struct stacksnap_error *walk_run_ticks(struct walk *walk)
 		for (; change < end; change++) {
 			const struct snap_log_change *to = &log->changes[change];
 
-			if (!close_run(walk, to->thread, tick))
-				return snap_error_no_memory();
+			SNAP_TRY(snap_no_memory_unless(close_run(walk, to->thread, tick)));
 			walk->current[to->thread] = (struct current){ *to, tick };
 		}
 	}
@@ -233,7 +232,6 @@ struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of)
 {
 	_cleanup_(run_walk_deinit) struct walk walk = { .of = of };
 
-	if (!begin_walk(&walk) || !allocate_runs(&walk))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(begin_walk(&walk) && allocate_runs(&walk)));
 	return walk_run_ticks(&walk);
 }

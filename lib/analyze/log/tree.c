@@ -113,8 +113,7 @@ static struct stacksnap_error *make_log_node(struct tree *tree, size_t index)
 
 	raw->process = process->space == UINT32_MAX ? bare_facts(of, process)
 						    : &of->log->capture->processes[process->space];
-	if (!raw->process)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(raw->process));
 	SNAP_TRY(snap_node_create(&of->analysis, raw, &tree->nodes[index]));
 	tree->nodes[index]->task_count = tree->task_counts[index];
 	if (!process->reported.known)
@@ -134,9 +133,7 @@ static bool is_node_shown(const struct tree *tree, size_t index)
 
 	if (!node || snap_filter_hides_type(options, node))
 		return false;
-	if (tree->has_tracks[index])
-		return true;
-	return node->trouble && !snap_filter_is_empty(options, node);
+	return tree->has_tracks[index] || (node->trouble && !snap_filter_is_empty(options, node));
 }
 
 static struct stacksnap_error *make_log_nodes(struct tree *tree)
@@ -429,8 +426,7 @@ struct stacksnap_error *snap_log_make_tree(struct snap_log_analysis *of)
 {
 	_cleanup_(log_tree_deinit) struct tree tree = { .of = of };
 
-	if (!tree_init(&tree))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(tree_init(&tree)));
 	SNAP_TRY(make_log_nodes(&tree));
 	if (!make_processes(&tree) || !make_tracks(&tree) || !make_log_stacks(&tree))
 		return snap_error_no_memory();

@@ -301,8 +301,7 @@ static struct stacksnap_error *enter_space(struct batch *batch, uint32_t space)
 		snap_arena_new_array(&analysis->scratch, count + owners, struct snap_thread);
 	raw->threads =
 		snap_arena_new_array(&analysis->scratch, count + owners, struct snap_raw_thread);
-	if (!process->threads || !raw->threads)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(process->threads && raw->threads));
 	process->thread_count = count;
 	add_owners(batch, space, owners);
 	batch->owner_count += process->thread_count - count;

@@ -45,8 +45,7 @@ struct stacksnap_error *snap_symbolize_data(struct snap_symbolizer *symbolizer,
 	snap_file_finder_note(symbolizer->finder, &file->request);
 	symbols = snap_symbolizer_symbols(symbolizer, file);
 	hits = calloc(count, sizeof(*hits));
-	if (!hits || !symbols)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(hits && symbols));
 	for (size_t i = 0; i < count; i++)
 		hits[i].vaddr = queries[i].vaddr;
 	if (!is_whole(full) && snap_debugfile_open(symbolizer, symbols))

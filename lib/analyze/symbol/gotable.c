@@ -119,8 +119,7 @@ struct stacksnap_error *snap_gotable_find(struct snap_symbolizer *symbolizer,
 		code = code_of(symbols);
 		if (!code)
 			return NULL;
-		if (!fill_hit(symbolizer, code, &hits[i]))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(fill_hit(symbolizer, code, &hits[i])));
 	}
 	return NULL;
 }

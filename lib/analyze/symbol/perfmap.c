@@ -107,8 +107,7 @@ static struct stacksnap_error *read_map(struct scan *scan, int fd)
 	size_t filled = 0, lines = 0;
 	uint64_t total = 0;
 
-	if (!buffer)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(buffer));
 	while (total < max_file && lines < MAX_LINES) {
 		ssize_t n = read(fd, buffer + filled, BUFFER - filled);
 
@@ -132,13 +131,11 @@ static struct stacksnap_error *fill_queries(struct scan *scan)
 		if (!scan->names[i])
 			continue;
 		entry = snap_arena_new(scan->symbolizer->arena, struct snap_entry);
-		if (!entry)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(entry));
 		entry->symbol = snap_intern(&scan->symbolizer->names, scan->names[i],
 					    strlen(scan->names[i]));
 		entry->function = entry->symbol;
-		if (!entry->symbol)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(entry->symbol));
 		scan->queries[i].entries = entry;
 		scan->queries[i].entry_count = 1;
 	}
@@ -167,8 +164,7 @@ struct stacksnap_error *snap_symbolize_perf_map(struct snap_symbolizer *symboliz
 		return NULL;
 	}
 	scan.names = calloc(count, sizeof(*scan.names));
-	if (!scan.names)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(scan.names));
 	err = read_map(&scan, fd);
 	err = err ?: fill_queries(&scan);
 	for (size_t i = 0; i < count; i++)

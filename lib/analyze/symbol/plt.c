@@ -113,8 +113,7 @@ static struct stacksnap_error *name_stubs(struct snap_symbolizer *symbolizer,
 		if (first == stubs->count || stubs->all[first].hit->symbol_rank)
 			continue;
 		name = stub_name(symbolizer, table, &relocation);
-		if (!name)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(name));
 		for (size_t k = first;
 		     *name && k < stubs->count && stubs->all[k].slot == relocation.r_offset; k++) {
 			stubs->all[k].hit->symbol = name;
@@ -136,8 +135,7 @@ struct stacksnap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct
 	if (!machine)
 		return NULL;
 	all = calloc(count, sizeof(*all));
-	if (!all)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(all));
 	stubs.all = all;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(stub_sections); i++)
 		collect_stubs(machine, image, stub_sections[i], hits, count, &stubs);

@@ -21,8 +21,7 @@ struct stacksnap_error *snap_symbolizer_create(const struct snap_file_finder *fi
 {
 	struct snap_symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
 
-	if (!symbolizer)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(symbolizer));
 	symbolizer->finder = finder;
 	symbolizer->options = options;
 	symbolizer->arena = arena;
@@ -194,8 +193,7 @@ static struct stacksnap_error *want_lines(struct snap_dwarf *dwarf, const struct
 	_cleanup_free_ uint64_t *offsets = calloc(count, sizeof(*offsets));
 	size_t wanted = 0;
 
-	if (!offsets)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(offsets));
 	for (size_t i = 0; i < count; i++)
 		if ((i == 0 || located[i].unit != located[i - 1].unit) &&
 		    snap_unit_read_root(located[i].unit, false) && located[i].unit->has_stmt_list)
@@ -209,8 +207,7 @@ static struct stacksnap_error *look_into_units(struct snap_symbolizer *symbolize
 {
 	_cleanup_free_ struct snap_hit **hits = calloc(count, sizeof(struct snap_hit *));
 
-	if (!hits)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(hits));
 	for (size_t i = 0; i < count; i++)
 		hits[i] = located[i].hit;
 	for (size_t i = 0, next; i < count; i = next) {
@@ -235,11 +232,9 @@ static struct stacksnap_error *find_places(struct snap_symbolizer *symbolizer,
 		return err;
 	units = calloc(count, sizeof(struct snap_unit *));
 	located = calloc(count, sizeof(*located));
-	if (!units || !located)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(units && located));
 	snap_ranges_assign(dwarf, hits, count, units, false);
-	if (dwarf->out_of_memory)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!dwarf->out_of_memory));
 	for (size_t i = 0; i < count; i++)
 		if (units[i] && !hits[i].is_go)
 			located[found++] = (struct located){ units[i], &hits[i] };
@@ -353,8 +348,7 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 	_cleanup_free_ struct snap_hit *hits = calloc(count, sizeof(*hits));
 	size_t go = 0;
 
-	if (!hits)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(hits));
 	for (size_t i = 0; i < count; i++)
 		hits[i].vaddr = queries[i].vaddr;
 	if (symbolizer->options->go_names)
@@ -363,8 +357,7 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 	if (go)
 		SNAP_TRY(snap_gotable_rename(symbolizer, symbols, hits, count));
 	for (size_t i = 0; i < count; i++) {
-		if (!fill_entries(symbolizer, &hits[i], &queries[i]))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(fill_entries(symbolizer, &hits[i], &queries[i])));
 		/* Names may be long. */
 		if (i % LOOK_AT_TIME == LOOK_AT_TIME - 1 && snap_symbolizer_is_late(symbolizer))
 			break;
@@ -395,8 +388,7 @@ struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 		return NULL;
 	snap_file_finder_note(symbolizer->finder, &file->request);
 	symbols = snap_symbolizer_symbols(symbolizer, file);
-	if (!symbols)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(symbols));
 	snap_symbolizer_begin(symbolizer, most_ns);
 	symbols->missing_units = 0;
 	err = find_all(symbolizer, symbols, queries, count);

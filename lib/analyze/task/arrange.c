@@ -172,8 +172,7 @@ struct stacksnap_error *snap_logical_arrange(struct snap_arena *arena,
 	struct snap_logical *list = snap_arena_new_array(arena, count + 1, struct snap_logical);
 	size_t kept;
 
-	if (!list || !arranging_init(&arranging))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list && arranging_init(&arranging)));
 	order_upwards(&arranging);
 	choose_arrangement(&arranging);
 	kept = sort_siblings(&arranging);

@@ -19,8 +19,7 @@ struct collector {
 	struct snap_pointer_table records; /* struct snap_runtime_frame -> its record */
 	struct snap_hash_table stacks;     /* of raw->stacks, those of tasks */
 	const struct snap_frame **frames;  /* of the current stack */
-	size_t frame_capacity;
-	size_t task_capacity;
+	size_t frame_capacity, task_capacity;
 };
 
 static void collector_deinit(struct collector *collector)
@@ -249,8 +248,7 @@ struct stacksnap_error *snap_tasks_collect(struct snap_analysis *analysis,
 	for (size_t i = 0; i < raw->runtime_count; i++) {
 		SNAP_TRY(snap_options_check(analysis->options));
 		hide_threads(&collector, i);
-		if (!add_tasks(&collector, raw->runtimes[i]))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(add_tasks(&collector, raw->runtimes[i])));
 	}
 	return NULL;
 }

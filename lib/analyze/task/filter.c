@@ -181,8 +181,7 @@ static struct stacksnap_error *filter_logical(struct snap_interner *strings,
 
 	if (node->logical_count == 0)
 		return NULL;
-	if (!parents || !find_task_parents(node, parents))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(parents && find_task_parents(node, parents)));
 	for (size_t i = 0; i < node->logical_count; i++)
 		if (!filter_stacks(strings, options, node->logical[i].stacks,
 				   &node->logical[i].stack_count,

@@ -431,8 +431,7 @@ struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
 				      &node->stack_count))
 			return snap_error_no_memory();
 	} else {
-		if (!fill_logical(&grouping))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(fill_logical(&grouping)));
 		SNAP_TRY(snap_logical_arrange(snap_analysis_arena(analysis), analysis->options,
 					      set.logical, set.parents, set.count, &node->logical,
 					      &node->logical_count));

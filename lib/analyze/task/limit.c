@@ -305,8 +305,7 @@ struct stacksnap_error *snap_task_report_bytes(const struct snap_node *node, uin
 	if (node->runtime_count == 0)
 		return NULL;
 	limiter = limiter_create(NULL, NULL);
-	if (!limiter)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(limiter));
 	*ret = bare_bytes(limiter, node) + all_label_bytes(limiter, node);
 	return NULL;
 }
@@ -317,8 +316,7 @@ struct stacksnap_error *snap_task_limit_node(struct snap_interner *strings, stru
 	_cleanup_free_ struct limiter *limiter = limiter_create(strings, cut);
 	uint64_t bare;
 
-	if (!limiter)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(limiter));
 	shorten_texts(limiter, node);
 	bare = bare_bytes(limiter, node);
 	if (bare + all_label_bytes(limiter, node) > most)
