@@ -184,13 +184,11 @@ static struct stacksnap_error *join_parts(struct joining *joining, struct snap_r
 	size_t count = joining->part_count;
 	bool fits = true;
 
-	if (!result)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(result));
 	result->threads = snap_arena_new_array(arena, count, struct snap_runtime_thread);
 	result->tasks = snap_arena_new_array(arena, count, struct snap_runtime_task);
 	result->idle_threads = snap_arena_new_array(arena, count, pid_t);
-	if (!result->threads || !result->tasks || !result->idle_threads)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(result->threads && result->tasks && result->idle_threads));
 	result->refused = joining->parts[0].result->refused;
 	for (size_t i = 0; i < count && fits; i++) {
 		add_facts(&joining->parts[i], result);
@@ -198,8 +196,7 @@ static struct stacksnap_error *join_parts(struct joining *joining, struct snap_r
 		fits = add_joined_thread(joining, &joining->parts[i], result) &&
 		       add_task(joining, &joining->parts[i], result);
 	}
-	if (!fits)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(fits));
 	sort_tasks(result);
 	*ret = result;
 	return NULL;
@@ -218,8 +215,7 @@ struct stacksnap_error *snap_runtime_read_by_thread(const struct snap_runtime *r
 	own.symbols = &joining.symbols;
 	own.is_of_thread = true;
 	joining.parts = malloc((of->process->thread_count + 1) * sizeof(*joining.parts));
-	if (!joining.parts)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(joining.parts));
 	for (size_t i = 0; i < of->process->thread_count; i++) {
 		struct snap_thread *thread = &of->process->threads[i];
 		struct part part = { .tid = thread->tid };

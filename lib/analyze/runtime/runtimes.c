@@ -169,8 +169,7 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 		return NULL;
 	raw->runtimes =
 		snap_arena_new_array(&analysis->scratch, count, struct snap_runtime_result *);
-	if (!raw->runtimes || !list_stacks(&copied))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(raw->runtimes && list_stacks(&copied)));
 	snap_file_finder_note_runtimes(finder, raw->process);
 	for (size_t i = 0; i < count && !err; i++) {
 		struct snap_runtime_result *result = NULL;

@@ -27,8 +27,7 @@ void snap_go_deinit(struct snap_go *go)
 
 static struct stacksnap_error *why_not(const struct snap_go *go)
 {
-	if (go->no_memory)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!go->no_memory));
 	return snap_options_cancelled(go->process->options) ? snap_error_cancelled() : NULL;
 }
 
@@ -185,8 +184,7 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 	if (!snap_go_find_texts(&go) && !go.is_there)
 		return why_not(&go);
 	result = snap_arena_new(process->arena, struct snap_runtime_result);
-	if (!result)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(result));
 	result->name = "go";
 	result->has_tasks = true;
 	refused = read_goroutines(&go, result);

@@ -58,8 +58,7 @@ struct snap_go_place {
 bool snap_go_table_parse(struct snap_bytes bytes, struct snap_go_table *ret);
 /* What the header says, for the search for the table: where its parts are, from its beginning. */
 struct snap_go_header {
-	uint32_t names, units, files, values, functions;
-	uint32_t function_count;
+	uint32_t names, units, files, values, functions, function_count;
 	bool has_start_line;
 };
 bool snap_go_header_parse(const uint8_t *bytes, size_t size, struct snap_go_header *ret);

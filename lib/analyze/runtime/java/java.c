@@ -33,8 +33,7 @@ static struct stacksnap_error *read_java(const struct snap_runtime_process *proc
 	    !snap_java_find(process, &java) || !snap_java_read_layout(&java))
 		return NULL;
 	result = snap_arena_new(process->arena, struct snap_runtime_result);
-	if (!result)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(result));
 	result->name = "java";
 	result->has_only_monitors = true;
 	SNAP_TRY(snap_java_monitors(&java, result));

@@ -64,8 +64,7 @@ static struct stacksnap_error *read_threads(const struct snap_java *java, struct
 		return NULL;
 	threads->list = malloc((count + 1) * sizeof(*threads->list));
 	threads->by_stack = malloc((count + 1) * sizeof(*threads->by_stack));
-	if (!threads->list || !threads->by_stack)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(threads->list && threads->by_stack));
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t address;
 
@@ -135,8 +134,7 @@ struct stacksnap_error *snap_java_monitors(const struct snap_java *java,
 		return err;
 	result->monitors = snap_arena_new_array(java->process->arena, threads.count,
 						struct snap_runtime_monitor);
-	if (!result->monitors)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(result->monitors));
 	for (size_t i = 0; i < threads.count; i++)
 		if (threads.list[i].pending)
 			add_monitor(java, &threads, &threads.list[i], result);

@@ -91,8 +91,7 @@ static struct stacksnap_error *read_php(const struct snap_runtime_process *proce
 	if (!snap_php_find(process, &php))
 		return NULL;
 	result = snap_arena_new(process->arena, struct snap_runtime_result);
-	if (!result)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(result));
 	result->name = "php";
 	SNAP_TRY(fill_php_result(&php, result));
 	*ret = result;

@@ -44,12 +44,10 @@ static struct stacksnap_error *fill_python_result(struct snap_python *python,
 	struct stacksnap_error *err = NULL;
 
 	result->version = snap_python_version(python);
-	if (!result->version)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(result->version));
 	if (why)
 		return refuse_python(python, why, result) ? NULL : snap_error_no_memory();
-	if (!snap_python_places_create(python))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_python_places_create(python)));
 	python->frames_left = SNAP_PYTHON_ALL_FRAMES;
 	err = snap_python_threads(python, result);
 	if (!err && !result->refused && snap_python_asyncio_find(python))
@@ -79,8 +77,7 @@ static struct stacksnap_error *read_python(const struct snap_runtime_process *pr
 	if (!snap_python_find(process, &python))
 		return NULL;
 	result = snap_arena_new(process->arena, struct snap_runtime_result);
-	if (!result)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(result));
 	result->name = "cpython";
 	err = fill_python_result(&python, result);
 	if (!err)

@@ -74,17 +74,14 @@ struct snap_python_layout {
 	struct {
 		uint32_t state, length, ascii, compact, kind_shift;
 	} string;
-	uint32_t bytes_size, bytes_data;
-	uint32_t object_type;
+	uint32_t bytes_size, bytes_data, object_type;
 	uint32_t object_size; /* of its head: what an object represents is the first field */
 	uint32_t var_size;    /* ob_size */
 	/* asyncio and generators, 3.14 on */
 	struct {
 		uint32_t size, name, frame, state;
 	} generator;
-	uint32_t frame_stack_pointer;
-	uint32_t set_table, set_mask;
-	uint32_t int_tag, int_digits;
+	uint32_t frame_stack_pointer, set_table, set_mask, int_tag, int_digits;
 };
 
 /* Of asyncio, as it describes itself; see asyncio.c. */

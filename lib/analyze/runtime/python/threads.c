@@ -347,9 +347,7 @@ static bool is_nonsense(const struct reading *reading)
 
 	for (size_t i = 0; i < reading->python->chain_count; i++)
 		whole += reading->python->chains[i].stack.count > 0;
-	if (reading->matched == 0)
-		return true;
-	return whole == 0 && reading->result->torn;
+	return reading->matched == 0 || (whole == 0 && reading->result->torn);
 }
 
 struct stacksnap_error *snap_python_threads(struct snap_python *python,
@@ -359,8 +357,7 @@ struct stacksnap_error *snap_python_threads(struct snap_python *python,
 	struct stacksnap_error *err;
 	bool there;
 
-	if (!index_threads(&reading))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(index_threads(&reading)));
 	err = read_interpreters(&reading, &there);
 	if (!err && !there)
 		result->refused = snap_runtime_why(python->process,
