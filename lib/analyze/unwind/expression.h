@@ -12,8 +12,7 @@
 /* An operation: its code (DW_OP_…), operands, and where it stands, which is what jumps name. */
 struct snap_operation {
 	uint8_t atom;
-	uint64_t number, number2;
-	uint64_t offset;
+	uint64_t number, number2, offset;
 };
 
 struct snap_expression {

@@ -81,8 +81,7 @@ struct stacksnap_error *snap_rows_create(struct snap_module_set *set, struct sna
 {
 	struct snap_rows *rows = calloc(1, sizeof(*rows));
 
-	if (!rows)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(rows));
 	rows->set = set;
 	rows->file = file;
 	rows->image = file->image;

@@ -28,8 +28,7 @@ struct stacksnap_error *snap_unwinder_create(struct snap_module_set *set,
 {
 	struct snap_unwinder *unwinder = calloc(1, sizeof(*unwinder));
 
-	if (!unwinder)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(unwinder));
 	unwinder->set = set;
 	snap_module_set_own_unwind(set, destroy_rows);
 	unwinder->options = options;

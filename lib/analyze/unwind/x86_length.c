@@ -79,9 +79,7 @@ static size_t operand_size(uint8_t modrm, uint8_t sib)
 
 	if (has_sib)
 		rm = sib & 7;
-	if (mode == 1)
-		return has_sib + 1;
-	return has_sib + (mode == 2 || (mode == 0 && rm == 5) ? 4 : 0);
+	return mode == 1 ? has_sib + 1 : has_sib + (mode == 2 || (mode == 0 && rm == 5) ? 4 : 0);
 }
 
 /* Prefixes, and the opcode's table; false: it is cut, or unknown. */
