@@ -189,8 +189,7 @@ static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struc
 	struct stacksnap_error *err;
 	size_t distinct = 0, q = 0;
 
-	if (!queries)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(queries));
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
 			queries[distinct++].vaddr = wanted[i].vaddr;
@@ -200,8 +199,7 @@ static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struc
 		if (!queries[q].symbol)
 			continue;
 		queries[q].symbol = shown_name(waits, queries[q].symbol);
-		if (!queries[q].symbol)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(queries[q].symbol));
 		if (wanted[i].is_mutex) {
 			if (!set_mutex(waits, wanted[i].wait, &queries[q]))
 				return snap_error_no_memory();
@@ -223,8 +221,7 @@ static struct stacksnap_error *find_places(struct snap_wait_analysis *waits)
 	_cleanup_free_ struct stack *list = malloc((waits->waiter_count + 1) * sizeof(*list));
 	struct stacks stacks = { SIZE_MAX, list, 0 };
 
-	if (!list)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list));
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		struct snap_waiter *waiter = &waits->waiters[i];
 
@@ -241,8 +238,7 @@ struct stacksnap_error *snap_wait_name_data(struct snap_wait_analysis *waits)
 	struct wanted_list wanted = { all, 0 };
 	struct stacksnap_error *err = NULL;
 
-	if (!all)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(all));
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		struct snap_waiter *waiter = &waits->waiters[i];
 

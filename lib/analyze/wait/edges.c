@@ -45,8 +45,7 @@ struct stacksnap_error *snap_wait_find_edges(struct snap_wait_analysis *waits)
 	size_t *rooms =
 		snap_arena_new_array(&waits->analysis->scratch, waits->waiter_count + 1, size_t);
 
-	if (!rooms)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(rooms));
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		struct snap_waiter *waiter = &waits->waiters[i];
 

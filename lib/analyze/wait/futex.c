@@ -101,8 +101,7 @@ static struct stacksnap_error *explain_vector(struct snap_wait_analysis *waits,
 		futex.address = first[1];
 	futex.map = snap_process_map(snap_waiter_process(waiter), futex.address);
 	wait = snap_futex_wait(&futex, SNAP_WAIT_FUTEX, futex.address, SNAP_WAIT_IS_GUESS);
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->variant = "waitv";
 	return NULL;
 }

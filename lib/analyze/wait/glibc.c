@@ -105,8 +105,7 @@ static struct stacksnap_error *explain_refused(struct snap_futex *futex)
 		snap_futex_wait(futex, SNAP_WAIT_MUTEX, futex->address, SNAP_WAIT_IS_CERTAIN);
 	uint64_t sp = futex->waiter->call.sp & ~7ull;
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->variant = "pi";
 	wait->address = 0; /* the word is no lock's */
 	wait->owner_lack = SNAP_OWNER_REFUSED;
@@ -134,8 +133,7 @@ static struct stacksnap_error *explain_glibc_mutex(struct snap_futex *futex)
 	if (!is_pi && futex->value == 0 && snap_futex_is_on_own_stack(futex, futex->address))
 		return explain_refused(futex);
 	wait = snap_futex_wait(futex, SNAP_WAIT_MUTEX, futex->address, SNAP_WAIT_IS_CERTAIN);
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (read_glibc_mutex(futex, futex->address, &mutex)) {
 		own_mutex(futex, wait, &mutex);
 		return NULL;
@@ -227,8 +225,7 @@ static struct stacksnap_error *explain_glibc_condition(struct snap_futex *futex)
 		which = 0;
 	}
 	wait = snap_futex_wait(futex, SNAP_WAIT_CONDITION, starts[which], confidence);
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (snap_futex_read(futex, starts[which] + condition_waiters[which], &waiters,
 			    sizeof(waiters)) &&
 	    waiters >> 3 <= MOST_WAITERS)
@@ -272,8 +269,7 @@ static struct stacksnap_error *explain_glibc_rwlock(struct snap_futex *futex)
 	else if (futex->value > 3)
 		start = futex->address;
 	wait = snap_futex_wait(futex, SNAP_WAIT_RWLOCK, start, SNAP_WAIT_IS_CERTAIN);
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (futex->names.name != SNAP_NAME_NONE)
 		wait->mode = writes ? SNAP_WAIT_WRITE : SNAP_WAIT_READ;
 	/* Of readers it is 0. */
@@ -296,8 +292,7 @@ static struct stacksnap_error *explain_glibc_semaphore(struct snap_futex *futex)
 		snap_futex_wait(futex, SNAP_WAIT_SEMAPHORE, futex->address, SNAP_WAIT_IS_CERTAIN);
 	uint32_t words[2]; /* value, waiters */
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (!snap_futex_read(futex, futex->address, words, sizeof(words)))
 		return NULL;
 	wait->value = words[0];
@@ -312,8 +307,7 @@ static struct stacksnap_error *explain_barrier(struct snap_futex *futex)
 		snap_futex_wait(futex, SNAP_WAIT_BARRIER, futex->address - 4, SNAP_WAIT_IS_CERTAIN);
 	uint32_t words[3]; /* in, current round, needed */
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (snap_futex_read(futex, futex->address - 4, words, sizeof(words)) &&
 	    words[0] - words[1] <= words[2]) {
 		wait->arrived = words[0] - words[1];
@@ -352,8 +346,7 @@ static struct stacksnap_error *explain_join_by_state(struct snap_futex *futex)
 	}
 	wait = snap_futex_wait(futex, SNAP_WAIT_THREAD, thread ? pointer : futex->address,
 			       thread ? SNAP_WAIT_IS_CERTAIN : SNAP_WAIT_IS_LIKELY);
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	snap_futex_own_if_seen(futex, wait, thread);
 	return NULL;
 }
@@ -367,8 +360,7 @@ static struct stacksnap_error *explain_glibc_join(struct snap_futex *futex)
 		return explain_join_by_state(futex);
 	wait = snap_futex_wait(futex, SNAP_WAIT_THREAD, futex->address - PTHREAD_TID,
 			       thread ? SNAP_WAIT_IS_CERTAIN : SNAP_WAIT_IS_LIKELY);
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->owner_word = (struct snap_owner_word){ futex->address, SNAP_OWNER_FORM_TID };
 	if (thread)
 		snap_futex_own(futex, wait, thread);
@@ -390,8 +382,7 @@ static struct stacksnap_error *explain_glibc_stdio(struct snap_futex *futex)
 		snap_futex_wait(futex, SNAP_WAIT_STDIO, futex->address, SNAP_WAIT_IS_CERTAIN);
 	struct file_lock lock;
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (!snap_futex_read(futex, futex->address, &lock, sizeof(lock))) {
 		wait->owner_lack = SNAP_OWNER_UNREADABLE;
 		wait->confidence = SNAP_WAIT_IS_LIKELY;
@@ -439,8 +430,7 @@ static struct stacksnap_error *explain_malloc(struct snap_futex *futex)
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_MALLOC, futex->address, SNAP_WAIT_IS_CERTAIN);
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (is_in_malloc_twice(futex)) {
 		wait->variant = "signal handler";
 		snap_futex_own(futex, wait, futex->waiter);

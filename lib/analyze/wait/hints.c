@@ -133,8 +133,7 @@ struct stacksnap_error *snap_wait_find_hints(struct snap_wait_analysis *waits)
 	if (waits->analysis->options->explain != SNAP_EXPLAIN_ALL)
 		return NULL;
 	sought = malloc((waits->waiter_count + 1) * sizeof(*sought));
-	if (!sought)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(sought));
 	search.sought = sought;
 	return snap_no_memory_unless(
 		snap_all(waits->analysis->capture->process_count, i, search_process(&search, i)));

@@ -176,8 +176,7 @@ struct stacksnap_error *snap_language_explain(struct snap_futex *futex)
 		return NULL;
 	wait = snap_futex_wait(futex, row->kind, futex->address - row->before,
 			       SNAP_WAIT_IS_CERTAIN);
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->variant = row->variant;
 	wait->mode = row->mode;
 	return NULL;

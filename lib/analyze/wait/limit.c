@@ -304,8 +304,7 @@ struct stacksnap_error *snap_waits_report_bytes(const struct snap_node *node,
 {
 	_cleanup_free_ struct snap_short_texts *texts = texts_create(NULL);
 
-	if (!texts)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(texts));
 	*ret = node ? node_bytes(texts, node) : top_bytes(texts, waits);
 	return NULL;
 }
@@ -317,8 +316,7 @@ struct stacksnap_error *snap_waits_limit(struct snap_interner *strings,
 {
 	_cleanup_free_ struct snap_short_texts *texts = texts_create(strings);
 
-	if (!texts)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(texts));
 	/* The top of a report has few, which tell the most: none of them is left out. */
 	if (cut_until(texts, node, waits, most, cut) > most && node)
 		leave_waits_out(texts, node, most, cut);

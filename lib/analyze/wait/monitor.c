@@ -36,8 +36,7 @@ struct stacksnap_error *snap_monitor_explain(struct snap_futex *futex)
 	if (!monitor || futex->is_shared)
 		return NULL;
 	wait = snap_futex_wait(futex, SNAP_WAIT_MONITOR, monitor->address, SNAP_WAIT_IS_CERTAIN);
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->timed = false;
 	wait->remaining_ns = -1;
 	if (monitor->owner)

@@ -52,9 +52,7 @@ static const char *variant_of_musl(const struct mutex *mutex)
 
 	if (mutex->type & TYPE_ROBUST)
 		return "robust";
-	if (mutex->type & TYPE_PI)
-		return "pi";
-	return kinds[mutex->type & TYPE_KIND];
+	return mutex->type & TYPE_PI ? "pi" : kinds[mutex->type & TYPE_KIND];
 }
 
 static struct stacksnap_error *explain_musl_mutex(struct snap_futex *futex,
@@ -64,8 +62,7 @@ static struct stacksnap_error *explain_musl_mutex(struct snap_futex *futex,
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_MUTEX, futex->address - 4, confidence);
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->variant = keeps_musl_owner(mutex) ? variant_of_musl(mutex) : "musl";
 	if (keeps_musl_owner(mutex))
 		wait->owner_word =
@@ -88,8 +85,7 @@ static struct stacksnap_error *explain_unclear_mutex(struct snap_futex *futex)
 						 is_refused ? futex->address : futex->address - 4,
 						 SNAP_WAIT_IS_LIKELY);
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->owner_lack = is_refused ? SNAP_OWNER_REFUSED : SNAP_OWNER_UNREADABLE;
 	if (is_refused) {
 		wait->variant = "pi";
@@ -104,8 +100,7 @@ static struct stacksnap_error *explain_musl_rwlock(struct snap_futex *futex)
 		snap_futex_wait(futex, SNAP_WAIT_RWLOCK, futex->address, SNAP_WAIT_IS_CERTAIN);
 	uint32_t word;
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->variant = "musl";
 	wait->mode = futex->names.name == SNAP_NAME_RWLOCK_READ ? SNAP_WAIT_READ : SNAP_WAIT_WRITE;
 	if (snap_futex_read(futex, futex->address, &word, sizeof(word)) &&
@@ -120,8 +115,7 @@ static struct stacksnap_error *explain_musl_semaphore(struct snap_futex *futex)
 		snap_futex_wait(futex, SNAP_WAIT_SEMAPHORE, futex->address, SNAP_WAIT_IS_CERTAIN);
 	int32_t words[2]; /* value or -1, waiters */
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (!snap_futex_read(futex, futex->address, words, sizeof(words)))
 		return NULL;
 	wait->value = words[0] > 0 ? words[0] : 0;
@@ -150,8 +144,7 @@ static struct stacksnap_error *explain_musl_condition(struct snap_futex *futex,
 	struct snap_wait *wait =
 		snap_futex_wait(futex, SNAP_WAIT_CONDITION, futex->address, confidence);
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (snap_futex_is_on_own_stack(futex, futex->address))
 		wait->address = 0;
 	return NULL;
@@ -163,8 +156,7 @@ static struct stacksnap_error *explain_musl_stdio(struct snap_futex *futex)
 		snap_futex_wait(futex, SNAP_WAIT_STDIO, futex->address, SNAP_WAIT_IS_CERTAIN);
 	uint32_t word;
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->owner_word = (struct snap_owner_word){ futex->address, SNAP_OWNER_FORM_MASKED };
 	if (snap_futex_read(futex, futex->address, &word, sizeof(word)))
 		(void)snap_futex_own_by_tid(futex, wait, word & FILE_TID);
@@ -196,8 +188,7 @@ static struct stacksnap_error *explain_musl_join(struct snap_futex *futex,
 		snap_futex_wait(futex, SNAP_WAIT_THREAD, futex->address - PTHREAD_DETACH_STATE,
 				thread ? confidence : SNAP_WAIT_IS_LIKELY);
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	snap_futex_own_if_seen(futex, wait, thread);
 	return NULL;
 }

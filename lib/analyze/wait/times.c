@@ -85,9 +85,7 @@ static int64_t read_time(const struct snap_waiter *waiter, const struct timeout 
 	if (!snap_wait_read(waiter, timeout->argument, words, sizeof(words)) || words[0] < 0 ||
 	    words[1] < 0 || words[1] >= SNAP_NS_PER_S / unit)
 		return -1;
-	if (words[0] >= most_seconds)
-		return INT64_MAX;
-	return words[0] * SNAP_NS_PER_S + words[1] * unit;
+	return words[0] >= most_seconds ? INT64_MAX : words[0] * SNAP_NS_PER_S + words[1] * unit;
 }
 
 /* -1: the clock was not read. */

@@ -83,15 +83,13 @@ static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
 	waits->first = snap_arena_new_array(&analysis->scratch, process_count + 1, size_t);
 	waits->waiters = snap_arena_new_array(&analysis->scratch, count + 1, struct snap_waiter);
 	waits->sets = snap_arena_new_array(&analysis->scratch, count + 1, struct snap_wait_set);
-	if (!waits->first || !waits->waiters || !waits->sets || !sort_processes(waits) ||
-	    !make_stack_names(waits))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(waits->first && waits->waiters && waits->sets &&
+				       sort_processes(waits) && make_stack_names(waits)));
 	for (size_t i = 0; i < process_count; i++) {
 		struct snap_raw_process *raw = &analysis->processes[i];
 		const struct snap_wait_stacks *stacks = snap_wait_stacks_of(analysis, raw->process);
 
-		if (!stacks)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(stacks));
 		waits->first[i] = waits->waiter_count;
 		for (size_t k = 0; k < raw->thread_count; k++)
 			waits->waiters[waits->waiter_count++] =
@@ -201,8 +199,7 @@ run_wait_step(struct snap_wait_analysis *waits,
 	struct stacksnap_error *err;
 
 	waits->lookup = snap_wait_lookup_create();
-	if (!waits->lookup)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(waits->lookup));
 	err = work(waits);
 	snap_wait_callees_deinit(waits);
 	snap_wait_index_deinit(waits);

@@ -248,8 +248,7 @@ static struct stacksnap_error *list_blockers(struct blocking *blocking)
 
 	ret->blockers = snap_arena_new_array(snap_wait_arena(blocking->waits), count + 1,
 					     struct snap_blocker);
-	if (!ret->blockers)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(ret->blockers));
 	while (held < end) {
 		struct snap_blocker *blocker = &ret->blockers[ret->blocker_count++];
 		const struct held *first = held;
@@ -279,12 +278,10 @@ struct stacksnap_error *snap_wait_find_blockers(struct snap_wait_analysis *waits
 		.absentees = waits->waiter_count + waits->analysis->capture->process_count,
 	};
 
-	if (!blocking.next || !blocking.root || !blocking.held)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(blocking.next && blocking.root && blocking.held));
 	for (size_t i = 0; i < waits->waiter_count; i++)
 		blocking.next[i] = find_next(&blocking, &waits->waiters[i]);
-	if (!find_roots(&blocking))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(find_roots(&blocking)));
 	list_held(&blocking);
 	return list_blockers(&blocking);
 }

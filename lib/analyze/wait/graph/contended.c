@@ -43,8 +43,7 @@ struct stacksnap_error *snap_wait_find_contended(struct snap_wait_analysis *wait
 	/* Each has two waiters or more. */
 	ret->contended =
 		snap_arena_new_array(snap_wait_arena(waits), count / 2 + 1, struct snap_contended);
-	if (!numbers || !ret->contended)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(numbers && ret->contended));
 	qsort_r(numbers, count, sizeof(*numbers), compare_objects, waits->waiters);
 	for (size_t i = 0, end; i < count; i = end) {
 		const struct snap_waiter *first = &waits->waiters[numbers[i]];

@@ -108,8 +108,7 @@ struct stacksnap_error *snap_wait_graph_init(struct snap_wait_graph *graph,
 	struct snap_stuck_graph of;
 
 	*graph = (struct snap_wait_graph){ 0 };
-	if (!make_graph(graph, waits))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(make_graph(graph, waits)));
 	of = (struct snap_stuck_graph){ graph->count, graph->first, graph->edges, graph->known,
 					graph->certain };
 	return snap_stuck_find(&of, &graph->stuck);
@@ -294,8 +293,7 @@ static struct stacksnap_error *list_deadlocks(const struct snap_wait_graph *grap
 	_cleanup_free_ size_t *cycles = calloc(graph->stuck.component_count + 1, sizeof(*cycles));
 	size_t count = 0;
 
-	if (!cycles)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(cycles));
 	for (size_t i = 0; i < graph->stuck.component_count; i++)
 		if (graph->stuck.components[i].is_cycle && !has_passed(&components[i]))
 			cycles[count++] = i;
@@ -305,8 +303,7 @@ static struct stacksnap_error *list_deadlocks(const struct snap_wait_graph *grap
 		count = SNAP_WAIT_LIST;
 	ret->deadlocks =
 		snap_arena_new_array(snap_wait_arena(waits), count + 1, struct snap_deadlock);
-	if (!ret->deadlocks)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(ret->deadlocks));
 	return snap_no_memory_unless(
 		snap_all(count, i,
 			 make_deadlock(graph, waits, components, cycles[i],
@@ -320,8 +317,7 @@ struct stacksnap_error *snap_wait_find_deadlocks(struct snap_wait_analysis *wait
 
 	SNAP_TRY(snap_wait_graph_init(&graph, waits));
 	components = survey(&graph, waits);
-	if (!components)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(components));
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		size_t component = graph.stuck.component[i], cycle;
 

@@ -204,8 +204,7 @@ struct stacksnap_error *snap_stuck_find(const struct snap_stuck_graph *graph,
 		.nodes = calloc(room, sizeof(*ret->nodes)),
 		.components = calloc(room, sizeof(*ret->components)),
 	};
-	if (!ret->component || !ret->nodes || !ret->components)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(ret->component && ret->nodes && ret->components));
 	return snap_no_memory_unless(take_out(graph, ret->component) &&
 				     find_components(graph, ret));
 }

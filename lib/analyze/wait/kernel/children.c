@@ -89,8 +89,7 @@ static struct stacksnap_error *wait_for_several(struct snap_wait_analysis *waits
 		return wait_for(waits, waiter, key, NULL, 0, false);
 	SNAP_TRY(snap_wait_children(waits, parent->pid, &children, &count));
 	pids = snap_arena_new_array(&waits->analysis->scratch, count + 1, pid_t);
-	if (!pids)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(pids));
 	for (size_t i = 0; i < count; i++)
 		if (lives(&all[children[i]]) && (!group || all[children[i]].pgrp == group))
 			pids[living++] = all[children[i]].pid;
@@ -188,8 +187,7 @@ struct stacksnap_error *snap_wait_explain_child(struct snap_wait_analysis *waits
 		snap_wait_new(waits, waiter, SNAP_WAIT_CHILD, snap_wait_call_confidence(waiter));
 	pid_t pid = (pid_t)waiter->call.arguments[0];
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	if (waiter->row->call == SNAP_CALL_WAITID)
 		return explain_waitid(waits, waiter);
 	if (pid > 0)
@@ -210,8 +208,7 @@ struct stacksnap_error *snap_wait_explain_vfork(struct snap_wait_analysis *waits
 	const size_t *children;
 	size_t count, living = 0;
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	SNAP_TRY(snap_wait_children(waits, parent->pid, &children, &count));
 	for (size_t i = 0; i < count; i++) {
 		each = &waits->analysis->capture->processes[children[i]];

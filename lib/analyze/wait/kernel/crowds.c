@@ -94,8 +94,7 @@ static struct stacksnap_error *fill_crowd(struct snap_wait_analysis *waits, cons
 	set->processes = snap_arena_new_array(&waits->analysis->scratch, count + 1, size_t);
 	crowd->parties =
 		snap_arena_new_array(snap_wait_arena(waits), shown + 1, struct snap_wait_party);
-	if (!set->processes || !crowd->parties || !find_seen(waits))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(set->processes && crowd->parties && find_seen(waits)));
 	set->count = 0;
 	for (size_t i = 0; i < count; i++) {
 		size_t process = snap_wait_process_by_pid(waits, pids[i]);
@@ -128,9 +127,8 @@ struct stacksnap_error *snap_wait_make_crowd(struct snap_wait_analysis *waits, u
 					 .set = (size_t)SNAP_NO_SET,
 					 .whole = complete };
 
-	if (!snap_reserve_array_most(lookup->crowds, lookup->crowd_capacity,
-				     lookup->crowd_count + 1, MOST_CROWDS))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_reserve_array_most(
+		lookup->crowds, lookup->crowd_capacity, lookup->crowd_count + 1, MOST_CROWDS)));
 	SNAP_TRY(fill_crowd(waits, pids, count, &crowd));
 	if (!snap_hash_table_add(&lookup->crowd_table, key, lookup->crowd_count))
 		return snap_error_no_memory();
@@ -167,8 +165,7 @@ struct stacksnap_error *snap_wait_crowd_of_peers(struct snap_wait_analysis *wait
 	       ends[at + count].inode == inode)
 		count++;
 	pids = snap_arena_new_array(&waits->analysis->scratch, count + 1, pid_t);
-	if (!pids)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(pids));
 	for (size_t i = at; i < at + count; i++)
 		if (mode == SNAP_WAIT_ANY_MODE ||
 		    (mode == SNAP_WAIT_READ ? ends[i].readable : ends[i].writable))

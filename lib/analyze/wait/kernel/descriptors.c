@@ -185,8 +185,7 @@ struct stacksnap_error *snap_wait_explain_descriptor(struct snap_wait_analysis *
 	if (descriptor && descriptor->kind == SNAP_DESCRIPTOR_SOCKET)
 		return snap_wait_explain_socket(waits, waiter);
 	wait = snap_wait_new(waits, waiter, kind, snap_wait_call_confidence(waiter));
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->fd = fd;
 	wait->mode = mode_of_descriptor_call(waiter);
 	if (!descriptor)

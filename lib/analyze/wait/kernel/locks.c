@@ -163,8 +163,7 @@ static struct stacksnap_error *find_holders(struct snap_wait_analysis *waits,
 	next = snap_first_not(lookup->shown_count, i,
 			      compare_shown(&all[lookup->shown[i]], lock) <= 0);
 	pids = snap_arena_new_array(&waits->analysis->scratch, next - at + 2, pid_t);
-	if (!pids)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(pids));
 	for (size_t i = at; i < next; i++)
 		if (all[lookup->shown[i]].write == lock->write)
 			pids[count++] = all[lookup->shown[i]].pid;
@@ -225,8 +224,7 @@ static struct stacksnap_error *find_conflicting(struct snap_wait_analysis *waits
 	own = snap_arena_new_array(&waits->analysis->scratch, next - at,
 				   const struct snap_file_lock *);
 	pids = snap_arena_new_array(&waits->analysis->scratch, next - at, pid_t);
-	if (!own || !pids)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(own && pids));
 	for (size_t i = at; i < next && own_count < MOST_OWN; i++)
 		if (all[lookup->shown[i]].pid == pid)
 			own[own_count++] = &all[lookup->shown[i]];
@@ -321,8 +319,7 @@ struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *w
 	struct stacksnap_error *err = NULL;
 	struct request request;
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->fd = snap_wait_call_fd(waiter);
 	wait->owner_lack = waits->facts->lacks & SNAP_LACK_RIGHTS ? SNAP_OWNER_OTHER_USER
 								  : SNAP_OWNER_NOT_SEEN;

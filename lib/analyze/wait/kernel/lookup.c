@@ -73,8 +73,7 @@ struct stacksnap_error *snap_wait_order(struct snap_wait_analysis *waits, size_t
 	if (*ret)
 		return NULL;
 	order = snap_arena_new_array(&waits->analysis->scratch, count + 1, size_t);
-	if (!order)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(order));
 	for (size_t i = 0; i < count; i++)
 		if (keep(waits->facts, i))
 			order[kept++] = i;
@@ -232,8 +231,7 @@ struct stacksnap_error *snap_wait_children(struct snap_wait_analysis *waits, pid
 
 	if (!order) {
 		order = snap_arena_new_array(&waits->analysis->scratch, count + 1, size_t);
-		if (!order)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(order));
 		for (size_t i = 0; i < count; i++)
 			order[i] = i;
 		qsort_r(order, count, sizeof(*order), in_order_of_parents, capture->processes);

@@ -91,8 +91,7 @@ static struct stacksnap_error *keep_watched_descriptor(struct watch *watch)
 				      watch->count * sizeof(*watch->fds));
 	wait->fd_kinds = snap_arena_memdup(snap_wait_arena(watch->waits), watch->kinds,
 					   watch->count * sizeof(*watch->kinds));
-	if (!wait->fds || !wait->fd_kinds)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait->fds && wait->fd_kinds));
 	return wait->listening == 1 ? name_listener(watch) : NULL;
 }
 
@@ -229,8 +228,7 @@ static struct stacksnap_error *explain_epoll(struct watch *watch)
 	SNAP_TRY(keep_watched_descriptor(watch));
 	shared = snap_arena_memdup(&watch->waits->analysis->scratch, wait, sizeof(*wait));
 	entry = shared ? snap_pointer_table_get(&watch->waits->lookup->epolls, epoll) : NULL;
-	if (!entry)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(entry));
 	entry->pointer = shared;
 	return NULL;
 }

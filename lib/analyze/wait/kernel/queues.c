@@ -14,8 +14,7 @@ enum { ALL_BUT_THAT = 020000 /* MSG_EXCEPT of msgrcv(2) */ };
 
 struct semaphore_operation {
 	uint16_t number;
-	int16_t operation;
-	int16_t flags;
+	int16_t operation, flags;
 };
 
 static int compare(const struct snap_ipc_queue *a, const struct snap_ipc_queue *b)
@@ -145,8 +144,7 @@ struct stacksnap_error *snap_wait_explain_queue(struct snap_wait_analysis *waits
 	struct snap_wait *wait =
 		snap_wait_new(waits, waiter, kind, snap_wait_call_confidence(waiter));
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	snap_wait_set_timeout(waits, waiter);
 	if (kind == SNAP_WAIT_MSGQUEUE)
 		return explain_messages(waits, waiter);

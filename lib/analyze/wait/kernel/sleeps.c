@@ -30,8 +30,7 @@ struct stacksnap_error *snap_wait_explain_signal(struct snap_wait_analysis *wait
 		snap_wait_new(waits, waiter, SNAP_WAIT_SIGNAL, snap_wait_call_confidence(waiter));
 	uint64_t mask;
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	snap_wait_set_timeout(waits, waiter);
 	wait->variant = waiter->row->variant;
 	if (waiter->row->pointer < 0 ||

@@ -236,8 +236,7 @@ struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *wait
 	struct snap_wait *wait = snap_wait_new(waits, waiter, kind_of_socket(socket),
 					       snap_wait_call_confidence(waiter));
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->variant = waiter->row->variant;
 	wait->mode = waiter->row->mode;
 	wait->fd = snap_wait_call_fd(waiter);

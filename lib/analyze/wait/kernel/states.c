@@ -64,8 +64,7 @@ static struct stacksnap_error *new_wait(struct snap_wait_analysis *waits,
 {
 	struct snap_wait *wait = snap_wait_new(waits, waiter, kind, SNAP_WAIT_IS_CERTAIN);
 
-	if (!wait)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait));
 	wait->wchan = snap_analysis_text(waits->analysis, waiter->thread->thread->wchan);
 	return NULL;
 }
