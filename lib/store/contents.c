@@ -20,8 +20,7 @@ static struct stacksnap_error *resize_contents(struct snap_contents *contents, s
 				      : mmap(NULL, capacity, PROT_READ | PROT_WRITE,
 					     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (bytes == MAP_FAILED)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(bytes != MAP_FAILED));
 	contents->bytes = bytes;
 	contents->capacity = capacity;
 	return NULL;

@@ -363,8 +363,7 @@ struct stacksnap_error *snap_snapshot_read_json(int fd, struct snap_snapshot **r
 									    snap_snapshot_new() };
 	_cleanup_(snap_json_pick_closep) struct snap_json *root = NULL;
 
-	if (!reader.snapshot)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(reader.snapshot));
 	snap_json_pick_init(&reader.pick, &reader.snapshot->arena);
 	SNAP_TRY(snap_json_pick_open(fd, SNAP_JSON_MAX_BYTES, &root));
 	read_head(&reader, root);

@@ -68,8 +68,7 @@ struct stacksnap_error *snap_log_explain(struct snap_log *log, uint32_t stack, u
 	    !snap_reserve_array(log->explained, log->explained_capacity, log->explained_count + 1))
 		return snap_error_no_memory();
 	log->explained[log->explained_count] = explained;
-	if (!snap_log_index_explained(log, log->explained_count))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_log_index_explained(log, log->explained_count)));
 	snap_log_charge_explained(log, (uint32_t)log->explained_count++);
 	return NULL;
 }

@@ -125,8 +125,7 @@ static struct stacksnap_error *forget(struct snap_log *log, int64_t before_ns, b
 	struct snap_log_index *index = log->index;
 	bool due;
 
-	if (!forget_ticks(log, before_ns))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(forget_ticks(log, before_ns)));
 	due = at_once || is_compaction_due(log);
 	if (due) {
 		SNAP_TRY(snap_log_compact(log));

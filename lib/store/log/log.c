@@ -37,13 +37,11 @@ struct stacksnap_error *snap_log_new(size_t spaces, struct snap_log **ret)
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = calloc(1, sizeof(*log));
 
-	if (!log)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(log));
 	snap_arena_init(&log->arena);
 	snap_interner_init(&log->strings, &log->arena);
 	log->end = SNAP_END_UNFINISHED;
-	if (!make_index(log, spaces ? spaces : 1))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(make_index(log, spaces ? spaces : 1)));
 	*ret = snap_take_ptr(log);
 	return NULL;
 }
@@ -220,8 +218,7 @@ struct stacksnap_error *snap_log_rename_thread(struct snap_log *log, uint32_t th
 					       const char *name)
 {
 	assert(thread < log->thread_count);
-	if (!snap_intern_text(&log->strings, &name, SNAP_MAX_COMM))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_intern_text(&log->strings, &name, SNAP_MAX_COMM)));
 	log->threads[thread].name = name;
 	snap_log_charge_name(log, log->threads[thread].process);
 	return NULL;

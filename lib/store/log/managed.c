@@ -160,8 +160,7 @@ struct stacksnap_error *snap_log_find_labels(struct snap_log *log, uint32_t spac
 		log->cuts |= SNAP_LOG_CUT_LABELS;
 		return NULL;
 	}
-	if (!add_managed_labels(log, &set, hash))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(add_managed_labels(log, &set, hash)));
 	*ret = (uint32_t)log->label_set_count;
 	return NULL;
 }

@@ -149,12 +149,10 @@ struct stacksnap_error *snap_log_join_maps(const struct snap_process *known,
 	struct join join = { .fits = true };
 	struct side old, new;
 
-	if (!known_modules || !now_modules)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(known_modules && now_modules));
 	/* Each step ends a mapping or begins one. */
 	join.maps = malloc((2 * (known->map_count + now->map_count) + 1) * sizeof(*join.maps));
-	if (!join.maps)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(join.maps));
 	old = (struct side){ known, known_modules, 0, true };
 	new = (struct side){ now, now_modules, 0, false };
 	join_sides(&join, &old, &new);

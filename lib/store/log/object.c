@@ -187,8 +187,7 @@ struct stacksnap_error *snap_log_find_object(struct snap_log *log,
 	for (uint32_t i = 0; i < object.descriptor_count; i++)
 		descriptors[i] = asked->descriptors[i];
 	object.descriptors = descriptors;
-	if (!cut_links(log, &object))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(cut_links(log, &object)));
 	return find_same_object(log, &object, words, ret);
 }
 

@@ -292,8 +292,7 @@ struct stacksnap_error *snap_log_add_pieces(struct snap_log *log, uint32_t space
 	struct snap_process facts = log->capture->processes[space];
 	struct snap_map *maps = malloc((facts.map_count + 1) * sizeof(*maps));
 
-	if (!maps)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(maps));
 	if (facts.map_count)
 		memcpy(maps, facts.maps, facts.map_count * sizeof(*maps));
 	facts.pieces = pieces;

@@ -90,8 +90,7 @@ static struct stacksnap_error *find_log_reason(struct snap_log *log, const char 
 	if (!snap_reserve_array(log->reasons, log->reason_capacity, log->reason_count + 1))
 		return snap_error_no_memory();
 	reason = snap_intern(&log->strings, reason, strnlen(reason, SNAP_MAX_NAME));
-	if (!reason)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(reason));
 	log->reasons[log->reason_count++] = reason;
 	*ret = (uint32_t)log->reason_count;
 	return NULL;
@@ -201,8 +200,7 @@ static struct stacksnap_error *find_log_stack(struct snap_log *log, uint32_t spa
 		return NULL;
 	if (!add)
 		return NULL;
-	if (!snap_hash_table_reserve(table, log->stack_count + 1))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_hash_table_reserve(table, log->stack_count + 1)));
 	err = add_log_stack(log, &head, pcs->count, ret);
 	/* There is room for it. */
 	if (!err && !snap_hash_table_add(table, hash, *ret))

@@ -46,9 +46,9 @@ struct stacksnap_error *snap_log_add_task(struct snap_log *log, uint32_t process
 
 	assert(task.id && task.runtime && log->spaces[space].process < log->process_count);
 	SNAP_TRY(snap_log_find_labels(log, space, labels, label_count, true, &task.labels));
-	if (!copy_task(log, &task) ||
-	    !snap_reserve_array(log->tasks, log->task_capacity, log->task_count + 1))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(
+		copy_task(log, &task) &&
+		snap_reserve_array(log->tasks, log->task_capacity, log->task_count + 1)));
 	SNAP_TRY(snap_log_add_thread(log, process, 0, 0, NULL, false, ret));
 	log->tasks[log->task_count++] = task;
 	log->threads[*ret].task = (uint32_t)log->task_count;

@@ -151,8 +151,7 @@ struct stacksnap_error *snap_log_find_wait_bytes(struct snap_log *log, uint32_t 
 		return NULL;
 	if (!index->piece_bytes)
 		index->piece_bytes = malloc(SNAP_LOG_MAX_OBJECT_WORDS);
-	if (!index->piece_bytes || !sort_pieces(index, image, &count))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(index->piece_bytes && sort_pieces(index, image, &count)));
 	count = join_futex_pieces(index, count);
 	if (!count)
 		return NULL;
