@@ -44,8 +44,7 @@ struct snap_merge_stack {
 	size_t labels_at, labels_size;           /* in `labels`, likewise */
 	uint64_t processes, threads, tasks;      /* processes: of what was merged */
 	struct snap_json_span hosts;             /* of what was merged */
-	size_t example_at, example_count;
-	size_t place_at, place_count;
+	size_t example_at, example_count, place_at, place_count;
 };
 
 /* A process that has a stack: more than one of these may be the same. */

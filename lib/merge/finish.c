@@ -190,8 +190,7 @@ struct stacksnap_error *snap_merger_finish(const struct snap_merger *merger,
 				*scratch = calloc(merger->host_count + 1, sizeof(*scratch));
 	struct finish finish = { merger, merged, numbers, scratch, false };
 
-	if (!merged || !numbers || !scratch)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(merged && numbers && scratch));
 	snap_arena_init(&merged->arena);
 	rank_hosts(&finish);
 	if (!finish.failed)
@@ -200,8 +199,7 @@ struct stacksnap_error *snap_merger_finish(const struct snap_merger *merger,
 		add_merged_modules(&finish);
 	if (!finish.failed)
 		add_groups(&finish);
-	if (finish.failed)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!finish.failed));
 	*ret = snap_take_ptr(merged);
 	return NULL;
 }

@@ -150,8 +150,7 @@ struct stacksnap_error *snap_merge_input(struct snap_merge_input *input, int fd,
 	size_t size = 0;
 	char *piece;
 
-	if (!walk.reader)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(walk.reader));
 	for (;;) {
 		err = snap_merge_stream_next(&walk.stream, &piece, &size);
 		if (err) {

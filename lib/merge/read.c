@@ -406,9 +406,7 @@ static enum schema look_for_schema(struct snap_json_scan *scan, const char *byte
 			continue;
 		if (snap_json_span_is(&scan->text, "stacksnap.snapshot", 18))
 			return SNAPSHOT;
-		if (snap_json_span_is(&scan->text, "stacksnap.merged", 16))
-			return MERGED;
-		return OTHER;
+		return snap_json_span_is(&scan->text, "stacksnap.merged", 16) ? MERGED : OTHER;
 	}
 	return token == SNAP_JSON_BROKEN ? BROKEN : OTHER;
 }

@@ -38,9 +38,7 @@ bool snap_host_set_add(struct snap_host_set *set, uint32_t host)
 
 	if (at && set->ranges[at - 1].last >= host)
 		at = snap_first_not(set->count, i, set->ranges[i].last < host);
-	if (at < set->count && set->ranges[at].first <= host)
-		return true;
-	return insert(set, at, host);
+	return (at < set->count && set->ranges[at].first <= host) || insert(set, at, host);
 }
 
 size_t snap_host_set_size(const struct snap_host_set *set)
