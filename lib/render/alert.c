@@ -165,8 +165,7 @@ static void add_what(struct snap_buffer *text, const struct snap_options *option
 static struct stacksnap_error *write_line(struct snap_buffer *text, FILE *out)
 {
 	snap_buffer_add_byte(text, '\n');
-	if (text->failed)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!text->failed));
 	errno = 0;
 	fwrite(text->data, 1, text->size, out);
 	return ferror(out) ? snap_error_os(errno, "cannot write the alert") : NULL;

@@ -206,8 +206,7 @@ static struct stacksnap_error *sort_and_write(struct folded *folded, FILE *out)
 	_cleanup_free_ struct folded_line *lines = calloc(count + 1, sizeof(*lines));
 	_cleanup_(line_order_deinit) struct line_order order = { 0 };
 
-	if (!lines)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(lines));
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_tally_row *row = &folded->tally.rows[i];
 
@@ -221,8 +220,7 @@ static struct stacksnap_error *sort_and_write(struct folded *folded, FILE *out)
 			return snap_error_no_memory();
 	}
 	order = (struct line_order){ ranks(&folded->owners), ranks(&folded->stacks) };
-	if (!order.owners || !order.stacks)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(order.owners && order.stacks));
 	qsort_r(lines, count, sizeof(*lines), by_ranks, &order);
 	write_lines(folded, lines, count, out);
 	return NULL;
@@ -238,8 +236,7 @@ struct stacksnap_error *snap_render_folded(const struct snap_recording *recordin
 	snap_profile_show_labels(&folded.profile, options);
 	SNAP_TRY(snap_tally_init(&folded.tally, recording, snap_tally_of_frames(options)));
 	folded.stack_texts = calloc(recording->stack_count + 1, sizeof(*folded.stack_texts));
-	if (!folded.stack_texts)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(folded.stack_texts));
 	for (size_t i = 0; i < recording->stack_count; i++)
 		folded.stack_texts[i] = SIZE_MAX;
 	return sort_and_write(&folded, out);

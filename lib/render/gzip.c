@@ -24,8 +24,7 @@ struct stacksnap_error *snap_gzip_create(FILE *out, struct snap_gzip **ret)
 {
 	_cleanup_free_ struct snap_gzip *gzip = calloc(1, sizeof(*gzip));
 
-	if (!gzip)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(gzip));
 	gzip->out = out;
 	if (deflateInit2(&gzip->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY,
 			 Z_DEFAULT_STRATEGY) != Z_OK)

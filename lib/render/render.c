@@ -108,8 +108,7 @@ static struct stacksnap_error *render_in_format(const struct snap_format *format
 		return render_uncompressed(format, snapshot, recording, options, out);
 	SNAP_TRY(snap_gzip_create(out, &gzip));
 	packed = fopencookie(gzip, "w", (cookie_io_functions_t){ .write = write_gzip });
-	if (!packed)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(packed));
 	err = render_uncompressed(format, snapshot, recording, options, packed);
 	fclose(snap_take_ptr(packed));
 	err = err ?: snap_gzip_finish(gzip);

@@ -111,8 +111,7 @@ static struct stacksnap_error *convert_process(struct converter *converter, size
 	uint32_t parent = from->parent == SIZE_MAX ? UINT32_MAX : (uint32_t)from->parent;
 	uint32_t number, space;
 
-	if (!join_args(converter, from->node, &facts))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(join_args(converter, from->node, &facts)));
 	SNAP_TRY(snap_log_add_process(log, facts.pid, facts.start_ticks, parent, UINT32_MAX, false,
 				      &number));
 	SNAP_TRY(snap_log_map_process(log, number, &facts, NULL, &space));
@@ -320,8 +319,7 @@ static struct stacksnap_error *convert_event(struct converter *converter, const 
 	change.taken = (uint8_t)event->run->taken;
 	if (converter->log->threads[event->thread].task)
 		change.state = (uint8_t)event->run->task_state;
-	if (!find_call(converter->log, event->run, &change.syscall))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(find_call(converter->log, event->run, &change.syscall)));
 	return snap_snaprec_find_object(converter->recording, converter->log, event->run,
 					&change.object)
 		       ?: snap_log_change(converter->log, &change);
@@ -335,8 +333,7 @@ static struct stacksnap_error *convert_ticks(struct converter *converter)
 	_cleanup_free_ struct event *events = NULL;
 	struct stacksnap_error *err;
 
-	if (!at)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(at));
 	list_events(recording, at, NULL);
 	for (size_t i = 0; i < count; i++) {
 		size_t here = at[i];
@@ -345,8 +342,7 @@ static struct stacksnap_error *convert_ticks(struct converter *converter)
 		total += here;
 	}
 	events = calloc(total + 1, sizeof(*events));
-	if (!events)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(events));
 	/* Then each tick's place is where the next one's begin. */
 	list_events(recording, at, events);
 	for (size_t i = 0; i < count; i++) {
@@ -431,8 +427,7 @@ static struct stacksnap_error *copy_file(int fd, FILE *out)
 	_cleanup_free_ char *bytes = malloc(COPY_BYTES);
 	ssize_t got = 1;
 
-	if (!bytes)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(bytes));
 	for (off_t at = 0; got; at += got) {
 		got = pread(fd, bytes, COPY_BYTES, at);
 		if (got < 0)

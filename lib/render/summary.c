@@ -159,8 +159,7 @@ static struct stacksnap_error *rank_functions(struct summary *summary,
 	_cleanup_free_ uint64_t *counts = count_summary_samples(summary, recording);
 	size_t capacity = 0;
 
-	if (!counts)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(counts));
 	for (size_t i = 0; i < recording->stack_count; i++) {
 		const uint64_t *of = &counts[i * SNAP_STATE_COUNT];
 		struct row row = { .name = NULL };
@@ -224,8 +223,7 @@ static struct stacksnap_error *print_rows(struct summary *summary, FILE *out)
 		if (in_state >= MOST_ROWS)
 			continue;
 		name = text_of(summary, row);
-		if (!name)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(name));
 		if (width)
 			snap_elide_name(name,
 					width > LEFT_COLUMNS + NARROWEST_NAME ? width - LEFT_COLUMNS
@@ -365,8 +363,7 @@ struct stacksnap_error *snap_render_stats(const struct snap_recording *recording
 	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json =
 		snap_json_writer_create(out, SNAP_JSON_COMPACT);
 
-	if (!json)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(json));
 	snap_json_begin(json, NULL, '{');
 	snap_figures_put(json, recording);
 	snap_json_end(json, '}');

@@ -154,17 +154,16 @@ static struct stacksnap_error *add_chrome_step(struct slices *slices, const stru
 	struct step step = { .span = *span };
 
 	step.lines = snap_profile_stack(&slices->chrome->profile, span->run->stack);
-	if (!step.lines ||
-	    !snap_reserve_array(slices->steps, slices->step_capacity, slices->step_count + 1))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(
+		step.lines &&
+		snap_reserve_array(slices->steps, slices->step_capacity, slices->step_count + 1)));
 	if (slices->step_count)
 		step.common = common_frames(slices->chrome, &slices->steps[slices->step_count - 1],
 					    &step);
 	slices->steps[slices->step_count++] = step;
 	while (slices->end_capacity < depth_of(slices->chrome, &step))
-		if (!snap_reserve_array(slices->ends, slices->end_capacity,
-					slices->end_capacity + 1))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(snap_reserve_array(
+			slices->ends, slices->end_capacity, slices->end_capacity + 1)));
 	return NULL;
 }
 
@@ -269,8 +268,7 @@ static struct stacksnap_error *put_process_name(struct snap_chrome *chrome,
 	const char *label =
 		node->description ? snap_profile_escaped(&chrome->profile, node->description) : "";
 
-	if (!name || !label)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(name && label));
 	put_name(chrome, node->pid, 0, "process_name", "name", name);
 	if (*label)
 		put_name(chrome, node->pid, 0, "process_labels", "labels", label);
@@ -361,8 +359,7 @@ static struct stacksnap_error *put_tracks(struct snap_chrome *chrome,
 		const struct snap_track *track = &programs->tracks[i];
 		const char *name = snap_profile_thread(&chrome->profile, track);
 
-		if (!name)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(name));
 		if (track->run_count == 0)
 			continue;
 		if (!goes_on(programs, count, track))
@@ -432,8 +429,7 @@ static struct stacksnap_error *put_chrome_document(struct snap_chrome *chrome)
 	_cleanup_free_ struct program *programs = list_programs(chrome->recording);
 	struct snap_json_writer *json = chrome->json;
 
-	if (!programs)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(programs));
 	snap_json_begin(json, NULL, '{');
 	put_chrome_head(chrome);
 	snap_json_begin_line(json, "traceEvents", '[');

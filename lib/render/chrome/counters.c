@@ -102,8 +102,7 @@ struct stacksnap_error *snap_chrome_put_states(struct snap_chrome *chrome, size_
 	if (count == 0 || of->first > of->last || of->last >= chrome->recording->tick_count)
 		return NULL;
 	changes = calloc(ticks + 1, sizeof(*changes));
-	if (!changes)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(changes));
 	for (size_t i = 0; i < count; i++)
 		count_changes(changes, of->first, of->last, &tracks[i]);
 	put_changed_counts(chrome, of, changes, ticks);

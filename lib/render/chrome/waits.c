@@ -12,8 +12,7 @@ struct stacksnap_error *snap_chrome_put_waits(struct snap_chrome *chrome,
 	struct snap_wait_marks *marks = &chrome->marks;
 	struct snap_json_writer *json = chrome->json;
 
-	if (!snap_wait_marks_make(marks, track))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_wait_marks_make(marks, track)));
 	for (size_t i = 0; i < marks->count; i++) {
 		const struct snap_wait_mark *mark = &marks->items[i];
 

@@ -235,9 +235,6 @@ struct stacksnap_error *snap_render_diff_text(const struct snap_diff *diff,
 	put_verdict(&text);
 	put_warnings(&text);
 	put_measured(&text);
-	if (text.lines.failed)
-		return snap_error_no_memory();
-	if (ferror(out))
-		return snap_error_os(errno, "cannot write the report");
-	return NULL;
+	SNAP_TRY(snap_no_memory_unless(!text.lines.failed));
+	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }

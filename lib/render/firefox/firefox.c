@@ -245,10 +245,7 @@ struct stacksnap_error *snap_render_firefox(const struct snap_recording *recordi
 	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json =
 		snap_json_writer_create(out, SNAP_JSON_COMPACT);
 
-	if (!json)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(json));
 	SNAP_TRY(render_profile(recording, options, json));
-	if (ferror(out))
-		return snap_error_os(errno, "cannot write the report");
-	return NULL;
+	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }

@@ -94,8 +94,7 @@ static struct stacksnap_error *put_page_head(const char *title, FILE *out)
 	size_t length = strlen(title);
 	_cleanup_free_ char *clean = malloc(4 * length + 1);
 
-	if (!clean)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(clean));
 	length = snap_escape(title, length, 0, clean, 4 * length + 1);
 	fprintf(out,
 		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -127,8 +126,7 @@ static struct stacksnap_error *put_page_text(const struct snap_html_page *page,
 	plain.utf8 = true;
 	plain.width = 0;
 	text = fopencookie(out, "w", (cookie_io_functions_t){ .write = write_text });
-	if (!text)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(text));
 	fputs("<details id=\"text\" open>\n<summary>The report as text</summary>\n"
 	      "<pre tabindex=\"0\" role=\"region\" aria-label=\"The report as text\">",
 	      out);

@@ -268,8 +268,7 @@ struct stacksnap_error *snap_html_put_timeline(struct snap_html *html,
 		.waits = calloc(recording->wait_count + 1, sizeof(*timeline.waits)),
 	};
 
-	if (!timeline.waits)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(timeline.waits));
 	put_timeline_processes(html, recording);
 	put_timeline_stacks(html, recording);
 	put_ticks(html, recording);

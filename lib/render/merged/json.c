@@ -190,10 +190,8 @@ struct stacksnap_error *snap_render_merged_json(const struct snap_merged *merged
 						one_line ? SNAP_JSON_ONE_LINE : SNAP_JSON_SPACED),
 	};
 
-	if (!document.json)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(document.json));
 	put_merged_document(&document);
-	if (document.json->failed || document.set.failed)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!document.json->failed && !document.set.failed));
 	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }

@@ -284,8 +284,7 @@ struct stacksnap_error *snap_render_merged_text(const struct snap_merged *merged
 	text.shown.options = options;
 	text.shown.count_width = 1;
 	text.shown.name_width = text.lines.widest_column - INDENT;
-	if (!make_merged_stacks(&text))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(make_merged_stacks(&text)));
 	put_merged_head(&text);
 	put_merged_deadlocks(&text);
 	put_all_builds(&text);
@@ -295,7 +294,6 @@ struct stacksnap_error *snap_render_merged_text(const struct snap_merged *merged
 	put_merged_groups(&text);
 	snap_text_stacks_note(&text.shown);
 	snap_folders_note(&text.shown.folders, &text.lines, !text.shown.has_guessed);
-	if (text.lines.failed)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!text.lines.failed));
 	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }

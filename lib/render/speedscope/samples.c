@@ -36,8 +36,7 @@ struct stacksnap_error *snap_scope_begin(struct snap_scope *scope, const char *n
 
 	if (detail)
 		name = snap_arena_printf(&scope->profile.arena, "%s %s", name, detail);
-	if (!name)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(name));
 	snap_json_begin_line(scope->json, NULL, '{');
 	snap_json_clean(scope->json, "type", "sampled");
 	snap_json_clean(scope->json, "unit", snapshot ? "none" : "nanoseconds");
@@ -55,8 +54,7 @@ struct stacksnap_error *snap_scope_put_sample(struct snap_scope *scope, const ch
 	size_t first = process ? snap_scope_frame_named(&scope->frames, process) : 0;
 	size_t standing = snap_scope_frame_named(&scope->frames, snap_profile_state(state));
 
-	if (!stack || first == SIZE_MAX || standing == SIZE_MAX)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(stack && first != SIZE_MAX && standing != SIZE_MAX));
 	snap_json_begin_line(scope->json, NULL, '[');
 	if (process)
 		snap_json_number(scope->json, NULL, (int64_t)first);

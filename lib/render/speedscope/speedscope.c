@@ -40,8 +40,7 @@ static struct stacksnap_error *put_speedscope_head(struct snap_scope *scope)
 	if (root)
 		name = snap_arena_printf(&scope->profile.arena, "%s%s%s", root, *root ? " " : "",
 					 when);
-	if (!name)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(name));
 	snap_json_clean(json, "$schema", "https://www.speedscope.app/file-format-schema.json");
 	snap_json_line(json);
 	snap_json_clean(json, "exporter", "stacksnap@" SNAP_VERSION);

@@ -122,8 +122,7 @@ static struct stacksnap_error *put_sums(struct snap_scope *scope, const struct s
 	for (size_t i = 0; i < count; i++) {
 		if (with_process && (i == 0 || sums[i].process != sums[i - 1].process)) {
 			process = snap_profile_process(&scope->profile, sums[i].process);
-			if (!process)
-				return snap_error_no_memory();
+			SNAP_TRY(snap_no_memory_unless(process));
 		}
 		SNAP_TRY(snap_scope_put_sample(scope, process, sums[i].state, sums[i].wait,
 					       sums[i].stack));
@@ -155,8 +154,7 @@ static struct stacksnap_error *put_sum_profiles(struct snap_scope *scope, const 
 	for (size_t i = 0, next; i < count; i = next) {
 		const char *name = snap_profile_process(&scope->profile, sums[i].process);
 
-		if (!name)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(name));
 		for (next = i + 1; next < count && sums[next].process == sums[i].process;)
 			next++;
 		SNAP_TRY(put_sum_profile(scope, name, sums + i, next - i, false));
@@ -171,8 +169,7 @@ struct stacksnap_error *snap_scope_put_sums(struct snap_scope *scope)
 	_cleanup_free_ struct sum *sums = NULL;
 	size_t count = 0;
 
-	if (!samples)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(samples));
 	count_weighted_samples(scope->recording, samples);
 	if (!(scope->options->group_by & SNAP_GROUP_WAIT
 		      ? list_waits(scope, &sums, &count)

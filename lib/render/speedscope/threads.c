@@ -101,8 +101,7 @@ static struct stacksnap_error *add_timeline_span(struct thread_line *line,
 	size_t wait = snap_scope_frame_of_run(&line->scope->waits, run);
 
 	SNAP_TRY(add_timeline_gap(line, span->begin_ns));
-	if (wait == SIZE_MAX)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(wait != SIZE_MAX));
 	if (line->run && line->run->stack == run->stack && line->run->state == run->state &&
 	    line->wait == wait) {
 		line->weights[line->count - 1] += span->end_ns - line->at_ns;
@@ -142,8 +141,7 @@ static struct stacksnap_error *put_timeline_thread(struct snap_scope *scope,
 	_cleanup_(thread_line_deinit) struct thread_line line = { .scope = scope,
 								  .at_ns = begin_ns };
 
-	if (!thread || !process)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(thread && process));
 	SNAP_TRY(recording->process_count == 1 ? snap_scope_begin(scope, thread, NULL)
 					       : snap_scope_begin(scope, process, thread));
 	SNAP_TRY(put_spans(scope, track, &line));
@@ -159,8 +157,7 @@ struct stacksnap_error *snap_scope_put_threads(struct snap_scope *scope)
 	size_t count = 0;
 	_cleanup_free_ struct candidate *list = choose_threads(scope->recording, &count);
 
-	if (!list)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list));
 	for (size_t i = 0; i < count; i++)
 		SNAP_TRY(put_timeline_thread(scope, &scope->recording->tracks[list[i].track]));
 	return NULL;

@@ -80,9 +80,6 @@ struct stacksnap_error *snap_render_list(const struct snap_snapshot *snapshot,
 	put_listed_tree(&lines, snapshot);
 	lines.measuring = false;
 	put_listed_tree(&lines, snapshot);
-	if (lines.failed)
-		return snap_error_no_memory();
-	if (ferror(out))
-		return snap_error_os(errno, "cannot write the report");
-	return NULL;
+	SNAP_TRY(snap_no_memory_unless(!lines.failed));
+	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }

@@ -572,11 +572,8 @@ static void survey_stacks(struct text *text)
 
 static struct stacksnap_error *put_result(const struct text *text, FILE *out)
 {
-	if (text->lines.failed)
-		return snap_error_no_memory();
-	if (ferror(out))
-		return snap_error_os(errno, "cannot write the report");
-	return NULL;
+	SNAP_TRY(snap_no_memory_unless(!text->lines.failed));
+	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }
 
 /* What --no-idle has left out. */
@@ -750,9 +747,8 @@ struct stacksnap_error *snap_render_text_recording(const struct snap_recording *
 
 	SNAP_TRY(snap_recorded_groups_init(&groups, recording, options));
 	text_init(&text, &groups.snapshot, options, out);
-	if (!snap_together_init(&together, &groups.snapshot, options) ||
-	    !take_together(&text, &together))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_together_init(&together, &groups.snapshot, options) &&
+				       take_together(&text, &together)));
 	text.stacks.samples = groups.samples ? groups.samples : 1;
 	snap_text_head(&text.lines, options, text.snapshot, false);
 	SNAP_TRY(snap_render_figures(recording, options, out));

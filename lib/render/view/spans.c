@@ -21,9 +21,8 @@ struct stacksnap_error *snap_timeline_init(struct snap_timeline *timeline,
 	for (size_t i = 0; i + 1 < recording->tick_count; i++) {
 		if (snap_timeline_tick_end(timeline, i) >= recording->ticks[i + 1].time_ns)
 			continue;
-		if (!snap_append(timeline->gaps, timeline->gap_count, timeline->gap_capacity,
-				 (uint32_t)i))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(snap_append(timeline->gaps, timeline->gap_count,
+							   timeline->gap_capacity, (uint32_t)i)));
 	}
 	return NULL;
 }

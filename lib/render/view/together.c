@@ -34,8 +34,7 @@ struct joining {
 	const struct snap_options *options;
 	struct snap_interner strings;
 	struct part *parts;
-	size_t part_count, part_capacity;
-	size_t empty_capacity;
+	size_t part_count, part_capacity, empty_capacity;
 };
 
 static void joining_deinit(struct joining *joining)

@@ -250,8 +250,7 @@ struct stacksnap_error *snap_circles_init(struct snap_circles *circles,
 	if (options->explain == SNAP_EXPLAIN_NO || !recording->wait_count)
 		return NULL;
 	finder.edges = malloc((recording->track_count + 1) * sizeof(*finder.edges));
-	if (!finder.edges)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(finder.edges));
 	for (size_t i = 0; i < recording->track_count; i++)
 		finder.edges[i] = circle_edge_of(recording, &recording->tracks[i]);
 	return find_circles(&finder) && make_circles(&finder) ? NULL : snap_error_no_memory();

@@ -13,8 +13,7 @@ enum { SEVERAL = 3 };
 struct snap_shared {
 	const char *call; /* NULL: all */
 	uint32_t *first;  /* functions of the first stack */
-	size_t first_count;
-	size_t stacks;
+	size_t first_count, stacks;
 	size_t inner, outer; /* how many all have at their ends */
 	bool differ;         /* one has others than the first one */
 };

@@ -325,11 +325,9 @@ struct stacksnap_error *snap_recorded_groups_init(struct snap_recorded_groups *g
 	snap_arena_init(&groups->arena);
 	snap_interner_init(&builder.strings, &groups->arena);
 	builder.ids = snap_recorded_ids(recording);
-	if (!builder.ids)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(builder.ids));
 	for (size_t i = 0; i < recording->track_count; i++)
-		if (!add_recorded_track(&builder, (uint32_t)i))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(add_recorded_track(&builder, (uint32_t)i)));
 	return make_snapshot(&builder, options) ? NULL : snap_error_no_memory();
 }
 

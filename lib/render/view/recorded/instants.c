@@ -29,8 +29,7 @@ struct stacksnap_error *snap_instants_init(struct snap_instants *instants,
 	snap_arena_init(&instants->arena);
 	instants->ids = snap_recorded_ids(recording);
 	instants->cursors = calloc(recording->track_count + 1, sizeof(*instants->cursors));
-	if (!instants->ids || !instants->cursors)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(instants->ids && instants->cursors));
 	return snap_holders_init(&instants->holders, recording);
 }
 
