@@ -105,8 +105,7 @@ struct stacksnap_error *snap_leave_snapshot(struct snap_snapshot *snapshot,
 	_cleanup_free_ uint64_t *shown = calloc(snapshot->process_count + 1, sizeof(*shown));
 	struct stacksnap_error *err;
 
-	if (!nodes || !shown)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(nodes && shown));
 	for (size_t round = 0;
 	     (err = write_and_read(snapshot, job, shown)) && round < 4 * SNAP_ARRAY_SIZE(parts);
 	     round++) {

@@ -130,8 +130,7 @@ static struct stacksnap_error *keep_snapshot(const struct snap_snapshot *snapsho
 	uint8_t *bytes =
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (bytes == MAP_FAILED)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(bytes != MAP_FAILED));
 	err = snap_snapshot_write(snapshot, bytes, size, &size) ?: take_snapshot(bytes, size, ret);
 	if (err)
 		munmap(bytes, size);

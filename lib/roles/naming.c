@@ -93,8 +93,7 @@ struct stacksnap_error *snap_leave_names(struct snap_log *log, const struct snap
 	_cleanup_free_ uint64_t *sizes = malloc((count + 1) * sizeof(*sizes));
 	struct stacksnap_error *err;
 
-	if (!sizes)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(sizes));
 	for (unsigned round = 0;
 	     (err = snap_log_names_write(log, before, job->out, job->capacity, &job->size)) &&
 	     round < 4 * PARTS;

@@ -162,8 +162,7 @@ struct stacksnap_error *snap_parser_create(const struct snap_parser_start *start
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = calloc(1, sizeof(*parser));
 	void *memory;
 
-	if (!parser)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(parser));
 	parser->start = *start;
 	parser->role = SNAP_ROLE_NONE;
 	if (!parser->start.capacity)

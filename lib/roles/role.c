@@ -291,8 +291,7 @@ struct stacksnap_error *snap_wire_unpack_error(const struct snap_wire_error *err
 
 	if (error->code == 0)
 		return NULL;
-	if (error->code - 1 == SNAP_ERROR_NO_MEMORY)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(error->code - 1 != SNAP_ERROR_NO_MEMORY));
 	if (error->code - 1 == SNAP_ERROR_NOT_FOUND && !length)
 		return snap_error_not_found();
 	if (error->code - 1 == SNAP_ERROR_CANCELLED)

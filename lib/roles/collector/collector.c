@@ -276,8 +276,7 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 	const struct snap_file_opener_source workers = { receive_worker, lose_worker, collector };
 	void *cancel;
 
-	if (!collector)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(collector));
 	collector->role = SNAP_ROLE_NONE;
 	collector->bytes = collector->shared = -1;
 	collector->deadline_ns = start->deadline_ns;
@@ -422,8 +421,7 @@ static struct stacksnap_error *copy_collected_file(int from, int to,
 	_cleanup_free_ uint8_t *block = malloc(BLOCK);
 	off_t at = 0;
 
-	if (!block)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(block));
 	for (;;) {
 		ssize_t n = pread(from, block, BLOCK, at), done = 0;
 

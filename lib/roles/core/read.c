@@ -78,13 +78,11 @@ static struct stacksnap_error *take_core_answer(const uint8_t *bytes, uint64_t s
 	ret->capture->outside_size = size;
 	codec.arena = &ret->capture->arena;
 	ret->capture->processes = snap_arena_new(codec.arena, struct snap_process);
-	if (!ret->capture->processes)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(ret->capture->processes));
 	ret->capture->process_count = 1;
 	code_core(&codec, ret);
 	snap_codec_check(&codec, codec.position == size, "trailing data");
-	if (snap_codec_lacks_memory(&codec))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!snap_codec_lacks_memory(&codec)));
 	return codec.problem ? snap_error_format(SNAP_ERROR_CRASHED,
 						 "the process that reads the core left an invalid "
 						 "result")

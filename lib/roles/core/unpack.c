@@ -33,8 +33,7 @@ static const uint64_t MOST_BYTES = 1ull << 42;
 
 /* From the parser: so many bytes are in a half. */
 struct filled {
-	uint32_t half, size;
-	uint32_t is_last;
+	uint32_t half, size, is_last;
 	struct snap_wire_error error; /* with the last one */
 };
 
@@ -302,8 +301,7 @@ struct stacksnap_error *snap_core_unpack_in_sandbox(int fd, const struct snap_op
 
 	*fd_ret = -1;
 	*cut_ret = NULL;
-	if (!unpacking)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(unpacking));
 	/* What cannot be read is reported by its reader; a pipe is not unpacked. */
 	unpacking->packing = got < 0 ? SNAP_PACKING_NONE : snap_packing_of(head, (size_t)got);
 	unpacking->fd = -1;
@@ -315,8 +313,7 @@ struct stacksnap_error *snap_core_unpack_in_sandbox(int fd, const struct snap_op
 	out = output.fd;
 	unpacking->memory = mmap(NULL, HALVES * HALF, PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (unpacking->memory == MAP_FAILED)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(unpacking->memory != MAP_FAILED));
 	err = unpack(unpacking, fd, options, deadline_ns, &output, cut_ret);
 	munmap(unpacking->memory, HALVES * HALF);
 	if (!err)

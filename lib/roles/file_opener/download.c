@@ -173,8 +173,7 @@ static struct stacksnap_error *ask_debuginfod(struct snap_download *download, in
 	struct client *client = download->begin();
 	_cleanup_fd_ int fd = -1;
 
-	if (!client)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(client));
 	download->set_user_data(client, download);
 	download->set_progressfn(client, on_progress);
 	/* Size 0 says that the id is given in hexadecimal digits. */
@@ -335,8 +334,7 @@ struct stacksnap_error *snap_download_find(struct snap_download **download,
 
 	if (!*download) {
 		*download = calloc(1, sizeof(**download));
-		if (!*download)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(*download));
 		(*download)->left_ns = options->timeout_ns / PART_OF_RUN;
 		(*download)->left_bytes = MOST_BYTES;
 		SNAP_TRY(start(*download));

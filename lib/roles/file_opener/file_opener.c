@@ -448,8 +448,7 @@ struct stacksnap_error *snap_file_opener_create(const struct snap_file_opener_so
 {
 	struct snap_file_opener *opener = calloc(1, sizeof(*opener));
 
-	if (!opener)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(opener));
 	if (source)
 		opener->source = *source;
 	opener->child = SNAP_ROLE_NONE;

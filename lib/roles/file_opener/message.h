@@ -40,8 +40,7 @@ struct snap_file_opener_facts {
 };
 
 struct snap_file_opener_message {
-	uint32_t word;
-	uint32_t number;
+	uint32_t word, number;
 	struct snap_broker_request request;
 	struct snap_file_opener_facts facts;
 	char path[SNAP_MAX_PATH + 1]; /* only its used part is sent */

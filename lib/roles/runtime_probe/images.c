@@ -18,8 +18,7 @@ enum {
 
 struct snap_probe_image {
 	pid_t pid;
-	uint64_t start_ticks;
-	uint64_t address;
+	uint64_t start_ticks, address;
 	uint32_t size;
 	uint8_t *bytes; /* malloc'ed */
 };

@@ -44,8 +44,7 @@ struct snap_runtime_probe_name {
 
 /* From the parser: the end of its work on a process. */
 struct snap_runtime_probe_answer {
-	uint32_t process;
-	uint32_t found;
+	uint32_t process, found;
 	struct snap_memory_plan plan;
 };
 

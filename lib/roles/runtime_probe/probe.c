@@ -63,8 +63,7 @@ struct stacksnap_error *snap_runtime_probe_create(const struct snap_options *opt
 	_cleanup_(snap_runtime_probe_destroyp) struct snap_runtime_probe *probe =
 		calloc(1, sizeof(*probe));
 
-	if (!probe)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(probe));
 	probe->role = SNAP_ROLE_NONE;
 	probe->birth = (struct snap_runtime_probe_birth){ options, runtimes };
 	probe->is_of_thread = is_of_thread;

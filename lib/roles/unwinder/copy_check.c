@@ -102,8 +102,7 @@ struct stacksnap_error *snap_copy_check_create(const struct snap_options *option
 		calloc(1, sizeof(*check));
 	struct snap_broker broker;
 
-	if (!check)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(check));
 	check->options = options;
 	check->read = read_running;
 	check->context = check;

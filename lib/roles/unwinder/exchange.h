@@ -59,8 +59,7 @@ struct snap_exchange_frame {
 
 /* The places of its texts, + 1; 0: none. */
 struct snap_exchange_entry {
-	uint32_t function, symbol, file;
-	uint32_t line, column;
+	uint32_t function, symbol, file, line, column;
 	uint8_t inlined, system, language;
 };
 
@@ -105,8 +104,7 @@ struct snap_exchange_room {
 
 struct snap_exchange_answer {
 	uint64_t count; /* of the pcs */
-	uint64_t end_pc, missing;
-	uint64_t gap_after, gap_count;
+	uint64_t end_pc, missing, gap_after, gap_count;
 	uint32_t end; /* enum snap_unwind_end */
 	uint8_t needs_register, stale_mappings;
 	uint8_t shows_all; /* see struct snap_log_stack */

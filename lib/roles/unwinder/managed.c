@@ -327,8 +327,7 @@ static struct stacksnap_error *put_managed_stack(struct snap_answering *answerin
 			continue;
 		numbered =
 			snap_answering_number(answering, answering->frames[from], &placed.number);
-		if (numbered == SNAP_NUMBERED_NO_MEMORY)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(numbered != SNAP_NUMBERED_NO_MEMORY));
 		if (numbered == SNAP_NUMBERED_NO_ROOM) {
 			answer->count = i;
 			answer->end = SNAP_UNWIND_LIMIT;
@@ -491,8 +490,7 @@ struct stacksnap_error *snap_managed_answer(struct snap_managed **managed,
 
 	*ret = false;
 	snap_arena_init(&answering.arena);
-	if (!snap_answering_begin(managed, exchange))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_answering_begin(managed, exchange)));
 	answering.managed = *managed;
 	SNAP_TRY(read_managed_thread(&answering));
 	put_managed_labels(&answering);
@@ -500,8 +498,7 @@ struct stacksnap_error *snap_managed_answer(struct snap_managed **managed,
 	if (!own)
 		return NULL;
 	*ret = true;
-	if (!merge_managed_thread(&answering, own, &fits))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(merge_managed_thread(&answering, own, &fits)));
 	put_end(&answering, &own->stack, fits);
 	return put_managed_stack(&answering);
 }

@@ -255,8 +255,7 @@ struct stacksnap_error *snap_managed_tasks(struct snap_managed **managed,
 	struct stacksnap_error *err;
 
 	snap_arena_init(&telling.answering.arena);
-	if (!snap_answering_begin(managed, exchange))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_answering_begin(managed, exchange)));
 	telling.answering.managed = *managed;
 	err = snap_answering_read(&telling.answering, process, false);
 	for (size_t i = 0; !err && i < telling.answering.result_count; i++)

@@ -40,8 +40,7 @@ struct stacksnap_error *snap_remote_unwinder_create(const struct snap_options *o
 {
 	struct snap_remote_unwinder *unwinder = calloc(1, sizeof(*unwinder));
 
-	if (!unwinder)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(unwinder));
 	unwinder->options = options;
 	unwinder->refusals.broker = *broker;
 	unwinder->role = SNAP_ROLE_NONE;
@@ -158,8 +157,7 @@ static struct stacksnap_error *reserve_spaces(struct snap_remote_unwinder *unwin
 	while (capacity < count)
 		capacity *= 2;
 	grown = realloc(unwinder->processes, capacity * sizeof(*grown));
-	if (!grown)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(grown));
 	memset(grown + unwinder->process_count, 0,
 	       (capacity - unwinder->process_count) * sizeof(*grown));
 	unwinder->processes = grown;
