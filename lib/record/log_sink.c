@@ -217,8 +217,7 @@ static struct stacksnap_error *on_log_program(void *context, struct snap_sampled
 
 	if (!entry) {
 		process->user = entry = add_log_process(sink);
-		if (!entry)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(entry));
 	}
 	entry->held = (struct snap_owner_source){ .process = process };
 	entry->sockets = (struct snap_socket_owner){ 0 };
@@ -309,9 +308,8 @@ static struct stacksnap_error *on_log_born(void *context, struct snap_sampled_th
 		index--;
 		sink->first_free = sink->threads[index].next_free;
 	} else {
-		if (!snap_reserve_array(sink->threads, sink->thread_capacity,
-					sink->thread_count + 1))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(snap_reserve_array(
+			sink->threads, sink->thread_capacity, sink->thread_count + 1)));
 		index = (uint32_t)sink->thread_count++;
 	}
 	entry = &sink->threads[index];

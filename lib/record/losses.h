@@ -17,8 +17,7 @@ struct snap_losses {
 	unsigned reported_parsers;
 	uint64_t reported_left_out;
 	uint32_t reported_waiting;
-	uint64_t reported_task_looks, reported_cut_looks;
-	uint64_t reported_in_exec;
+	uint64_t reported_task_looks, reported_cut_looks, reported_in_exec;
 };
 
 /* Warnings of the log tell what was lost by now. */

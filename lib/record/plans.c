@@ -129,8 +129,7 @@ static struct stacksnap_error *take_images(struct snap_plans *plans, uint32_t sp
 	struct snap_process *process = &plans->log->capture->processes[space];
 	struct snap_process images = { .pid = process->pid, .start_ticks = process->start_ticks };
 
-	if (!snap_runtime_probe_images(plans->probe, &arena, &images))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_runtime_probe_images(plans->probe, &arena, &images)));
 	if (!images.piece_count)
 		return NULL;
 	if (plans->unwinder)

@@ -115,8 +115,7 @@ struct stacksnap_error *snap_recorder_create(const struct snap_options *options,
 		calloc(1, sizeof(*recorder));
 	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 
-	if (!recorder)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(recorder));
 	if (options->hz == 0)
 		return snap_error_format(SNAP_ERROR_INVALID, "a rate of 0 would record nothing");
 	/* Processes are looked for here. */
@@ -485,9 +484,7 @@ static enum snap_recording_end end_after(const struct snap_recorder *recorder,
 		return SNAP_END_PERMISSION;
 	if (recorder->condition && !recorder->options->ring_ns)
 		return SNAP_END_CONDITION;
-	if (snap_memory_limit_ends(recorder->log))
-		return SNAP_END_FAILED;
-	return SNAP_END_UNFINISHED;
+	return snap_memory_limit_ends(recorder->log) ? SNAP_END_FAILED : SNAP_END_UNFINISHED;
 }
 
 /* The caller may do what takes long, as write a ring down: that is not for our priority. */

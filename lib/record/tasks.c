@@ -154,8 +154,7 @@ static struct stacksnap_error *find_recorded_stack(struct look *look,
 	struct snap_pointer_entry *found = snap_pointer_table_get(&look->stacks, stack);
 	struct stacksnap_error *err = NULL;
 
-	if (!found)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(found));
 	*ret = (uint32_t)(uintptr_t)found->pointer - 1;
 	if (!found->pointer)
 		err = snap_log_stack(look->looks->log, look->owner->space, stack, ret);
@@ -254,8 +253,7 @@ static struct stacksnap_error *take_task_answer(struct snap_task_looks *looks,
 	struct stacksnap_error *err = NULL;
 
 	owner->list->looks++;
-	if (!list_known(&look))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list_known(&look)));
 	for (size_t i = 0; answer && i < answer->count && !err; i++)
 		err = take_recorded_task(&look, &answer->tasks[i]);
 	looks->cut += is_cut;

@@ -376,8 +376,7 @@ struct stacksnap_error *snap_owner_watch_read(struct snap_owner_watch *holders,
 	if (holders->count && !holders->owed_ns) {
 		if (!holders->batch)
 			holders->batch = malloc(sizeof(*holders->batch));
-		if (!holders->batch)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(holders->batch));
 		begin = snap_clock_ns(CLOCK_MONOTONIC);
 		count = choose_futexes(holders);
 		err = read_chosen(holders, sampler, count, begin + share);

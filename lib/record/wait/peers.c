@@ -409,8 +409,7 @@ static struct stacksnap_error *begin_peer_query(struct snap_peer_queries *querie
 	query->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	SNAP_TRY(snap_procfs_open(NULL, &procfs));
 	query->memory.root_fd = procfs.root_fd;
-	if (!fill_peer_query(queries, query))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(fill_peer_query(queries, query)));
 	SNAP_TRY(snap_spawn(0, "snap-ends", run_peer_query, query, &pid, &query->pidfd));
 	keep_ends(queries, is_waited_with);
 	return NULL;

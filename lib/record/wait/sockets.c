@@ -292,8 +292,7 @@ static struct stacksnap_error *begin_socket_query(struct snap_socket_queries *qu
 	query->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	SNAP_TRY(snap_procfs_open(NULL, &procfs));
 	query->memory.root_fd = procfs.root_fd;
-	if (!fill_socket_query(queries, query))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(fill_socket_query(queries, query)));
 	return snap_spawn(0, "snap-sockets", run_socket_query, query, &pid, &query->pidfd);
 }
 
