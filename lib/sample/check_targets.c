@@ -24,8 +24,7 @@ struct stacksnap_error *snap_check_targets(struct snap_sampler *sampler)
 	struct stacksnap_error *first = NULL;
 	bool is_of_target = false;
 
-	if (!scratch)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(scratch));
 	for (size_t i = 0; i < found->process_count; i++) {
 		struct snap_process process = found->processes[i];
 

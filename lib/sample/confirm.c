@@ -176,8 +176,7 @@ struct stacksnap_error *snap_sampler_confirm(struct snap_sampler *sampler,
 	_cleanup_free_ struct checked *list = malloc((sampler->guard_count + 1) * sizeof(*list));
 	struct moment moment = { .sampler = sampler, .confirm = confirm, .list = list };
 
-	if (!list)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list));
 	if (sampler->guard_kind == SNAP_GUARD_NONE)
 		return NULL;
 	list_confirmed_threads(&moment);

@@ -102,8 +102,7 @@ static struct stacksnap_error *renew_process(struct snap_sampler *sampler,
 	struct stacksnap_error *err;
 
 	snap_arena_init(&old);
-	if (!capture)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture));
 	err = snap_discover_one(sampler->options, &process->facts,
 				sampler->descriptors > 0 ? sampler->descriptors : 0, sampler->asker,
 				capture);

@@ -63,8 +63,7 @@ static struct stacksnap_error *take_trouble(struct snap_sampler *sampler,
 	if (message && (!process->trouble_text || strcmp(message, process->trouble_text) != 0)) {
 		free(process->trouble_text);
 		process->trouble_text = strdup(message);
-		if (!process->trouble_text)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(process->trouble_text));
 	}
 	process->facts.trouble = trouble;
 	process->facts.trouble_message = message ? process->trouble_text : NULL;
@@ -78,8 +77,7 @@ struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sample
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	struct snap_process facts = process->facts;
 
-	if (!capture)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture));
 	explain_trouble(sampler, capture, &facts, os_errno);
 	return take_trouble(sampler, process, facts.trouble, facts.trouble_message);
 }
@@ -111,8 +109,7 @@ struct stacksnap_error *snap_sampler_process_refused(struct snap_sampler *sample
 	struct stacksnap_error *err;
 	bool ended;
 
-	if (!capture)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture));
 	explain_trouble(sampler, capture, &facts, os_errno);
 	ended = facts.trouble == SNAP_TROUBLE_EXITED || facts.trouble == SNAP_TROUBLE_ZOMBIE;
 	snap_sampler_end_threads(sampler, process);

@@ -100,8 +100,7 @@ static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 	};
 
 	sampler->capture = snap_capture_new();
-	if (!sampler->capture)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(sampler->capture));
 	sampler->last_pid = snap_procfs_last_pid(sampler->loadavg_fd);
 	warn_no_guard(sampler);
 	if (!sampler->options->no_bpf)
@@ -145,8 +144,7 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 	_cleanup_(snap_sampler_destroyp) struct snap_sampler *sampler = calloc(1, sizeof(*sampler));
 	int64_t least_ns;
 
-	if (!sampler)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(sampler));
 	sampler->options = options;
 	sampler->sink = sink;
 	sampler->procfs.root_fd = sampler->loadavg_fd = sampler->tracer_fd = sampler->bpf_fd = -1;

@@ -246,11 +246,9 @@ static struct stacksnap_error *add_sampled_thread(struct snap_sampler *sampler,
 	}
 	if (error || has_thread_ended(&stat) || sampler->guard_count >= SNAP_MAX_THREADS)
 		return NULL;
-	if (!make_thread_room(sampler))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(make_thread_room(sampler)));
 	thread = new_thread(sampler, process, tid, &stat);
-	if (!thread)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(thread));
 	*ret = thread;
 	snap_trace(sampler->options->trace, tid, SNAP_TRACE_LISTED, NULL);
 	return sink->born(sink->context, &thread->shown);
@@ -305,9 +303,8 @@ static struct stacksnap_error *merge_listing(struct snap_sampler *sampler,
 			at++;
 			continue;
 		}
-		if (!snap_reserve_array(process->threads, process->thread_capacity,
-					process->thread_count + 1))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(snap_reserve_array(
+			process->threads, process->thread_capacity, process->thread_count + 1)));
 		err = add_sampled_thread(sampler, process, tid, &thread);
 		if (thread)
 			process->threads[process->thread_count++] = thread;

@@ -110,9 +110,8 @@ static struct stacksnap_error *insert_process(struct snap_sampler *sampler,
 {
 	size_t at = find_position(sampler, process->facts.pid, process->facts.start_ticks);
 
-	if (!snap_reserve_array(sampler->processes, sampler->process_capacity,
-				sampler->process_count + 1))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_reserve_array(
+		sampler->processes, sampler->process_capacity, sampler->process_count + 1)));
 	memmove(sampler->processes + at + 1, sampler->processes + at,
 		(sampler->process_count - at) * sizeof(*sampler->processes));
 	sampler->processes[at] = process;
@@ -140,8 +139,7 @@ static struct stacksnap_error *add_sampled_process(struct snap_sampler *sampler,
 	struct snap_sampler_process *process = new_process(), *parent = NULL;
 	struct stacksnap_error *err;
 
-	if (!process)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(process));
 	err = snap_facts_copy(&process->arena, facts, &process->facts);
 	if (!err &&
 	    !snap_reserve_array(sampler->fresh, sampler->fresh_capacity, sampler->fresh_count + 1))
@@ -214,8 +212,7 @@ static struct stacksnap_error *discover_new_processes(struct snap_sampler *sampl
 	};
 	struct stacksnap_error *err;
 
-	if (!capture)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture));
 	err = snap_discover_with(sampler->options, &known, capture);
 	/* What the system has too little of just now does not end a recording. */
 	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
@@ -329,8 +326,7 @@ static struct stacksnap_error *read_late(struct snap_sampler *sampler,
 	struct stacksnap_error *err;
 
 	snap_arena_init(&old);
-	if (!capture)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture));
 	err = snap_discover_one(sampler->options, &process->facts,
 				sampler->descriptors > 0 ? sampler->descriptors / 2 : 0,
 				sampler->asker, capture);

@@ -102,8 +102,7 @@ static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 	*ret = snap_stop_new(memory, SPARE);
 	if (*ret)
 		(*ret)->help.state = SNAP_HELP_CLOSED;
-	if (!*ret || !snap_stop_add(*ret, &traced))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(*ret && snap_stop_add(*ret, &traced)));
 	(*ret)->bpf_fd = open_bpf_once(sampler, &options);
 	return snap_tracer_run(&options, NULL, &again, memory, *ret, &sampler->tracer_fd);
 }

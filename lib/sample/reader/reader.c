@@ -44,8 +44,7 @@ struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t
 						       : MOST_BYTES;
 	int error;
 
-	if (!reader)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(reader));
 	reader->most = bytes;
 	reader->root_fd = fcntl(procfs->root_fd, F_DUPFD_CLOEXEC, 0);
 	error = reader->root_fd < 0 ? errno : 0;
