@@ -463,8 +463,7 @@ static struct stacksnap_error *make_asker(struct snap_asker *asker,
 
 	asker->patience = 100;
 	asker->buffer = malloc(SNAP_MAX_ARGS);
-	if (!asker->buffer)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(asker->buffer));
 	memory = mmap(NULL, sizeof(*asker->shared), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
@@ -488,8 +487,7 @@ struct stacksnap_error *snap_asker_new_on(const struct snap_procfs *procfs, unsi
 	struct snap_asker *asker = calloc(1, sizeof(*asker));
 	struct stacksnap_error *err;
 
-	if (!asker)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(asker));
 	asker->procfs.root_fd = -1;
 	for (size_t i = 0; i < SNAP_ASK_FILES; i++)
 		asker->files[i] = (struct files){ -1, -1 };

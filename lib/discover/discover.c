@@ -104,16 +104,14 @@ struct stacksnap_error *snap_discovery_host(struct snap_capture *capture,
 		host->name = snap_arena_strdup(&capture->arena, names.nodename);
 		host->kernel = snap_arena_strdup(&capture->arena, names.release);
 		host->arch = snap_arena_strdup(&capture->arena, names.machine);
-		if (!host->name || !host->kernel || !host->arch)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(host->name && host->kernel && host->arch));
 	}
 	length = snap_procfs_system_read(procfs, "sys/kernel/random/boot_id", boot_id,
 					 sizeof(boot_id));
 	if (length > 0) {
 		host->boot_id =
 			snap_arena_strndup(&capture->arena, boot_id, strcspn(boot_id, "\n"));
-		if (!host->boot_id)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(host->boot_id));
 	}
 	return NULL;
 }
@@ -130,8 +128,7 @@ static struct stacksnap_error *remember_pids(struct snap_discovery *run)
 		return NULL;
 	capture->seen =
 		snap_arena_memdup(&capture->arena, table->pids, table->pid_count * sizeof(pid_t));
-	if (!capture->seen)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture->seen));
 	capture->seen_count = table->pid_count;
 	return NULL;
 }

@@ -240,9 +240,8 @@ static struct stacksnap_error *read_process_facts(struct snap_discovery *run,
 	if (snap_stat_has_left(&stat))
 		reading->files_fd = snap_procfs_open_survivor(run->procfs, reading->fd, &state);
 	snap_discovery_read_owner(run, process, reading->fd);
-	if (!snap_discovery_read_groups(run, process,
-					reading->files_fd < 0 ? reading->fd : reading->files_fd))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_discovery_read_groups(
+		run, process, reading->files_fd < 0 ? reading->fd : reading->files_fd)));
 	if (has_gone_meanwhile(live, reading->fd, &stat))
 		mark_vanished(run, process);
 	else if (!snap_process_explain_state(run->capture, process, &stat) &&
@@ -354,8 +353,7 @@ static struct stacksnap_error *take_answers(struct snap_discovery *run, const si
 			continue;
 		answer = snap_asker_answer(run->asker, asked++);
 		*reported = (struct reported){ answer.kind, answer.stage };
-		if (!snap_discovery_keep_program(run, process, &answer))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(snap_discovery_keep_program(run, process, &answer)));
 		not_asked += answer.kind == SNAP_ANSWER_NOT_ASKED &&
 			     !will_be_asked_later(run, answer.kind);
 	}
@@ -528,8 +526,7 @@ struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 	_cleanup_free_ size_t *turns = NULL;
 	struct stacksnap_error *err = NULL;
 
-	if (!readings || !reported)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(readings && reported));
 	SNAP_TRY(snap_discovery_turns(run, &turns));
 	SNAP_TRY(ask_new_processes(run, turns));
 	SNAP_TRY(take_answers(run, turns, reported));

@@ -181,8 +181,7 @@ static struct stacksnap_error *keep_ancestors(struct snap_discovery *run,
 		return NULL;
 	process->ancestors =
 		snap_arena_memdup(&run->capture->arena, ancestors, count * sizeof(*ancestors));
-	if (!process->ancestors)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(process->ancestors));
 	process->ancestor_count = count;
 	return NULL;
 }
@@ -237,8 +236,7 @@ struct stacksnap_error *snap_discovery_read_ancestors(struct snap_discovery *run
 		    !same_cgroup(run, pid, process->cgroup))
 			break;
 		name = snap_arena_strdup(&run->capture->arena, seen->stat.name);
-		if (!name)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(name));
 		youngest = seen->stat.start_ticks;
 		ancestors[count++] = (struct snap_ancestor){ pid, name, youngest };
 		pid = seen->stat.ppid == pid ? 0 : seen->stat.ppid;

@@ -349,8 +349,7 @@ struct stacksnap_error *snap_seen_link(struct snap_seen_table *table)
 	struct snap_child *grown =
 		reallocarray(table->children, table->count + 1, sizeof(*table->children));
 
-	if (!grown)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(grown));
 	table->children = grown;
 	for (size_t i = 0; i < table->count; i++)
 		grown[i] = (struct snap_child){ table->entries[i].stat.ppid,

@@ -17,8 +17,7 @@ struct stacksnap_error *snap_discovery_append(struct snap_discovery *run, pid_t 
 {
 	struct snap_process *process = snap_capture_append(run->capture);
 
-	if (!process)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(process));
 	process->pid = pid;
 	process->parent = parent;
 	process->uid = (uid_t)-1;

@@ -419,8 +419,7 @@ struct stacksnap_error *snap_space_copy(struct snap_arena *arena, const struct s
 	for (size_t i = 0; i < space.piece_count; i++) {
 		space.pieces[i].data =
 			snap_arena_memdup(arena, space.pieces[i].data, space.pieces[i].size);
-		if (!space.pieces[i].data)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(space.pieces[i].data));
 	}
 	*ret = space;
 	return NULL;

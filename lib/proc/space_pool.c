@@ -12,8 +12,7 @@
 enum { TRIES = 16 }; /* slots in a row that an entry may be in */
 
 struct snap_space_pool_entry {
-	uint64_t hash;
-	uint64_t size;
+	uint64_t hash, size;
 	uint8_t bytes[];
 };
 

@@ -39,9 +39,7 @@ static inline int snap_digit_value(char c)
 		return c - '0';
 	if (c >= 'a' && c <= 'f')
 		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return INT_MAX;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : INT_MAX;
 }
 
 /* At least one digit; a number that does not fit is refused. */

@@ -66,9 +66,7 @@ size_t snap_diag_request(enum snap_socket_family family, uint8_t ret[SNAP_DIAG_R
 		return put_request(ret, &inet, sizeof(inet));
 	if (family == SNAP_SOCKET_UNIX)
 		return put_request(ret, &local, sizeof(local));
-	if (family == SNAP_SOCKET_NETLINK)
-		return put_request(ret, &netlink, sizeof(netlink));
-	return 0;
+	return family == SNAP_SOCKET_NETLINK ? put_request(ret, &netlink, sizeof(netlink)) : 0;
 }
 
 static void take_diag_address(const uint32_t address[4], uint16_t port, bool six,
