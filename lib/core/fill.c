@@ -346,18 +346,15 @@ static struct stacksnap_error *fill_words(const struct filling *filling)
 		return NULL;
 	filling->capture->waits = snap_arena_new(arena, struct snap_wait_facts);
 	image = snap_arena_new(arena, struct snap_memory_image);
-	if (!filling->capture->waits || !image)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(filling->capture->waits && image));
 	filling->capture->waits->lacks = SNAP_LACK_CORE;
 	words.left = WORD_BYTES + process->thread_count * (uint64_t)WORD_BYTES_A_THREAD;
 	for (size_t i = 0; i < process->thread_count; i++)
-		if (!add_core_thread(&words, &process->threads[i]))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(add_core_thread(&words, &process->threads[i])));
 	image->pieces = snap_arena_memdup(arena, words.pieces, words.count * sizeof(*words.pieces));
 	if (!words.count)
 		return NULL;
-	if (!image->pieces)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(image->pieces));
 	image->piece_count = words.count;
 	snap_plan_finish(image, begin, begin + filling->shared->size);
 	process->words = image->piece_count ? image : NULL;
@@ -407,16 +404,14 @@ static struct stacksnap_error *execute_core_plan(const struct filling *filling,
 	size_t size = snap_plan_work_bytes(&task.budget);
 	void *work;
 
-	if (!image || !threads)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(image && threads));
 	for (size_t i = 0; i < process->thread_count; i++)
 		threads[i] = snap_thread_plan_of(process->threads[i].tid, 0,
 						 process->threads[i].registers,
 						 process->threads[i].registers_size);
 	work = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 		    -1, 0);
-	if (work == MAP_FAILED)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(work != MAP_FAILED));
 	task.threads = threads;
 	task.thread_count = process->thread_count;
 	task.work = (struct snap_region){ work, (uint8_t *)work + size };
@@ -477,8 +472,7 @@ struct stacksnap_error *snap_core_fill(const struct snap_core *core,
 	};
 	struct stacksnap_error *err = NULL;
 
-	if (!buffer)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(buffer));
 	SNAP_TRY(make_shared(&filling));
 	fill_pieces(&filling);
 	err = fill_stacks(&filling, hook);

@@ -299,9 +299,9 @@ struct stacksnap_error *snap_core_find_files(struct snap_core_notes *notes, int 
 	struct library first = { .bias = 0 };
 	struct image *program;
 
-	if (!images ||
-	    !snap_reserve_array_most(notes->files, notes->file_capacity, MOST_FILES, SNAP_MAX_MAPS))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(images &&
+				       snap_reserve_array_most(notes->files, notes->file_capacity,
+							       MOST_FILES, SNAP_MAX_MAPS)));
 	if (page < SNAP_PAGE || page > SNAP_MOST_PAGE || page & (page - 1))
 		notes->aux.page = SNAP_PAGE;
 	for (size_t i = 0; i < notes->range_count; i++)
@@ -320,8 +320,7 @@ struct stacksnap_error *snap_core_find_files(struct snap_core_notes *notes, int 
 		image->path = image->path ?: read_soname(&finding, image)
 				   ?: snap_arena_printf(&core->capture->arena, "/ELF-%llx",
 							(unsigned long long)image->base);
-		if (!image->path)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(image->path));
 		for (size_t k = image->first_file; k < image->end_file; k++)
 			notes->files[k].path = image->path;
 	}

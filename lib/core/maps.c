@@ -191,8 +191,7 @@ struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes, int f
 
 	snap_interner_init(&making.paths.strings, arena);
 	sort(notes);
-	if (!keep_segments(notes, core))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(keep_segments(notes, core)));
 	if (!notes->file_count) {
 		struct stacksnap_error *err = snap_core_find_files(notes, fd, core);
 
@@ -205,11 +204,9 @@ struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes, int f
 	if (making.capacity > SNAP_MAX_MAPS)
 		making.capacity = SNAP_MAX_MAPS;
 	making.maps = snap_arena_new_array(arena, making.capacity, struct snap_map);
-	if (!making.paths.texts || !making.maps)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(making.paths.texts && making.maps));
 	merge_core_maps(&making);
-	if (making.no_memory)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!making.no_memory));
 	process->maps = making.maps;
 	process->map_count = making.count;
 	return NULL;
@@ -230,8 +227,7 @@ struct stacksnap_error *snap_core_set_program(struct snap_core *core, const char
 	else if (directory)
 		kept = snap_arena_printf(arena, "%s/%s", directory, path);
 
-	if (!kept)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(kept));
 	if (!process->exe)
 		snap_capture_warn(
 			core->capture, "core_without_program", process->pid, 0,

@@ -345,15 +345,13 @@ struct stacksnap_error *snap_core_notes_settle(struct snap_core_notes *notes, in
 	struct snap_process *process = snap_arena_new(&capture->arena, struct snap_process);
 	struct snap_core_memory memory;
 
-	if (!process)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(process));
 	core->threads_cut = notes->threads_cut;
 	capture->processes = process;
 	capture->process_count = 1;
 	capture->host.arch = notes->layout->name;
 	settle_process(notes, capture, process);
-	if (!settle_threads(notes, capture, process))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(settle_threads(notes, capture, process)));
 	settle_signal(notes, process);
 	SNAP_TRY(snap_core_make_maps(notes, fd, core));
 	settle_program(notes, process);

@@ -139,8 +139,7 @@ static struct stacksnap_error *read_headers(struct parsing *parsing, const Elf64
 			     sizeof(*headers);
 
 		for (size_t i = 0; i < got; i++)
-			if (!take_header(parsing, &headers[i]))
-				return snap_error_no_memory();
+			SNAP_TRY(snap_no_memory_unless(take_header(parsing, &headers[i])));
 		parsing->core->truncated |= got < wanted;
 		if (got < wanted)
 			break;
@@ -292,11 +291,9 @@ struct stacksnap_error *snap_core_parse(int fd, struct snap_core *ret)
 {
 	_cleanup_(parsing_destroyp) struct parsing *parsing = calloc(1, sizeof(*parsing));
 
-	if (!parsing)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(parsing));
 	ret->capture = snap_capture_new();
-	if (!ret->capture)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(ret->capture));
 	parsing->core = ret;
 	return parse_core(parsing, fd);
 }

@@ -264,11 +264,9 @@ struct stacksnap_error *snap_unpacker_create(enum snap_packing packing, struct s
 					 "without %s: unpack it first",
 					 packings[packing].name, packings[packing].library);
 	unpacker = calloc(1, sizeof(*unpacker));
-	if (!unpacker)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(unpacker));
 	unpacker->packing = packing;
-	if (!begin_unpacking(unpacker))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(begin_unpacking(unpacker)));
 	*ret = snap_take_ptr(unpacker);
 	return NULL;
 }
