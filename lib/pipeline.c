@@ -114,8 +114,7 @@ static struct stacksnap_error *capture(void *context, const struct snap_options 
 	if (options->no_stop || options->engine != SNAP_ENGINE_PTRACE)
 		return capture_by_asking(options, ret);
 	hook.context = engine = snap_ptrace_engine_create();
-	if (!engine)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(engine));
 	return snap_capture_take(options, &hook, ret);
 }
 
@@ -413,9 +412,7 @@ struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_o
 	snap_file_opener_set_capture(opener, log->capture);
 	broker = snap_file_opener_broker(opener);
 	err = snap_naming_run(log, options, &broker, &limits);
-	if (err)
-		return err;
-	return snap_analyze_log(log, options, ret);
+	return err ?: snap_analyze_log(log, options, ret);
 }
 
 /* ---- bytes ---- */

@@ -64,8 +64,7 @@ API struct stacksnap_error *stacksnap_options_create(struct stacksnap_options **
 {
 	struct stacksnap_options *options = calloc(1, sizeof(*options));
 
-	if (!options)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(options));
 	snap_options_init(&options->values);
 	*ret = options;
 	return NULL;

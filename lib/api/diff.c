@@ -37,8 +37,7 @@ API struct stacksnap_error *stacksnap_diff_create(const struct stacksnap_look *b
 	_cleanup_(destroy_diff) struct stacksnap_diff *diff = calloc(1, sizeof(*diff));
 	const struct snap_pipeline_look looks[] = { inner_of(before), inner_of(after) };
 
-	if (!diff)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(diff));
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(looks); i++)
 		if (!looks[i].snapshot == !looks[i].recording)
 			return snap_error_format(SNAP_ERROR_INVALID,
@@ -55,11 +54,9 @@ API struct stacksnap_error *stacksnap_diff_create_empty(const char *warning_code
 	_cleanup_(destroy_diff) struct stacksnap_diff *diff = calloc(1, sizeof(*diff));
 	const char *code;
 
-	if (!diff)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(diff));
 	diff->inner.diff = snap_diff_new();
-	if (!diff->inner.diff)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(diff->inner.diff));
 	code = snap_arena_strdup(&diff->inner.diff->arena, warning_code);
 	if (code)
 		snap_diff_warn(diff->inner.diff, code, "%s", warning_message);

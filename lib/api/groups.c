@@ -230,8 +230,7 @@ API struct stacksnap_error *stacksnap_groups_create(const struct stacksnap_recor
 	const struct snap_recording *inner = snap_api_recording(recording);
 	struct stacksnap_error *err;
 
-	if (!groups)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(groups));
 	err = snap_profile_init(&groups->profile, inner);
 	snap_profile_shorten_names(&groups->profile, &options->values);
 	err = err ?: snap_recorded_groups_init(&groups->inner, inner, &options->values);

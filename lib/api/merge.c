@@ -18,8 +18,7 @@ API struct stacksnap_error *stacksnap_merger_create(const struct stacksnap_optio
 
 	if (merger)
 		merger->input.merger = snap_merger_create();
-	if (!merger || !merger->input.merger)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(merger && merger->input.merger));
 	merger->input.options = &options->values;
 	*ret = snap_take_ptr(merger);
 	return NULL;

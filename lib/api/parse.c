@@ -75,8 +75,7 @@ struct stacksnap_error *snap_parse_regex(const char *pattern, regex_t **ret)
 	char text[256];
 	int status;
 
-	if (!regex)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(regex));
 	status = regcomp(regex, pattern, REG_EXTENDED);
 	if (status == 0) {
 		*ret = regex;
@@ -84,8 +83,7 @@ struct stacksnap_error *snap_parse_regex(const char *pattern, regex_t **ret)
 	}
 	regerror(status, regex, text, sizeof(text));
 	free(regex);
-	if (status == REG_ESPACE)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(status != REG_ESPACE));
 	return snap_error_format(SNAP_ERROR_INVALID,
 				 "'%s' is not a POSIX extended regular expression: %s", pattern,
 				 text);

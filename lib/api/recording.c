@@ -92,8 +92,7 @@ static struct stacksnap_error *wrap_recording(struct snap_recording *inner,
 	recording->limited = calloc(1, sizeof(*recording->limited));
 	recording->warnings =
 		snap_api_messages(&inner->arena, inner->warnings, inner->warning_count, options);
-	if (!recording->warnings || !recording->limited)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(recording->warnings && recording->limited));
 	*ret = snap_take_ptr(recording);
 	return NULL;
 }

@@ -56,8 +56,7 @@ struct stacksnap_error *snap_set_name(struct snap_options *options,
 	struct stacksnap_error *err = NULL;
 
 	target.text = snap_arena_strdup(&options->arena, value);
-	if (!target.text)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(target.text));
 	SNAP_TRY(snap_parse_regex(value, &target.regex));
 	err = add_target(options, target);
 	if (err)
@@ -73,8 +72,7 @@ struct stacksnap_error *snap_set_target(struct snap_options *options,
 
 	if (value) {
 		target.text = snap_arena_strdup(&options->arena, value);
-		if (!target.text)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(target.text));
 	}
 	return add_target(options, target);
 }
@@ -253,8 +251,7 @@ struct stacksnap_error *snap_set_task_tree(struct snap_options *options,
 						 "such as 'request_id,parent_id')",
 						 value);
 		keys[count] = snap_arena_strndup(&options->arena, item, length);
-		if (!keys[count++])
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(keys[count++]));
 	}
 	memcpy(options->task_tree, keys, sizeof(keys));
 	return NULL;
@@ -484,8 +481,7 @@ struct stacksnap_error *snap_set_until(struct snap_options *options,
 			"'threads>500', 'state=disk for 5s', 'cpu<5%% for 10s')",
 			value);
 	until.text = snap_arena_strdup(&options->arena, value);
-	if (!until.text)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(until.text));
 	options->until = until;
 	return NULL;
 }

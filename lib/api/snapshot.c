@@ -214,8 +214,7 @@ static struct stacksnap_error *wrap_snapshot(struct snap_snapshot *inner,
 	snapshot->list = list;
 	snapshot->warnings =
 		snap_api_messages(&inner->arena, inner->warnings, inner->warning_count, options);
-	if (!snapshot->warnings)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snapshot->warnings));
 	SNAP_TRY(survey_tree(snapshot, options, list, &survey));
 	snapshot->outcome = set_snapshot_status(inner, options, list, &survey);
 	*ret = snap_take_ptr(snapshot);
@@ -255,8 +254,7 @@ API struct stacksnap_error *stacksnap_options_pin(struct stacksnap_options *opti
 {
 	struct snap_process *list = calloc(seen->node_count + 1, sizeof(*list));
 
-	if (!list)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list));
 	for (size_t i = 0; i < seen->node_count; i++) {
 		list[i].pid = seen->nodes[i]->pid;
 		list[i].start_ticks = seen->nodes[i]->start_ticks;
@@ -351,8 +349,7 @@ API struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksn
 	struct snap_snapshot *inner = snap_snapshot_new();
 	const char *code;
 
-	if (!inner)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(inner));
 	describe_host(inner);
 	inner->flat = options->values.flat;
 	code = snap_arena_strdup(&inner->arena, warning_code);

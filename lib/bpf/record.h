@@ -13,11 +13,9 @@ enum { SNAP_BPF_WORDS = 34 }; /* of struct user_pt_regs on aarch64; x86-64 has f
 /* In the order in which it is read. */
 struct snap_bpf_record {
 	uint64_t tid; /* in the reader's pid namespace */
-	uint64_t on_cpu, switches;
-	uint64_t queued, state;
+	uint64_t on_cpu, switches, queued, state;
 	uint64_t words[SNAP_BPF_WORDS]; /* as they begin struct pt_regs */
 	uint64_t thread_pointer;
 	/* Of aarch64, where a call overwrites the register of its first argument. */
-	uint64_t call, first_argument;
-	uint64_t switches_again, on_cpu_again;
+	uint64_t call, first_argument, switches_again, on_cpu_again;
 };

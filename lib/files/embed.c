@@ -79,8 +79,7 @@ static struct stacksnap_error *add_embedded_file(struct embedder *embedder,
 	struct snap_embedded *array =
 		snap_arena_new_array(&embedder->capture->arena, count + 1, struct snap_embedded);
 
-	if (!array)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(array));
 	if (count)
 		memcpy(array, process->embedded, count * sizeof(*array));
 	array[count] = embedded;

@@ -25,8 +25,7 @@ struct stacksnap_error *snap_files_create(const struct snap_options *options,
 	struct snap_files *files = calloc(1, sizeof(*files));
 	struct stacksnap_error *err;
 
-	if (!files)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(files));
 	files->options = options;
 	files->capture = capture;
 	files->host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);

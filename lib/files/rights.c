@@ -58,8 +58,7 @@ struct stacksnap_error *snap_rights_init(struct snap_rights *rights)
 	if (count < 0 || syscall(SYS_capget, &header, own.capabilities) != 0)
 		return snap_error_os(errno, "cannot read the rights of this process");
 	own.groups = calloc((size_t)count + 1, sizeof(*own.groups));
-	if (!own.groups)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(own.groups));
 	count = getgroups(count, own.groups);
 	own.group_count = count > 0 ? (size_t)count : 0;
 	*rights = own;

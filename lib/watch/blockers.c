@@ -125,8 +125,7 @@ struct stacksnap_error *snap_conditions_check_blockers(const struct snap_conditi
 
 		if (blocker->blocked < rule->least)
 			continue;
-		if (!find_queue(conditions, index, blocker, &queue))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(find_queue(conditions, index, blocker, &queue)));
 		ages = queue.ages;
 		if (has_run(conditions, index, blocker) &&
 		    (queue.has_moved || queue.standing < rule->least))

@@ -224,8 +224,7 @@ static struct stacksnap_error *list_stuck(const struct snap_conditions *conditio
 		if (age < least || seen->member->idle)
 			continue;
 		stuck = find_stuck(list, object_of_wait(seen->node->pid, wait), i);
-		if (!stuck)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(stuck));
 		if (age > stuck->age_ns)
 			stuck->age_ns = age;
 		if (stuck->tid_count < SNAP_ALARM_TIDS)
@@ -466,8 +465,7 @@ struct stacksnap_error *snap_conditions_check(const struct snap_conditions *cond
 	_cleanup_(sweep_index_deinit) struct snap_sweep_index index = { .sweep = NULL };
 	struct stacksnap_error *err = NULL;
 
-	if (!sweep_index_init(&index, conditions->sweep))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(sweep_index_init(&index, conditions->sweep)));
 	if (conditions->view->snapshot) {
 		err = check_deadlocks(conditions, &index);
 		err = err ?: snap_conditions_check_blockers(conditions, &index);

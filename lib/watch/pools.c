@@ -55,9 +55,8 @@ static struct stacksnap_error *forget_pools(struct snap_pools *pools)
 	for (size_t i = 0; i < kept; i++) {
 		const struct snap_thread_pool *pool = &pools->pools[i];
 
-		if (!snap_hash_table_add(&pools->table,
-					 snap_hash_text(pool->pattern, (uint64_t)pool->pid), i))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(snap_hash_table_add(
+			&pools->table, snap_hash_text(pool->pattern, (uint64_t)pool->pid), i)));
 	}
 	return NULL;
 }

@@ -52,8 +52,7 @@ static struct stacksnap_error *on_watched_program(void *context,
 	(void)exec;
 	if (!process->user)
 		process->user = add_watched_process(context);
-	if (!process->user)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(process->user));
 	set_name(process->user, process->facts);
 	return NULL;
 }

@@ -38,8 +38,7 @@ struct stacksnap_error *snap_watcher_create(const struct snap_options *options,
 	const struct snap_capture *found;
 	struct stacksnap_error *err;
 
-	if (!watcher)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(watcher));
 	watcher->options = options;
 	watcher->calls = *calls;
 	/* How long each has waited is asked for: a wait may be older than the watch. */
