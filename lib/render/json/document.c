@@ -429,8 +429,7 @@ bool snap_json_document_put(struct snap_json_document *document, const struct sn
 
 struct stacksnap_error *snap_json_document_finish(struct snap_json_document *document, FILE *out)
 {
-	if (document->failed)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!document->failed));
 	snap_json_flush(document->json);
 	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }

@@ -21,8 +21,7 @@ static struct stacksnap_error *put_instants(struct snap_json_document *document,
 			continue;
 		SNAP_TRY(snap_options_check(instants->options));
 		snapshot = snap_instants_at(instants, i);
-		if (!snapshot)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(snapshot));
 		if (due == INT64_MIN) {
 			snapshot->warnings = recording->warnings;
 			snapshot->warning_count = recording->warning_count;

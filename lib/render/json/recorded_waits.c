@@ -180,8 +180,7 @@ struct stacksnap_error *snap_json_recorded_waits_put(struct snap_json_writer *js
 	if (err || !recording->explains || options->explain == SNAP_EXPLAIN_NO)
 		return err;
 	waits = choose_waits(recording, &count);
-	if (!waits || !number_waits(recording, waits, count, numbers))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(waits && number_waits(recording, waits, count, numbers)));
 	snap_json_waits_put(json, &circles.waits);
 	put_recorded_rows(json, recording, &waited, numbers);
 	put_waits(json, recording, waits, count);

@@ -44,8 +44,7 @@ struct stacksnap_error *snap_render_json_recording(const struct snap_recording *
 	_cleanup_(snap_together_deinit) struct snap_together together = { .empty = NULL };
 
 	SNAP_TRY(snap_recorded_groups_init(&groups, recording, options));
-	if (!snap_together_init(&together, &groups.snapshot, options))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_together_init(&together, &groups.snapshot, options)));
 	SNAP_TRY(snap_json_document_init(&document, options, out, SNAP_JSON_SPACED));
 	document.sample_ns = snap_recording_weight(recording);
 	document.wait_numbers = &numbers;

@@ -177,8 +177,7 @@ static struct stacksnap_error *write_capture(const struct snap_capture *capture,
 				   .capture = (struct snap_capture *)(uintptr_t)capture };
 	struct stacksnap_error *err = NULL;
 
-	if (!chunk)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(chunk));
 	SNAP_TRY(write_capture_bytes(fd, &header, sizeof(header)));
 	err = write_section(&sink, &subject);
 	for (size_t i = 0; !err && i < capture->process_count; i++)
@@ -301,8 +300,7 @@ static struct stacksnap_error *read_section(struct source *source, const struct 
 	describe_section(&codec, subject);
 	snap_codec_check(&codec, codec.position == length, "section too long");
 	source->at += sizeof(header) + whole + sizeof(end);
-	if (snap_codec_lacks_memory(&codec))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!snap_codec_lacks_memory(&codec)));
 	return codec.problem ? damaged_capture(codec.problem) : NULL;
 }
 
@@ -319,8 +317,7 @@ static struct stacksnap_error *read_capture_process(struct source *source,
 	if (count > (source->contents.total - source->at) / least)
 		return truncated_capture();
 	process->embedded = snap_arena_new_array(&capture->arena, count, struct snap_embedded);
-	if (!process->embedded)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(process->embedded));
 	process->embedded_count = count;
 	subject.kind = SECTION_EMBEDDED;
 	for (size_t i = 0; i < count; i++) {
@@ -341,8 +338,7 @@ static struct stacksnap_error *read_sections(struct source *source, uint32_t pro
 		return truncated_capture();
 	capture->processes =
 		snap_arena_new_array(&capture->arena, process_count, struct snap_process);
-	if (!capture->processes)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture->processes));
 	err = read_section(source, &subject);
 	for (uint32_t i = 0; !err && i < process_count; i++) {
 		capture->process_count = i + 1;
@@ -370,8 +366,7 @@ static struct stacksnap_error *read_capture(struct source *source, uint32_t proc
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 
-	if (!capture)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture));
 	if (source->handed && source->outside >= 0)
 		SNAP_TRY(map_outside(capture, source->outside));
 	SNAP_TRY(read_sections(source, process_count, capture));

@@ -240,13 +240,11 @@ struct stacksnap_error *snap_log_writer_create(const struct snap_log *log, int f
 	uint32_t version[2] = { htole32(SNAP_LOG_VERSION), 0 };
 	size_t spaces = log->index->space_capacity;
 
-	if (!writer)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(writer));
 	writer->fd = fd;
 	writer->file.space_versions = calloc(spaces, sizeof(*writer->file.space_versions));
 	writer->file.space_numbers = calloc(spaces, sizeof(*writer->file.space_numbers));
-	if (!writer->file.space_versions || !writer->file.space_numbers)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(writer->file.space_versions && writer->file.space_numbers));
 	SNAP_TRY(write_recording_bytes(writer, MAGIC, sizeof(MAGIC)));
 	SNAP_TRY(write_recording_bytes(writer, version, sizeof(version)));
 	look_at_log(writer, log);
@@ -376,8 +374,7 @@ static struct stacksnap_error *read_payload(struct snap_log_file *file, uint32_t
 	read_texts(file);
 	code_payload(file, type);
 	snap_log_check(file, file->at == file->end, "chunk too long");
-	if (file->no_memory)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!file->no_memory));
 	return file->problem ? damaged_recording(file->problem) : NULL;
 }
 

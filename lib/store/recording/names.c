@@ -171,9 +171,8 @@ static struct stacksnap_error *add_names(struct snap_log *log, struct names *nam
 	if (!snap_reserve_array(log->names, log->name_capacity, log->name_count + names->count))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < names->count; i++)
-		if (!snap_frame_copy(&log->strings, &names->names[i].named,
-				     &log->names[log->name_count + i]))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(snap_frame_copy(
+			&log->strings, &names->names[i].named, &log->names[log->name_count + i])));
 	for (size_t i = 0; i < names->count; i++)
 		log->frames[names->names[i].frame].name = (uint32_t)++log->name_count;
 	for (size_t i = 0; i < names->warning_count; i++) {
@@ -213,8 +212,7 @@ static struct stacksnap_error *decode_names(const struct snap_log *log,
 {
 	*names = names_of(log, before);
 	code_names(to, names);
-	if (to->no_memory)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!to->no_memory));
 	if (to->codec.problem)
 		return damaged_names(to->codec.problem);
 	if (before->names + names->count > SNAP_LOG_MAX_FRAMES)
@@ -268,8 +266,7 @@ static struct stacksnap_error *write_and_read(const struct snap_log *log,
 	};
 
 	code_names(&to, names);
-	if (to.no_memory)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!to.no_memory));
 	if (to.codec.position > room)
 		return snap_error_format(SNAP_ERROR_OTHER,
 					 "the names do not fit into their memory");

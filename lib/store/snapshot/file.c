@@ -514,8 +514,7 @@ struct stacksnap_error *snap_snapshot_write(const struct snap_snapshot *snapshot
 	};
 
 	code_snapshot(&to, (struct snap_snapshot *)(uintptr_t)snapshot);
-	if (to.no_memory)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!to.no_memory));
 	if (to.codec.position > room)
 		return snap_error_format(SNAP_ERROR_OTHER, "the report is too large");
 	*size_ret = to.codec.position;
@@ -530,12 +529,10 @@ struct stacksnap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
 		.codec.mode = SNAP_CODEC_READ, .codec.bytes = bytes, .codec.size = size
 	};
 
-	if (!snapshot)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snapshot));
 	to.codec.arena = &snapshot->arena;
 	code_snapshot(&to, snapshot);
-	if (to.no_memory || snap_codec_lacks_memory(&to.codec))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(!to.no_memory && !snap_codec_lacks_memory(&to.codec)));
 	if (to.codec.problem)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the snapshot is damaged: %s",
 					 to.codec.problem);
