@@ -179,8 +179,7 @@ struct stacksnap_error *snap_single_create(const struct snap_options *options,
 	_cleanup_(snap_single_destroyp) struct snap_single *single = calloc(1, sizeof(*single));
 	struct stacksnap_error *err;
 
-	if (!single)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(single));
 	single->options = options;
 	single->patience_ns = READ_NS;
 	single->pidfd = single->procfs.root_fd = single->schedstat_fd = -1;

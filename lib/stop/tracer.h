@@ -99,8 +99,7 @@ struct snap_traced {
 	bool wait_bytes_missing;     /* some of it is missing, as a read stalled */
 	bool is_filtered;            /* its first thread has a filter of seccomp(2) */
 	struct snap_thread *threads; /* in no order */
-	size_t thread_count, thread_capacity;
-	size_t threads_missed;
+	size_t thread_count, thread_capacity, threads_missed;
 	size_t children_missed; /* forked while it was seized, and left out for lack of room */
 	int64_t stop_begin_ns, stop_end_ns; /* CLOCK_MONOTONIC; 0: never stopped */
 	int64_t alone_ns;                   /* --no-stop: the longest stop of one of its threads */

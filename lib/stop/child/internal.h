@@ -243,8 +243,7 @@ const struct snap_map *snap_tracer_find_map(struct snap_tracer *tracer, uint32_t
 /* copy.c */
 /* The place and size of a stack; size 0: unknown, or it is copied by now. */
 struct snap_need {
-	uint64_t address;
-	uint64_t size;
+	uint64_t address, size;
 	bool has_file; /* pages of a file, which a program may have to serve */
 };
 /*

@@ -106,9 +106,7 @@ static char read_tracee_state(const struct snap_tracer *tracer, const struct sna
 	int tasks = tracer->task_fds[tracee->process];
 	struct snap_stat stat;
 
-	if (tasks < 0 || snap_procfs_task_stat(tasks, tracee->tid, &stat))
-		return 0;
-	return stat.state;
+	return tasks < 0 || snap_procfs_task_stat(tasks, tracee->tid, &stat) ? 0 : stat.state;
 }
 
 /* A leader that exits before the other threads: wait(2) reports nothing until they are gone. */

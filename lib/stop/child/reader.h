@@ -66,8 +66,7 @@ struct snap_maps_list {
 
 /* A stack to be copied, or other memory. */
 struct snap_want {
-	uint64_t address;
-	uint64_t size;
+	uint64_t address, size;
 	uint8_t *bytes; /* the destination; those of an item are consecutive */
 	uint64_t got;   /* out: up to the first that cannot be read */
 	uint32_t tracee;
