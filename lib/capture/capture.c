@@ -62,8 +62,7 @@ static struct stacksnap_error *note_moment(const struct snap_options *options,
 	if (options->explain == SNAP_EXPLAIN_NO || capture->waits)
 		return NULL;
 	capture->waits = snap_arena_new(&capture->arena, struct snap_wait_facts);
-	if (!capture->waits)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture->waits));
 	*capture->waits = (struct snap_wait_facts){
 		.monotonic_ns = monotonic_ns,
 		.realtime_ns = monotonic_ns + offset_ns(CLOCK_REALTIME),
@@ -77,8 +76,7 @@ static struct stacksnap_error *discover_tree(const struct snap_options *options,
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 
-	if (!capture)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(capture));
 	SNAP_TRY(snap_discover(options, percent, capture));
 	*ret = snap_take_ptr(capture);
 	return NULL;
@@ -242,8 +240,7 @@ static struct stacksnap_error *look_for_execs(struct tree *tree, struct snap_sto
 	_cleanup_free_ struct snap_traced **traced = calloc(most + 1, sizeof(*traced));
 	_cleanup_free_ bool *others = calloc(most + 1, sizeof(*others));
 
-	if (!processes || !traced || !others)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(processes && traced && others));
 	for (; tree->checked < stop->process_count; tree->checked++) {
 		struct snap_traced *one = &stop->processes[tree->checked];
 
@@ -364,8 +361,7 @@ static struct stacksnap_error *run_stop(struct tree *tree, struct snap_stop **re
 
 	if (err)
 		return err;
-	if (!stop)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(stop));
 	stop->patience =
 		snap_stop_backoff_patience(tree->pace, tree->capture->processes[tree->root].uid);
 	stop->bpf_fd = tree->bpf_fd;

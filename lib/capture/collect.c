@@ -400,8 +400,7 @@ struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
 		if (traced->index == SIZE_MAX) {
 			process = add_forked(capture, traced,
 					     stop->processes[traced->forked_from].index);
-			if (!process)
-				return snap_error_no_memory();
+			SNAP_TRY(snap_no_memory_unless(process));
 			traced->index = capture->process_count - 1;
 		}
 		process = &capture->processes[traced->index];

@@ -201,9 +201,7 @@ static struct stacksnap_error *complete_process(struct snap_nostop *nostop, size
 		return add_unread_threads(nostop, traced, tasks_fd);
 	err = add_zombie_leader(nostop, traced, tasks_fd);
 	err = err ?: describe_unheard_threads(nostop, traced, tasks_fd);
-	if (err || nostop->options->explain == SNAP_EXPLAIN_NO)
-		return err;
-	return ask_calls(nostop, traced);
+	return err || nostop->options->explain == SNAP_EXPLAIN_NO ? err : ask_calls(nostop, traced);
 }
 
 /* ---- the whole ---- */
@@ -222,8 +220,7 @@ static struct stacksnap_error *prepare(struct snap_nostop *nostop)
 	nostop->pool = snap_region_alloc(&nostop->shared->records, sizeof(*nostop->pool));
 	/* Address space: there are few mappings, mostly. */
 	nostop->maps = malloc(SNAP_MAX_MAPS * sizeof(*nostop->maps));
-	if (!nostop->stop || !nostop->buffer || !nostop->maps)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(nostop->stop && nostop->buffer && nostop->maps));
 	return snap_no_memory_unless(
 		snap_all(capture->process_count, i, snap_nostop_add_traced(nostop, i)));
 }
@@ -243,8 +240,7 @@ static struct stacksnap_error *finish_nostop(struct snap_nostop *nostop)
 static struct stacksnap_error *read_nostop_clocks(struct snap_nostop *nostop)
 {
 	nostop->clocks = malloc(sizeof(*nostop->clocks));
-	if (!nostop->clocks)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(nostop->clocks));
 	if (snap_thread_ask_clocks(nostop->asker, nostop->clocks)) {
 		free(nostop->clocks);
 		nostop->clocks = NULL;

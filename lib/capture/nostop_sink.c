@@ -136,8 +136,7 @@ static struct stacksnap_error *on_nostop_program(void *context,
 
 	if (index == SIZE_MAX) {
 		index = capture->process_count;
-		if (!snap_capture_append(capture))
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(snap_capture_append(capture)));
 		err = take_facts(nostop, process, index);
 		if (!err && !snap_nostop_add_traced(nostop, index))
 			capture->process_count--; /* there are too many */
@@ -320,8 +319,7 @@ static struct stacksnap_error *keep_copy(struct snap_nostop *nostop, const struc
 {
 	void *registers = snap_region_alloc(&nostop->shared->records, copy->registers_size);
 
-	if (!registers)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(registers));
 	ret->result = copy->result;
 	ret->taken = copy->taken;
 	ret->partial = copy->partial;

@@ -94,8 +94,7 @@ struct stacksnap_error *snap_thread_asker_new(struct snap_thread_asker **ret)
 		calloc(1, sizeof(*asker));
 	int error;
 
-	if (!asker)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(asker));
 	asker->procfs.root_fd = -1;
 	SNAP_TRY(snap_procfs_open(NULL, &asker->procfs));
 	error = snap_workers_init(&asker->pool, sizeof(struct question), asker->procfs.root_fd,

@@ -38,15 +38,13 @@ struct stacksnap_error *snap_thread_plans_ask(struct snap_thread_plans *plans,
 	process->plan = NULL;
 	if (!hook || !hook->probe || !process->runtimes)
 		return NULL;
-	if (!reserve_thread_plan(plans, index))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(reserve_thread_plan(plans, index)));
 	err = hook->probe(hook->context, plans->options, capture, index, &plan, &found);
 	if (err || !found || !snap_memory_plan_check(&plan))
 		return err;
 	planned = &plans->processes[index];
 	planned->plan = planned->plan ?: malloc(sizeof(plan));
-	if (!planned->plan)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(planned->plan));
 	*planned->plan = plan;
 	process->plan = planned->plan;
 	return NULL;

@@ -50,8 +50,7 @@ struct stacksnap_error *snap_wait_asker_new(struct snap_asker *lender, int64_t u
 	_cleanup_(snap_wait_asker_destroyp) struct snap_wait_asker *asker =
 		calloc(1, sizeof(*asker));
 
-	if (!asker)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(asker));
 	asker->until_ns = until_ns;
 	asker->procfs.root_fd = -1;
 	SNAP_TRY(borrow(asker, lender) ? NULL : make_own(asker));

@@ -321,8 +321,7 @@ static struct stacksnap_error *keep_descriptor(struct snap_wait_resolver *resolv
 
 	*kept = look->found;
 	kept->link = snap_arena_strdup(&resolver->capture->arena, look->found.link);
-	if (!kept->link)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(kept->link));
 	process->descriptor_count++;
 	return NULL;
 }
@@ -430,8 +429,7 @@ static struct stacksnap_error *keep_looks(struct snap_wait_resolver *resolver,
 								    struct snap_descriptor);
 			process->descriptor_count = 0;
 		}
-		if (!process->descriptors)
-			return snap_error_no_memory();
+		SNAP_TRY(snap_no_memory_unless(process->descriptors));
 		if (look->done && look->status == 0)
 			err = keep_descriptor(resolver, look);
 		else if (look->done)
@@ -468,8 +466,7 @@ static struct stacksnap_error *keep_watches(struct snap_wait_resolver *resolver,
 		return NULL;
 	epoll->watched =
 		snap_arena_new_array(&resolver->capture->arena, look->watched_count, int32_t);
-	if (!epoll->watched)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(epoll->watched));
 	for (size_t i = 0; i < look->watched_count; i++) {
 		const struct snap_epoll_watch *watch = &look->watched[i];
 		const struct snap_descriptor *descriptor =
@@ -499,15 +496,13 @@ struct stacksnap_error *snap_wait_identify(struct snap_wait_resolver *resolver)
 	const uint8_t *marks;
 	size_t count = 0;
 
-	if (!identities || !processes)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(identities && processes));
 	identities->memory = resolver->asker->memory;
 	for (size_t i = 0; i < resolver->caller_count; i++)
 		if (!count || processes[count - 1] != resolver->callers[i].process)
 			processes[count++] = resolver->callers[i].process;
 	identities->list = snap_wait_asker_new_array(resolver->asker, count, struct identity);
-	if (!identities->list)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(identities->list));
 	for (size_t i = 0; i < count; i++)
 		identities->list[i].pid = snap_wait_process(resolver, processes[i])->pid;
 	marks = snap_wait_asker_run(resolver->asker, ask_identity, identities, count,
@@ -530,13 +525,11 @@ struct stacksnap_error *snap_wait_ask_descriptors(struct snap_wait_resolver *res
 	struct looks *looks = make_looks(resolver, NULL), *watched = NULL;
 	struct stacksnap_error *err = NULL;
 
-	if (!looks)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(looks));
 	run_looks(resolver, looks);
 	SNAP_TRY(want_watched(resolver, looks));
 	watched = make_looks(resolver, looks);
-	if (!watched)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(watched));
 	run_looks(resolver, watched);
 	err = keep_looks(resolver, (const struct looks *const[2]){ looks, watched });
 	for (size_t i = 0; i < looks->count && !err; i++)

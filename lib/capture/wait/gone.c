@@ -351,8 +351,7 @@ static struct stacksnap_error *keep_gone(struct snap_wait_resolver *resolver,
 
 	facts->gone = snap_arena_new_array(&resolver->capture->arena, numbers->count,
 					   struct snap_gone_thread);
-	if (!facts->gone)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(facts->gone));
 	for (size_t i = 0; i < numbers->count;) {
 		const struct number *number = &numbers->list[i];
 
@@ -420,16 +419,14 @@ struct stacksnap_error *snap_wait_ask_gone(struct snap_wait_resolver *resolver)
 	struct stacksnap_error *err;
 	struct numbers *numbers;
 
-	if (!list_living(&list))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list_living(&list)));
 	err = list_numbers(&list);
 	if (!err && list.count)
 		err = snap_wait_make_asker(resolver);
 	if (err || !list.count)
 		return err;
 	numbers = share_numbers(resolver, &list);
-	if (!numbers)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(numbers));
 	if (!run_gone_owners(resolver, numbers, look_here, numbers->count, resolver->until_ns) ||
 	    !has_somebody_gone(numbers) || !look_through(resolver, numbers) ||
 	    !run_gone_owners(resolver, numbers, look_again, numbers->count, resolver->until_ns))

@@ -125,8 +125,7 @@ static struct stacksnap_error *keep_locks(struct snap_wait_resolver *resolver,
 	if (!at)
 		return NULL;
 	facts->locks = snap_arena_new_array(&resolver->capture->arena, at, struct snap_file_lock);
-	if (!facts->locks)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(facts->locks));
 	for (const struct block *block = table->blocks; block; block = block->next) {
 		at -= block->count;
 		memcpy(&facts->locks[at], block->locks, block->count * sizeof(*facts->locks));
@@ -145,8 +144,7 @@ struct stacksnap_error *snap_wait_ask_locks(struct snap_wait_resolver *resolver)
 
 	if (!count)
 		return NULL;
-	if (!table || !inodes)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(table && inodes));
 	list_inodes(resolver, inodes);
 	qsort(inodes, count, sizeof(*inodes), compare_inodes);
 	table->memory = asker->memory;

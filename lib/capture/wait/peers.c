@@ -30,8 +30,7 @@ enum { NEEDS_READER = 1, NEEDS_WRITER = 2 };
 struct candidate {
 	struct snap_wanted_peer end; /* name: the descriptor's link, until it is asked for */
 	unsigned needs;
-	bool may_ask_outside;
-	bool is_found;
+	bool may_ask_outside, is_found;
 	bool is_open; /* a process in the tree that has it could go on by itself */
 };
 
@@ -43,8 +42,7 @@ struct ends {
 	struct snap_file_peer *found;
 	size_t found_count, found_capacity;
 	struct snap_outsider *outsiders;
-	size_t outsider_count, outsider_capacity;
-	size_t lock_capacity;
+	size_t outsider_count, outsider_capacity, lock_capacity;
 	struct snap_file_lock *locks;
 	size_t lock_count;
 };
@@ -179,8 +177,7 @@ static struct stacksnap_error *find_stuck(struct ends *ends)
 	const struct snap_capture *capture = ends->resolver->capture;
 
 	ends->stuck = calloc(capture->process_count + 1, sizeof(*ends->stuck));
-	if (!ends->stuck)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(ends->stuck));
 	for (size_t i = 0; i < capture->process_count; i++) {
 		const struct snap_process *process = &capture->processes[i];
 
@@ -297,8 +294,7 @@ static struct stacksnap_error *scan_tree(struct ends *ends)
 	struct stacksnap_error *err = NULL;
 	const uint8_t *marks;
 
-	if (!scans)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(scans));
 	scans->is_tree = true;
 	for (size_t i = 0; i < capture->process_count; i++)
 		scans->list[i].pid = capture->processes[i].pid;
@@ -433,8 +429,7 @@ static struct stacksnap_error *scan_outside(struct ends *ends, const struct pids
 	struct stacksnap_error *err = NULL;
 	const uint8_t *marks;
 
-	if (!scans)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(scans));
 	for (size_t i = 0; i < pids->count; i++)
 		scans->list[i].pid = pids->list[i];
 	marks = snap_wait_asker_run(resolver->asker, snap_scan_run, scans, pids->count, until_ns);
@@ -471,8 +466,7 @@ static struct stacksnap_error *scan_others(struct ends *ends)
 		err = scan_outside(ends, &ancestors, until_ns);
 	if (err || !has_open_question(ends))
 		return err;
-	if (!list_all(ends, &all))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(list_all(ends, &all)));
 	leave_out(&all, &known);
 	leave_out(&all, &ancestors);
 	return scan_outside(ends, &all, until_ns);
@@ -516,8 +510,7 @@ static struct stacksnap_error *give_locks(struct ends *ends)
 		return NULL;
 	all = snap_arena_new_array(&ends->resolver->capture->arena, count + ends->lock_count,
 				   struct snap_file_lock);
-	if (!all)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(all));
 	if (count)
 		memcpy(all, facts->locks, count * sizeof(*all));
 	for (size_t i = 0; i < ends->lock_count && count < SNAP_MAX_FILE_LOCKS; i++)

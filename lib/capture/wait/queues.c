@@ -139,13 +139,11 @@ static struct stacksnap_error *list_homes(struct snap_wait_resolver *resolver, s
 	if (!count)
 		return NULL;
 	queues = snap_wait_asker_new_array(asker, 1, struct queues);
-	if (!queues)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(queues));
 	queues->memory = asker->memory;
 	queues->homes = snap_wait_asker_new_array(asker, count, struct home);
 	queues->list = snap_wait_asker_new_array(asker, count, struct queue);
-	if (!queues->homes || !queues->list)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(queues->homes && queues->list));
 	for (size_t i = 0; i < resolver->caller_count; i++) {
 		size_t process = resolver->callers[i].process, last = queues->home_count;
 
@@ -236,8 +234,7 @@ static struct stacksnap_error *keep_queues(struct snap_wait_resolver *resolver,
 
 	facts->queues = snap_arena_new_array(&resolver->capture->arena, queues->count,
 					     struct snap_ipc_queue);
-	if (!facts->queues)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(facts->queues));
 	for (size_t i = 0; marks && i < queues->count; i++) {
 		const struct queue *queue = &queues->list[i];
 

@@ -52,8 +52,7 @@ struct snap_scans {
 	size_t wanted_count;                   /* at most SNAP_MAX_FILE_PEERS */
 	bool kinds[SNAP_DESCRIPTOR_KINDS];     /* of the wanted ones */
 	/* Beside the first ones of each process, so that no process takes them from others. */
-	uint64_t links, most_links;
-	uint64_t found, most_found;
+	uint64_t links, most_links, found, most_found;
 	bool is_cut;
 	bool is_tree;   /* of the tree, where sockets and io_urings are looked at */
 	bool in_flight; /* a socket holds descriptors not yet received, or there is an io_uring */

@@ -209,12 +209,10 @@ static struct stacksnap_error *dump_families(struct sockets *sockets,
 	struct stacksnap_error *err = NULL;
 	const uint8_t *marks;
 
-	if (!dumps)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(dumps));
 	dumps->memory = asker->memory;
 	dumps->list = snap_wait_asker_new_array(asker, all, struct snap_dump);
-	if (!dumps->list)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(dumps->list));
 	for (size_t i = 0; i < all; i++) {
 		size_t namespace = i / count;
 
@@ -420,8 +418,7 @@ static struct stacksnap_error *give_sockets(struct sockets *sockets)
 	if (!sockets->kept)
 		return NULL;
 	facts->sockets = snap_arena_new_array(arena, sockets->kept, struct snap_socket);
-	if (!facts->sockets)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(facts->sockets));
 	for (size_t i = 0; i < sockets->count && facts->socket_count < SNAP_MAX_SOCKETS; i++) {
 		struct snap_socket *kept = &facts->sockets[facts->socket_count];
 

@@ -240,8 +240,7 @@ struct stacksnap_error *snap_wait_ask_threads(struct snap_wait_resolver *resolve
 
 	if (!count)
 		return NULL;
-	if (!questions || !threads)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(questions && threads));
 	for (size_t i = 0; i < capture->process_count; i++) {
 		struct snap_process *process = &capture->processes[i];
 

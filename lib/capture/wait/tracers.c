@@ -85,8 +85,7 @@ static struct stacksnap_error *name_tracer(struct snap_wait_resolver *resolver,
 		return NULL;
 	all = snap_arena_new_array(&resolver->capture->arena, facts->outsider_count + 1,
 				   struct snap_outsider);
-	if (!all)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(all));
 	if (facts->outsider_count) {
 		memcpy(all, facts->outsiders, at * sizeof(*all));
 		memcpy(all + at + 1, facts->outsiders + at,
@@ -135,8 +134,7 @@ struct stacksnap_error *snap_wait_ask_tracers(struct snap_wait_resolver *resolve
 	if (err || !count)
 		return err;
 	all = list_traced(resolver, count);
-	if (!all)
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(all));
 	marks = snap_wait_asker_run(resolver->asker, ask_tracer, all, count, resolver->until_ns);
 	for (size_t i = 0; marks && i < capture->process_count; i++) {
 		struct snap_process *process = &capture->processes[i];

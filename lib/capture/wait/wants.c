@@ -264,9 +264,8 @@ static struct stacksnap_error *add_caller(struct snap_wait_resolver *resolver, s
 	caller.row = snap_wait_call_row(of->arch, caller.call.number);
 	if (caller.row->fd < 0 && !(caller.row->facts & SNAP_CALL_IS_ASKED))
 		return NULL;
-	if (!snap_append(resolver->callers, resolver->caller_count, resolver->caller_capacity,
-			 caller))
-		return snap_error_no_memory();
+	SNAP_TRY(snap_no_memory_unless(snap_append(resolver->callers, resolver->caller_count,
+						   resolver->caller_capacity, caller)));
 	return want_of_call(resolver, &caller);
 }
 
