@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,6 +40,14 @@
 	})
 /* Whether the expression is true for all of them. */
 #define snap_all(count, i, holds) (!snap_any((count), i, !(holds)))
+/* The sum of the expression for all of them: how many it holds for, if it is a truth. */
+#define snap_sum(count, i, each)                                    \
+	({                                                          \
+		uint64_t _sum = 0;                                  \
+		for (size_t i = 0, _many = (count); i < _many; i++) \
+			_sum += (each);                             \
+		_sum;                                               \
+	})
 
 /* The pointer, which its guard then no longer releases. */
 #define snap_take_ptr(p)                       \

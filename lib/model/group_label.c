@@ -118,9 +118,7 @@ uint64_t snap_label_key(const struct snap_member *member, unsigned group_by, uin
 		hash = snap_hash_number(member->kernel, hash);
 	if (group_by & SNAP_GROUP_WAIT)
 		hash = snap_wait_hash(member->wait, hash);
-	if (group_by & SNAP_GROUP_TID)
-		hash = snap_hash_number((uint64_t)member->tid, hash);
-	return hash;
+	return group_by & SNAP_GROUP_TID ? snap_hash_number((uint64_t)member->tid, hash) : hash;
 }
 
 /* The values of one thread, NULL: unknown. */

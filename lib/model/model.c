@@ -132,11 +132,7 @@ void snap_snapshot_warn(struct snap_snapshot *snapshot, const char *code, pid_t 
 
 unsigned snap_frames_doubt(const struct snap_frame **frames, size_t count)
 {
-	unsigned doubt = 0;
-
-	for (size_t i = 0; i < count; i++)
-		doubt += frames[i]->trust;
-	return doubt;
+	return snap_sum(count, i, frames[i]->trust);
 }
 
 int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stack *b)

@@ -142,10 +142,8 @@ bool snap_recording_set_waits(struct snap_recording *recording)
 {
 	_cleanup_(setter_deinit) struct setter setter = { .recording = recording };
 	_cleanup_free_ uint32_t *numbers = NULL;
-	size_t waiting = 0;
+	size_t waiting = snap_sum(recording->track_count, i, recording->tracks[i].wait != NULL);
 
-	for (size_t i = 0; i < recording->track_count; i++)
-		waiting += recording->tracks[i].wait != NULL;
 	setter.shared = malloc((waiting + 1) * sizeof(*setter.shared));
 	numbers = malloc((waiting + 1) * sizeof(*numbers));
 	if (!setter.shared || !numbers || !list_recorded_pids(&setter))

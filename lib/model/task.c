@@ -82,9 +82,8 @@ bool snap_label_clashes(const char *key)
 		"task_name", "runtime", "exe_deleted", "holder",  "guessed",
 	};
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(ours); i++)
-		if (strcmp(ours[i], key) == 0)
-			return true;
+	if (snap_any(SNAP_ARRAY_SIZE(ours), i, strcmp(ours[i], key) == 0))
+		return true;
 	/* A key that looks like a changed one must not become another. */
 	return snap_begins_with(key, "label.");
 }

@@ -503,10 +503,7 @@ void snap_workers_follow(struct snap_workers *pool)
 
 unsigned snap_workers_left(struct snap_workers *pool)
 {
-	unsigned count = 0;
 
 	sweep(pool);
-	for (size_t i = 0; i < SNAP_WORKERS_MOST; i++)
-		count += pool->workers[i].pidfd >= 0 && pool->workers[i].left;
-	return count;
+	return snap_sum(SNAP_WORKERS_MOST, i, pool->workers[i].pidfd >= 0 && pool->workers[i].left);
 }

@@ -91,9 +91,8 @@ bool snap_wait_copy(struct snap_interner *strings, const struct snap_wait *from,
 		&wait.mutex_symbol,
 	};
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(texts); i++)
-		if (!copy_wait_text(strings, texts[i]))
-			return false;
+	if (!snap_all(SNAP_ARRAY_SIZE(texts), i, copy_wait_text(strings, texts[i])))
+		return false;
 	if (!copy_others(strings, &wait) || !copy_watched(strings, &wait))
 		return false;
 	*ret = wait;

@@ -140,10 +140,8 @@ static uint64_t hash_party(const struct snap_wait_party *party, uint64_t hash)
 
 static uint64_t hash_parties(const struct snap_wait_party *parties, size_t count, uint64_t hash)
 {
-	uint64_t sum = 0;
+	uint64_t sum = snap_sum(count, i, snap_hash_mix(hash_party(&parties[i], 0)));
 
-	for (size_t i = 0; i < count; i++)
-		sum += snap_hash_mix(hash_party(&parties[i], 0));
 	return snap_hash_number(sum, snap_hash_number(count, hash));
 }
 
