@@ -292,11 +292,7 @@ static bool is_of_one_process(const struct wanted *wanted, size_t count)
 
 static size_t count_files(const struct wanted *wanted, size_t count)
 {
-	size_t files = 0;
-
-	for (size_t i = 0; i < count; i++)
-		files += i == 0 || wanted[i].file != wanted[i - 1].file;
-	return files;
+	return snap_sum(count, i, i == 0 || wanted[i].file != wanted[i - 1].file);
 }
 
 static struct stacksnap_error *name_files_in_turn(struct snap_analysis *analysis,

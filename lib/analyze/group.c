@@ -279,10 +279,8 @@ static bool make_group_stack(const struct grouping *grouping, const struct snap_
 static bool make_group_stacks(const struct grouping *grouping, const struct snap_group_item *items,
 			      size_t count, struct snap_node *node)
 {
-	size_t stack_count = 0;
+	size_t stack_count = snap_sum(count, i, i == 0 || items[i].id != items[i - 1].id);
 
-	for (size_t i = 0; i < count; i++)
-		stack_count += i == 0 || items[i].id != items[i - 1].id;
 	node->stacks =
 		snap_arena_new_array(grouping->strings->arena, stack_count, struct snap_stack);
 	if (!node->stacks)

@@ -338,10 +338,8 @@ static bool make_tracks(const struct tree *tree)
 {
 	struct snap_log_analysis *of = tree->of;
 	struct snap_recording *recording = of->recording;
-	size_t count = 0;
+	size_t count = snap_sum(of->log->thread_count, i, has_track(tree, i));
 
-	for (size_t i = 0; i < of->log->thread_count; i++)
-		count += has_track(tree, i);
 	recording->tracks = snap_arena_new_array(snap_analysis_arena(&of->analysis), count + 1,
 						 struct snap_track);
 	if (!recording->tracks)

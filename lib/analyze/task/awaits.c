@@ -169,9 +169,8 @@ static bool make_await_nodes(struct tree *tree)
 		return false;
 	for (size_t i = 0; i < tree->raw->task_count; i++)
 		tree->set->of_tasks[i] = SIZE_MAX;
-	for (size_t i = 0; i < tree->raw->task_count; i++)
-		if (!place_task(tree, i))
-			return false;
+	if (!snap_all(tree->raw->task_count, i, place_task(tree, i)))
+		return false;
 	name_nodes(tree);
 	return true;
 }

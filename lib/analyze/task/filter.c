@@ -161,9 +161,8 @@ static bool filter_flat(const struct snap_options *options, struct snap_node *no
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < node->logical_count; i++)
-		if (node->logical[i].depth)
-			return false;
+	if (!snap_all(node->logical_count, i, !node->logical[i].depth))
+		return false;
 	for (size_t i = 0; i < node->logical_count; i++)
 		if (node->logical[i].stack_count &&
 		    !snap_logical_is_hidden(options, &node->logical[i]))

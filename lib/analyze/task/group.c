@@ -192,10 +192,8 @@ static bool make_task_stacks(struct grouping *grouping, const struct snap_group_
 			     size_t count, struct snap_stack **stacks, size_t *stack_count)
 {
 	struct snap_stack *all;
-	size_t groups = 0;
+	size_t groups = snap_sum(count, i, i == 0 || items[i].id != items[i - 1].id);
 
-	for (size_t i = 0; i < count; i++)
-		groups += i == 0 || items[i].id != items[i - 1].id;
 	all = snap_arena_new_array(snap_analysis_arena(grouping->analysis), *stack_count + groups,
 				   struct snap_stack);
 	if (!all)
@@ -252,10 +250,8 @@ static enum snap_runtime_cut cut_of_result(const struct snap_runtime_result *res
 static bool tell_gil(struct snap_arena *arena, const struct snap_runtime_result *result,
 		     struct snap_node_runtime *runtime)
 {
-	size_t holders = 0;
+	size_t holders = snap_sum(result->thread_count, i, result->threads[i].holds_gil);
 
-	for (size_t i = 0; i < result->thread_count; i++)
-		holders += result->threads[i].holds_gil;
 	if (holders == 0)
 		return true;
 	runtime->gil = snap_arena_new_array(arena, holders, struct snap_gil);

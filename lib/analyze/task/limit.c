@@ -39,12 +39,9 @@ static bool shorten_task_text(struct limiter *limiter, const char **text)
 
 static uint64_t label_bytes(struct limiter *limiter, const struct snap_label *labels, size_t count)
 {
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < count; i++)
-		bytes += LABEL_BYTES + task_text_bytes(limiter, labels[i].key) +
-			 task_text_bytes(limiter, labels[i].value);
-	return bytes;
+	return snap_sum(count, i,
+			LABEL_BYTES + task_text_bytes(limiter, labels[i].key) +
+				task_text_bytes(limiter, labels[i].value));
 }
 
 /* Those with long keys go: cut ones may be equal, and would not be in their order. */
@@ -107,10 +104,9 @@ static uint64_t bare_bytes(struct limiter *limiter, const struct snap_node *node
 {
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
-	uint64_t bytes = 0;
+	uint64_t bytes =
+		snap_sum(node->logical_count, i, logical_bytes(limiter, &node->logical[i]));
 
-	for (size_t i = 0; i < node->logical_count; i++)
-		bytes += logical_bytes(limiter, &node->logical[i]);
 	while ((stack = snap_node_next_stack(node, &cursor))) {
 		bytes += stack->task_count ? task_stack_bytes(limiter, stack) : 0;
 		for (size_t i = 0; i < stack->task_count; i++)

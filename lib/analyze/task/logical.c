@@ -216,9 +216,8 @@ static bool find_logical(struct finder *finder)
 	set->of_tasks = malloc((tasks + 1) * sizeof(*set->of_tasks));
 	if (!set->logical || !set->parents || !set->of_tasks)
 		return false;
-	for (size_t i = 0; i < tasks; i++)
-		if (!add_task(finder, i))
-			return false;
+	if (!snap_all(tasks, i, add_task(finder, i)))
+		return false;
 	if (set->count == 0) {
 		set->logical = NULL;
 		return true;
