@@ -35,10 +35,7 @@ static bool may_compile(const struct snap_module *module)
 	if (!strstr(path, ".so") ||
 	    !(snap_begins_with(path, "/usr/lib") || snap_begins_with(path, "/lib")))
 		return true;
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++)
-		if (strstr(name, names[i]))
-			return true;
-	return false;
+	return snap_any(SNAP_ARRAY_SIZE(names), i, strstr(name, names[i]));
 }
 
 /* Whether the strings of a symbol table have the name: a hundred times as fast as the symbols. */

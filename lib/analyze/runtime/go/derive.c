@@ -115,11 +115,10 @@ static bool derive_start(struct derivation *derivation)
 	unsigned found = 0;
 
 	for (unsigned at = FIRST_FIELD; at + 8 <= LAST_FIELD; at += 8) {
-		size_t equal = 0;
+		size_t equal = snap_sum(derivation->count, i,
+					word_of_parked(derivation->parked[i].bytes, at) ==
+						derivation->parked[i].begun);
 
-		for (size_t i = 0; i < derivation->count; i++)
-			equal += word_of_parked(derivation->parked[i].bytes, at) ==
-				 derivation->parked[i].begun;
 		if (equal * 10 < derivation->count * 9)
 			continue;
 		if (found++)

@@ -255,9 +255,8 @@ static bool is_system_goroutine(const struct snap_runtime_task *task)
 
 	if (!snap_begins_with(name, "runtime."))
 		return false;
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(users); i++)
-		if (strcmp(name, users[i]) == 0)
-			return false;
+	if (!snap_all(SNAP_ARRAY_SIZE(users), i, strcmp(name, users[i]) != 0))
+		return false;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(calling_back); i++)
 		if (strcmp(name, calling_back[i]) == 0)
 			return !shows_program(&task->stack);

@@ -42,10 +42,8 @@ struct reading {
 
 static bool has_type_of_generator(const struct snap_python *python, uint64_t type)
 {
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(python->asyncio_types); i++)
-		if (type && type == python->asyncio_types[i])
-			return true;
-	return false;
+	return snap_any(SNAP_ARRAY_SIZE(python->asyncio_types), i,
+			type && type == python->asyncio_types[i]);
 }
 
 /* Whether there was memory to be copied at an address, which may be any number. */
@@ -490,10 +488,8 @@ static bool find_all(struct reading *reading, struct snap_runtime_result *result
 			result->cut = SNAP_PLAN_CUT_MEMORY;
 		return true;
 	}
-	for (size_t i = 0; i < reading->python->chain_count; i++)
-		if (!find_tasks(reading, &reading->python->chains[i], &result->torn))
-			return false;
-	return true;
+	return snap_all(reading->python->chain_count, i,
+			find_tasks(reading, &reading->python->chains[i], &result->torn));
 }
 
 /*

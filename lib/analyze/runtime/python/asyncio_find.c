@@ -19,9 +19,8 @@ static bool take_task_words(struct snap_python *python, const uint64_t *words)
 {
 	struct snap_python_asyncio *asyncio = &python->asyncio;
 
-	for (size_t i = 0; i < WORDS; i++)
-		if (words[i] > MOST_OFFSET && i != 7 && i != 8 && i != 9)
-			return false;
+	if (!snap_all(WORDS, i, words[i] <= MOST_OFFSET || i == 7 || i == 8 || i == 9))
+		return false;
 	*asyncio = (struct snap_python_asyncio){ .name = (uint32_t)words[1],
 						 .awaited_by = (uint32_t)words[2],
 						 .is_task = (uint32_t)words[3],

@@ -124,10 +124,8 @@ static unsigned rank_of(const struct snap_runtime_process *process,
 
 static bool speaks_of_python(const struct snap_process *process)
 {
-	for (size_t i = 0; i < process->map_count; i++)
-		if (process->maps[i].path && strstr(process->maps[i].path, "python"))
-			return true;
-	return false;
+	return snap_any(process->map_count, i,
+			process->maps[i].path && strstr(process->maps[i].path, "python"));
 }
 
 bool snap_python_find(const struct snap_runtime_process *process, struct snap_python *ret)

@@ -84,11 +84,9 @@ bool snap_python_registry_hides_tasks(const struct snap_python *python)
 	if (!python->layout.is_free_threaded ||
 	    python->layout.minor >= FIRST_MINOR + SNAP_ARRAY_SIZE(rows))
 		return false;
-	for (size_t i = 0; i < count; i++)
-		if (list[i].kind == SNAP_MODULE_FILE &&
-		    snap_begins_with(snap_base_name(list[i].path), "_asyncio"))
-			return true;
-	return false;
+	return snap_any(count, i,
+			list[i].kind == SNAP_MODULE_FILE &&
+				snap_begins_with(snap_base_name(list[i].path), "_asyncio"));
 }
 
 /* False: the interpreter has no such module, or it cannot be read. */

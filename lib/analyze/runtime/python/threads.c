@@ -343,10 +343,9 @@ static bool fill_threads(struct reading *reading)
 /* Whether there was something to read, and nothing of it made sense. */
 static bool is_nonsense(const struct reading *reading)
 {
-	size_t whole = 0;
+	size_t whole = snap_sum(reading->python->chain_count, i,
+				reading->python->chains[i].stack.count > 0);
 
-	for (size_t i = 0; i < reading->python->chain_count; i++)
-		whole += reading->python->chains[i].stack.count > 0;
 	return reading->matched == 0 || (whole == 0 && reading->result->torn);
 }
 
