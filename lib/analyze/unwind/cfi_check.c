@@ -137,10 +137,8 @@ static bool is_table_fine(const struct section *section, struct snap_bytes bytes
 	if (!snap_frame_header_read(bytes, vaddr, &header) ||
 	    header.frames_vaddr != section->address)
 		return false;
-	for (size_t i = 0; i < header.table.size / TABLE_ENTRY; i++)
-		if (!is_start(section, table_address(&header, i, 1) - section->address))
-			return false;
-	return true;
+	return snap_all(header.table.size / TABLE_ENTRY, i,
+			is_start(section, table_address(&header, i, 1) - section->address));
 }
 
 /* By section and by segment: whichever libdw takes. */

@@ -28,10 +28,7 @@ static bool is_put_in(const char *name)
 	static const char *const names[] = { "runtime.sigpanic", "runtime.asyncPreempt",
 					     "runtime.debugCallV2" };
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++)
-		if (strcmp(name, names[i]) == 0)
-			return true;
-	return false;
+	return snap_any(SNAP_ARRAY_SIZE(names), i, strcmp(name, names[i]) == 0);
 }
 
 /* It has no caller. Below a handler of signals lies what was interrupted. */

@@ -144,10 +144,8 @@ static bool knows_all_saved(const struct snap_unwinder *unwinder)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
 
-	for (unsigned i = 0; i < arch->saved_count; i++)
-		if (!snap_unwinder_knows(unwinder, arch->saved[i]))
-			return false;
-	return !arch->has_link_register || snap_unwinder_knows(unwinder, arch->ra);
+	return snap_all(arch->saved_count, i, snap_unwinder_knows(unwinder, arch->saved[i])) &&
+	       (!arch->has_link_register || snap_unwinder_knows(unwinder, arch->ra));
 }
 
 /* Where the copied bytes begin that an address lies in; 0: in none. */
