@@ -69,10 +69,8 @@ static uint64_t number_bytes(const struct snap_wait *wait)
 	const uint64_t not_zero[] = { wait->address,     wait->offset,         wait->mutex,
 				      wait->range_start, wait->range_end,      wait->listening,
 				      wait->connected,   (uint64_t)wait->child };
-	uint64_t count = 0;
+	uint64_t count = snap_sum(SNAP_ARRAY_SIZE(known), i, known[i] >= 0);
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(known); i++)
-		count += known[i] >= 0;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(not_zero); i++)
 		count += not_zero[i] != 0;
 	for (size_t i = 0; i < SNAP_DESCRIPTOR_KINDS; i++)

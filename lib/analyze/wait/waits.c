@@ -76,10 +76,9 @@ static bool make_stack_names(struct snap_wait_analysis *waits)
 static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
 {
 	struct snap_analysis *analysis = waits->analysis;
-	size_t process_count = analysis->capture->process_count, count = 0;
+	size_t process_count = analysis->capture->process_count;
+	size_t count = snap_sum(process_count, i, analysis->processes[i].thread_count);
 
-	for (size_t i = 0; i < process_count; i++)
-		count += analysis->processes[i].thread_count;
 	waits->first = snap_arena_new_array(&analysis->scratch, process_count + 1, size_t);
 	waits->waiters = snap_arena_new_array(&analysis->scratch, count + 1, struct snap_waiter);
 	waits->sets = snap_arena_new_array(&analysis->scratch, count + 1, struct snap_wait_set);

@@ -233,11 +233,8 @@ SNAP_ORDER(compare_blockers, struct snap_blocker, a, b, snap_compare(b->blocked,
 
 static size_t count_roots(const struct blocking *blocking)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < blocking->held_count; i++)
-		count += i == 0 || blocking->held[i].root != blocking->held[i - 1].root;
-	return count;
+	return snap_sum(blocking->held_count, i,
+			i == 0 || blocking->held[i].root != blocking->held[i - 1].root);
 }
 
 static struct stacksnap_error *list_blockers(struct blocking *blocking)

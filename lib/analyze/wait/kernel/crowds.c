@@ -63,10 +63,10 @@ struct snap_wait_party snap_wait_process_party(const struct snap_wait_analysis *
 static bool is_seen(const struct snap_wait_analysis *waits, size_t process)
 {
 	const struct snap_process *of = waits->analysis->processes[process].process;
-	size_t shown = waits->first[process + 1] - waits->first[process], living = 0;
+	size_t shown = waits->first[process + 1] - waits->first[process];
+	size_t living =
+		snap_sum(of->thread_count, i, of->threads[i].result != SNAP_THREAD_VANISHED);
 
-	for (size_t i = 0; i < of->thread_count; i++)
-		living += of->threads[i].result != SNAP_THREAD_VANISHED;
 	return of->trouble == SNAP_TROUBLE_NONE && of->threads_missed == 0 && shown == living &&
 	       shown > 0;
 }
