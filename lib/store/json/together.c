@@ -113,10 +113,8 @@ static void make_joined_stack(struct snap_json_pick *pick, const struct part *pa
 static void fill_node(struct snap_json_reader *reader, const struct part *parts, size_t count)
 {
 	struct snap_node *node = parts[0].node;
-	size_t groups = 0;
+	size_t groups = snap_sum(count, i, i == 0 || parts[i].stack != parts[i - 1].stack);
 
-	for (size_t i = 0; i < count; i++)
-		groups += i == 0 || parts[i].stack != parts[i - 1].stack;
 	if (node->stack_count) {
 		snap_json_pick_refuse(&reader->pick, "stacks", "either here or in processes");
 		return;

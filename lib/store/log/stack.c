@@ -203,9 +203,7 @@ static struct stacksnap_error *find_log_stack(struct snap_log *log, uint32_t spa
 	SNAP_TRY(snap_no_memory_unless(snap_hash_table_reserve(table, log->stack_count + 1)));
 	err = add_log_stack(log, &head, pcs->count, ret);
 	/* There is room for it. */
-	if (!err && !snap_hash_table_add(table, hash, *ret))
-		err = snap_error_no_memory();
-	return err;
+	return err ?: snap_no_memory_unless(snap_hash_table_add(table, hash, *ret));
 }
 
 struct stacksnap_error *snap_log_other_stack(struct snap_log *log, uint32_t space, uint32_t *ret)
