@@ -43,11 +43,7 @@ bool snap_host_set_add(struct snap_host_set *set, uint32_t host)
 
 size_t snap_host_set_size(const struct snap_host_set *set)
 {
-	size_t size = 0;
-
-	for (size_t i = 0; i < set->count; i++)
-		size += set->ranges[i].last - set->ranges[i].first + 1;
-	return size;
+	return snap_sum(set->count, i, set->ranges[i].last - set->ranges[i].first + 1);
 }
 
 SNAP_ORDER(compare_numbers, uint32_t, a, b, snap_compare(*a, *b));
