@@ -72,12 +72,10 @@ static const char fixed_counter[] =
 /* Samples in which a thread was not idle. */
 static uint64_t busy_samples(const struct snap_track *track)
 {
-	uint64_t samples = 0;
-
-	for (size_t i = 0; i < track->run_count; i++)
-		if (snap_firefox_category_of(track->runs[i].state) != SNAP_FIREFOX_IDLE)
-			samples += snap_run_samples(&track->runs[i]);
-	return samples;
+	return snap_sum(track->run_count, i,
+			snap_firefox_category_of(track->runs[i].state) != SNAP_FIREFOX_IDLE
+				? snap_run_samples(&track->runs[i])
+				: 0);
 }
 
 struct ranked {

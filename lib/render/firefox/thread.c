@@ -255,9 +255,8 @@ static bool add_firefox_labels(struct snap_firefox_threads *threads, const struc
 	size_t *before = threads->open, capacity = threads->open_capacity;
 
 	threads->still_count = 0;
-	for (size_t i = 0; i < labels.count; i++)
-		if (!add_firefox_label(threads, &labels.labels[i], run))
-			return false;
+	if (!snap_all(labels.count, i, add_firefox_label(threads, &labels.labels[i], run)))
+		return false;
 	for (size_t i = 0; i < threads->still_count; i++)
 		threads->labels[threads->still[i]].run.last = run->last;
 	threads->open = threads->still;

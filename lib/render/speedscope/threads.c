@@ -29,12 +29,9 @@ SNAP_ORDER(by_track, struct candidate, a, b, snap_compare(a->track, b->track));
 
 static uint64_t running_samples(const struct snap_track *track)
 {
-	uint64_t samples = 0;
-
-	for (size_t i = 0; i < track->run_count; i++)
-		if (track->runs[i].state == SNAP_STATE_RUNNING)
-			samples += snap_run_samples(&track->runs[i]);
-	return samples;
+	return snap_sum(
+		track->run_count, i,
+		track->runs[i].state == SNAP_STATE_RUNNING ? snap_run_samples(&track->runs[i]) : 0);
 }
 
 /* The threads to write, in their order; NULL without memory. */

@@ -154,9 +154,8 @@ void snap_line_add_thread(struct snap_sheet *lines, const char *name)
 bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *reported,
 			const char *name)
 {
-	for (size_t i = 0; i < reported->count; i++)
-		if (strcmp(reported->names[i], name) == 0)
-			return true;
+	if (snap_any(reported->count, i, strcmp(reported->names[i], name) == 0))
+		return true;
 	if (reported->count)
 		snap_line_add(lines, SNAP_STYLE_PLAIN, ", ");
 	if (reported->count == SNAP_ARRAY_SIZE(reported->names)) {

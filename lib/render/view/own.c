@@ -50,9 +50,8 @@ static bool is_interpreted(const struct snap_entry *entry)
 static bool has_interpreted(const struct snap_frame *const *frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; k < frames[i]->entry_count; k++)
-			if (is_interpreted(&frames[i]->entries[k]))
-				return true;
+		if (snap_any(frames[i]->entry_count, k, is_interpreted(&frames[i]->entries[k])))
+			return true;
 	return false;
 }
 

@@ -305,10 +305,9 @@ static bool join(struct joining *joining, const struct part *parts, size_t count
 {
 	struct snap_arena *arena = &joining->together->arena;
 	_cleanup_free_ struct place *places = NULL;
-	size_t members = 0;
+	size_t members =
+		snap_sum(count, i, parts[i].stack->thread_count + parts[i].stack->task_count);
 
-	for (size_t i = 0; i < count; i++)
-		members += parts[i].stack->thread_count + parts[i].stack->task_count;
 	places = malloc((members + 1) * sizeof(*places));
 	if (!places)
 		return false;

@@ -86,9 +86,8 @@ bool snap_waited_is_owed(const struct snap_recorded_wait *recorded)
 	/* A thread that joins others holds up no work, whichever thread it waits for. */
 	if (wait->kind == SNAP_WAIT_THREAD)
 		return false;
-	for (size_t i = 0; i < recorded->owner_count; i++)
-		if (recorded->owners[i].tid)
-			return true;
+	if (snap_any(recorded->owner_count, i, recorded->owners[i].tid))
+		return true;
 	if (snap_wait_kind_is(wait->kind, SNAP_KIND_SOCKET))
 		return !snap_same_text(wait->variant, "accept");
 	return !snap_wait_kind_is(wait->kind, SNAP_KIND_IDLE);

@@ -176,10 +176,8 @@ static void add_crashed(struct snap_sheet *lines, const struct snap_stack *stack
 /* "   stuck", "   3 of 62 stuck" */
 static void add_stuck(struct snap_sheet *lines, const struct snap_stack *stack)
 {
-	size_t count = 0;
+	size_t count = snap_sum(stack->thread_count, i, stack->threads[i].stuck);
 
-	for (size_t i = 0; i < stack->thread_count; i++)
-		count += stack->threads[i].stuck;
 	if (count && count < stack->thread_count)
 		snap_line_printf(lines, SNAP_STYLE_YELLOW, "   %zu of %zu stuck", count,
 				 stack->thread_count);

@@ -225,6 +225,7 @@ static bool fold(struct folding *folding, const struct snap_snapshot *snapshot)
 	if (!fold_siblings(folding, roots, snapshot->root_count, &view->processes,
 			   &view->root_count))
 		return false;
+	/* Each may add more to the list. */
 	for (size_t i = 0; i < folding->task_count; i++)
 		if (!make_children(folding, &folding->tasks[i]))
 			return false;

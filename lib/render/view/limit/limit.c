@@ -253,11 +253,7 @@ static bool leave_out_stacks(struct snap_limit *limit, double most)
 
 static size_t count_left_out(const struct snap_limit *limit)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < limit->from->stack_count; i++)
-		count += limit->stacks[i].left_out;
-	return count;
+	return snap_sum(limit->from->stack_count, i, limit->stacks[i].left_out);
 }
 
 /* ---- the warning ---- */
