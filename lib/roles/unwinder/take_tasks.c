@@ -198,12 +198,10 @@ bool snap_remote_take_task_answer(struct snap_remote_unwinder *unwinder, uint32_
 	    answer.cut > 1 || !make_taken(unwinder, &answer) ||
 	    !snap_remote_take_frames(unwinder, &unwinder->processes[number], &answer))
 		return false;
-	for (uint32_t i = 0; i < answer.stack_count; i++)
-		if (!take_stack(unwinder, number, &answer, i, &frame))
-			return false;
-	for (uint32_t i = 0; i < answer.task_count; i++)
-		if (!take_answered_task(unwinder, &answer, i, &label))
-			return false;
+	if (!snap_all(answer.stack_count, i, take_stack(unwinder, number, &answer, i, &frame)))
+		return false;
+	if (!snap_all(answer.task_count, i, take_answered_task(unwinder, &answer, i, &label)))
+		return false;
 	unwinder->tasks->shown = (struct snap_remote_tasks){
 		.tasks = unwinder->tasks->tasks,
 		.count = answer.task_count,
