@@ -4,11 +4,9 @@
 
 static double threads_in(unsigned states, const struct snap_until_tick *tick)
 {
-	uint64_t count = 0;
+	uint64_t count =
+		snap_sum(SNAP_STATE_COUNT, state, states & 1u << state ? tick->states[state] : 0);
 
-	for (int state = 0; state < SNAP_STATE_COUNT; state++)
-		if (states & 1u << state)
-			count += tick->states[state];
 	return (double)count;
 }
 
