@@ -225,11 +225,11 @@ static bool match_by_name(struct snap_discovery *run, const regex_t *regex)
 /* Two of earlier runs still wait for the same files (roles/file_opener/silent.h). */
 static bool is_hunt_hopeless(const struct snap_discovery *run)
 {
-	unsigned left = 0;
+	unsigned left =
+		snap_sum(run->table.count, i,
+			 run->table.entries[i].own && strcmp(run->table.entries[i].stat.name,
+							     SNAP_CONTAINERS_PROCESS) == 0);
 
-	for (size_t i = 0; i < run->table.count; i++)
-		left += run->table.entries[i].own &&
-			strcmp(run->table.entries[i].stat.name, SNAP_CONTAINERS_PROCESS) == 0;
 	return run->engines_are_late || left >= MOST_LEFT;
 }
 

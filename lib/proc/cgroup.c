@@ -121,10 +121,7 @@ static bool is_unit(struct part part)
 	static const char *const suffixes[] = { ".service", ".scope", ".socket", ".mount",
 						".swap" };
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(suffixes); i++)
-		if (ends_with(part, suffixes[i]))
-			return true;
-	return false;
+	return snap_any(SNAP_ARRAY_SIZE(suffixes), i, ends_with(part, suffixes[i]));
 }
 
 /* What only the service manager makes; "..": above the root of our namespace. */
@@ -212,10 +209,7 @@ static bool is_container_hex(struct part part, size_t length)
 {
 	if (part.length != length)
 		return false;
-	for (size_t i = 0; i < length; i++)
-		if (!strchr("0123456789abcdef", part.text[i]) || !part.text[i])
-			return false;
-	return true;
+	return snap_all(length, i, strchr("0123456789abcdef", part.text[i]) && part.text[i]);
 }
 
 /*
