@@ -30,10 +30,8 @@ static bool is_held_by(const struct snap_wait *wait, const struct snap_blocker *
 	if (blocker->tid)
 		return wait->has_owner && wait->owner.pid == blocker->pid &&
 		       wait->owner.tid == blocker->tid;
-	for (size_t i = 0; i < wait->holder_count; i++)
-		if (wait->holders[i].pid == blocker->pid)
-			return true;
-	return wait->has_owner && wait->owner.pid == blocker->pid;
+	return snap_any(wait->holder_count, i, wait->holders[i].pid == blocker->pid) ||
+	       (wait->has_owner && wait->owner.pid == blocker->pid);
 }
 
 /* It waits for the blocker, or for a thread that does. */
