@@ -159,11 +159,7 @@ static uint64_t shown_of(const struct snap_pointer_table *waits, const uint64_t 
 static uint64_t shown_of_parties(const struct snap_pointer_table *waits, const uint64_t *own,
 				 const struct snap_wait_party *parties, size_t count)
 {
-	uint64_t shown = 0;
-
-	for (size_t i = 0; i < count; i++)
-		shown += shown_of(waits, own, parties[i].wait);
-	return shown;
+	return snap_sum(count, i, shown_of(waits, own, parties[i].wait));
 }
 
 /* Each is shown wherever it is pointed to, together with those that it points to itself. */
