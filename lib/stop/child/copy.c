@@ -242,11 +242,8 @@ static void read_stale_maps(struct snap_tracer *tracer)
 
 static uint64_t total_of(const struct snap_tracer *tracer, uint64_t most)
 {
-	uint64_t total = 0;
-
-	for (uint32_t i = 0; i < tracer->count; i++)
-		total += tracer->needs[i].size < most ? tracer->needs[i].size : most;
-	return total;
+	return snap_sum(tracer->count, i,
+			tracer->needs[i].size < most ? tracer->needs[i].size : most);
 }
 
 /*
@@ -555,10 +552,7 @@ static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 
 static bool has_stalled(const struct snap_tracer *tracer)
 {
-	for (uint32_t i = 0; i < tracer->stop->process_count; i++)
-		if (tracer->stop->processes[i].stalled)
-			return true;
-	return false;
+	return snap_any(tracer->stop->process_count, i, tracer->stop->processes[i].stalled);
 }
 
 /* Whether killed workers have died; a FUSE server can prevent that. */

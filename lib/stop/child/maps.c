@@ -17,11 +17,7 @@ enum {
 
 static uint32_t count_wanted(const struct snap_tracer *tracer)
 {
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < tracer->stop->process_count; i++)
-		count += tracer->maps_wanted[i];
-	return count;
+	return snap_sum(tracer->stop->process_count, i, tracer->maps_wanted[i]);
 }
 
 /* Makes a list of the wanted maps, and clears the wish; NULL: memory is used up. */

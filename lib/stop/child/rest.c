@@ -263,10 +263,7 @@ static bool has_kept_still(const struct snap_tracer *tracer, const struct snap_t
 
 static bool has_late(const struct snap_tracer *tracer)
 {
-	for (uint32_t i = 0; i < tracer->count; i++)
-		if (tracer->tracees[i].late)
-			return true;
-	return false;
+	return snap_any(tracer->count, i, tracer->tracees[i].late);
 }
 
 /* Those that are late rest again, if they are blocked now. */

@@ -439,11 +439,9 @@ static void read_of_threads(struct snap_tracer *tracer, void (*run)(void *list, 
 
 static bool wants_kernel_stacks(const struct snap_tracer *tracer)
 {
-	for (uint32_t i = 0; i < tracer->count; i++)
-		if (snap_wants_kernel_stack(tracer->options,
-					    snap_tracer_thread(tracer, &tracer->tracees[i])))
-			return true;
-	return false;
+	return snap_any(tracer->count, i,
+			snap_wants_kernel_stack(tracer->options,
+						snap_tracer_thread(tracer, &tracer->tracees[i])));
 }
 
 void snap_tracer_read_slow(struct snap_tracer *tracer)
