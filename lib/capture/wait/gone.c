@@ -224,10 +224,8 @@ SNAP_ORDER(compare_numbers, struct number, a, b, snap_compare(a->tid, b->tid),
 static bool list_living(struct list *list)
 {
 	const struct snap_capture *capture = list->resolver->capture;
-	size_t count = 0;
+	size_t count = snap_sum(capture->process_count, i, capture->processes[i].thread_count);
 
-	for (size_t i = 0; i < capture->process_count; i++)
-		count += capture->processes[i].thread_count;
 	list->living = calloc(count + 1, sizeof(*list->living));
 	if (!list->living)
 		return false;

@@ -369,10 +369,9 @@ static bool list_known(const struct ends *ends, struct pids *ret)
 static bool list_ancestors(const struct ends *ends, struct pids *ret)
 {
 	const struct snap_capture *capture = ends->resolver->capture;
-	size_t most = 0, count = 0;
+	size_t count = 0;
+	size_t most = snap_sum(capture->process_count, i, capture->processes[i].ancestor_count);
 
-	for (size_t i = 0; i < capture->process_count; i++)
-		most += capture->processes[i].ancestor_count;
 	ret->list = calloc(most + 1, sizeof(pid_t));
 	if (!ret->list)
 		return false;
