@@ -188,9 +188,7 @@ struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
 	err = snap_log_make_runs(&of);
 	if (!err && !snap_log_make_wakes(&of))
 		return snap_error_no_memory();
-	err = err ?: snap_log_make_tree(&of);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_log_make_tree(&of));
 	copy_warnings(&of);
 	SNAP_TRY(snap_no_memory_unless(!of.analysis.strings.incomplete));
 	/* All of it lies in there. */
