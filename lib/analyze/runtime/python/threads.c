@@ -145,12 +145,9 @@ static struct stacksnap_error *read_python_thread(struct reading *reading, uint6
 {
 	struct snap_python_chain chain = { .address = address,
 					   .order = reading->python->chain_count };
-	struct stacksnap_error *err;
 	pid_t tid;
 
-	err = snap_python_chain_read(reading->python, state, &chain);
-	if (err)
-		return err;
+	SNAP_TRY(snap_python_chain_read(reading->python, state, &chain));
 	tid = tid_of_stack(reading, &chain);
 	chain.tid = tid ? tid : tid_of(reading, state);
 	reading->matched += chain.tid != 0;
@@ -187,7 +184,6 @@ static struct stacksnap_error *read_thread_list(struct reading *reading, uint64_
 	const struct snap_python_layout *layout = &reading->python->layout;
 	const struct snap_runtime_process *process = reading->python->process;
 	uint8_t state[SNAP_PYTHON_RECORD];
-	struct stacksnap_error *err;
 	uint64_t address;
 
 	if (!snap_runtime_word(process, interpreter + layout->interpreter.threads, &address)) {
@@ -205,9 +201,7 @@ static struct stacksnap_error *read_thread_list(struct reading *reading, uint64_
 			reading->result->torn = true;
 			return NULL;
 		}
-		err = read_python_thread(reading, address, state);
-		if (err)
-			return err;
+		SNAP_TRY(read_python_thread(reading, address, state));
 		address = snap_runtime_field(state, layout->thread.next, 8);
 	}
 	return NULL;
@@ -218,7 +212,6 @@ static struct stacksnap_error *read_interpreters(struct reading *reading, bool *
 {
 	const struct snap_python_layout *layout = &reading->python->layout;
 	const struct snap_runtime_process *process = reading->python->process;
-	struct stacksnap_error *err;
 	uint64_t address;
 
 	*there_ret =
@@ -228,9 +221,7 @@ static struct stacksnap_error *read_interpreters(struct reading *reading, bool *
 	if (!*there_ret)
 		return NULL;
 	for (size_t i = 0; address && i < SNAP_PYTHON_MOST_INTERPRETERS; i++) {
-		err = read_thread_list(reading, address);
-		if (err)
-			return err;
+		SNAP_TRY(read_thread_list(reading, address));
 		if (!snap_runtime_word(process, address + layout->interpreter.next, &address)) {
 			reading->result->torn = true;
 			return NULL;
