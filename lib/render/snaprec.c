@@ -410,9 +410,7 @@ static struct stacksnap_error *convert_recording(struct converter *converter)
 	for (size_t i = 0; !err && i < recording->stack_count; i++)
 		if (!convert_stack(converter, &recording->stacks[i]))
 			err = snap_error_no_memory();
-	err = err ?: snap_snaprec_add_waits(&converter->waits, recording, log);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_snaprec_add_waits(&converter->waits, recording, log));
 	for (size_t i = 0; i < recording->warning_count; i++) {
 		const struct snap_warning *warning = &recording->warnings[i];
 

@@ -234,12 +234,8 @@ static struct stacksnap_error *put_slices(struct snap_chrome *chrome,
 	struct snap_span span;
 
 	snap_spans_init(&spans, &chrome->timeline, track);
-	while (snap_spans_next(&spans, &span)) {
-		struct stacksnap_error *err = add_chrome_step(&slices, &span);
-
-		if (err)
-			return err;
-	}
+	while (snap_spans_next(&spans, &span))
+		SNAP_TRY(add_chrome_step(&slices, &span));
 	for (size_t i = 0; i < slices.step_count; i++) {
 		put_chrome_labels(&slices, i);
 		put_slices_of_step(&slices, i);
