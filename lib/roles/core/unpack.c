@@ -244,10 +244,7 @@ static struct stacksnap_error *take_all(const struct snap_role *role, const uint
 	int error = 0;
 
 	while (!filled.is_last && !error) {
-		struct stacksnap_error *err = receive_unpacked(role, options, deadline_ns, &filled);
-
-		if (err)
-			return err;
+		SNAP_TRY(receive_unpacked(role, options, deadline_ns, &filled));
 		error = write_half(output, memory + (size_t)filled.half * HALF, filled.size);
 		snap_error_destroy(snap_wire_send(role->channel, &word, sizeof(word), -1));
 	}
