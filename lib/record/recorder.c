@@ -267,9 +267,7 @@ struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
 
 	warn_of_recorder_losses(recorder);
 	snap_memory_limit_warn(log);
-	err = err ?: name_frames(recorder, options, false);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: name_frames(recorder, options, false));
 	/* In the middle of a run it is complete up to now: the caller asked for it here. */
 	if (recorder->is_running && end == SNAP_END_UNFINISHED)
 		log->end = recorder->condition ? SNAP_END_CONDITION : SNAP_END_ASKED;
