@@ -130,9 +130,7 @@ static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 	err = snap_reader_new(&sampler->procfs, sampler->options->max_stack, &sampler->reader);
 	if (!err && !sampler->options->runtimes_given)
 		snap_reader_set_runtimes(sampler->reader, sampler->options->runtimes & ~unused);
-	err = err ?: snap_asker_new(SNAP_WORKERS_BY_PROXY, &sampler->asker);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_asker_new(SNAP_WORKERS_BY_PROXY, &sampler->asker));
 	sampler->stack = aligned_alloc(16, (sampler->stack_size + 15) & ~(size_t)15);
 	return sampler->stack ? first_look(sampler) : snap_error_no_memory();
 }
