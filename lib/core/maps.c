@@ -193,10 +193,7 @@ struct stacksnap_error *snap_core_make_maps(struct snap_core_notes *notes, int f
 	sort(notes);
 	SNAP_TRY(snap_no_memory_unless(keep_segments(notes, core)));
 	if (!notes->file_count) {
-		struct stacksnap_error *err = snap_core_find_files(notes, fd, core);
-
-		if (err)
-			return err;
+		SNAP_TRY(snap_core_find_files(notes, fd, core));
 		sort(notes);
 	}
 	making.paths.texts = calloc(notes->file_count + 1, sizeof(*making.paths.texts));
