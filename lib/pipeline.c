@@ -176,10 +176,7 @@ static struct stacksnap_error *load_core(void *context, const struct snap_option
 	err = snap_core_read_in_sandbox(file->fd, options, deadline_of_run(options), &core);
 	if (!err)
 		err = snap_runtime_probe_create(options, snap_runtimes, false, &asked.probe);
-	if (!err)
-		err = snap_copy_check_create(options, &asked.check);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_copy_check_create(options, &asked.check));
 	set_owner(core.capture, file->owner);
 	if (options->exe)
 		err = snap_core_set_program(&core, options->exe);
@@ -238,10 +235,7 @@ struct stacksnap_error *snap_pipeline_capture(const struct snap_options *options
 	struct stacksnap_error *err = start_capture(options, &collector);
 
 	snap_priority_raise(&before);
-	if (!err)
-		err = snap_collector_await(collector);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_collector_await(collector));
 	*ret = snap_take_ptr(collector);
 	return NULL;
 }
@@ -254,10 +248,7 @@ struct stacksnap_error *snap_pipeline_load_capture(int fd, struct snap_collector
 						    .input = fd };
 	struct stacksnap_error *err = snap_collector_start(NULL, &start, &collector);
 
-	if (!err)
-		err = snap_collector_await(collector);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_collector_await(collector));
 	*ret = snap_take_ptr(collector);
 	return NULL;
 }
@@ -289,18 +280,13 @@ struct stacksnap_error *snap_pipeline_load_core(int fd, const struct snap_option
 	struct snap_collector_start start = { .make = load_core, .context = &file };
 	struct stacksnap_error *err;
 
-	err = snap_core_unpack_in_sandbox(fd, options, deadline_if_given(options), &unpacked,
-					  &file.cut);
-	if (err)
-		return err;
+	SNAP_TRY(snap_core_unpack_in_sandbox(fd, options, deadline_if_given(options), &unpacked,
+					     &file.cut));
 	file.fd = unpacked >= 0 ? unpacked : fd;
 	start.input = file.fd;
 	start.deadline_ns = deadline_of_run(options);
 	err = snap_collector_start(options, &start, &collector);
-	if (!err)
-		err = snap_collector_await(collector);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_collector_await(collector));
 	*ret = snap_take_ptr(collector);
 	return NULL;
 }
@@ -333,10 +319,7 @@ static struct stacksnap_error *finish_capture(struct snap_collector *collector,
 	if (options->again_ns)
 		snap_filter_clear(&analyzed);
 	err = snap_analysis_prepare(&analyzed, deadline_ns, &parser);
-	if (!err)
-		err = snap_collector_await(collector);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_collector_await(collector));
 	return snap_analyze_in_sandbox(collector, snap_take_ptr(parser), &analyzed, deadline_ns,
 				       ret);
 }
@@ -350,10 +333,7 @@ struct stacksnap_error *snap_pipeline_take(const struct snap_options *options,
 	struct stacksnap_error *err = start_capture(options, &collector);
 
 	snap_priority_raise(&before);
-	if (!err)
-		err = finish_capture(collector, options, ret);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: finish_capture(collector, options, ret));
 	snap_collector_dismiss(collector);
 	*collector_ret = snap_take_ptr(collector);
 	return NULL;
@@ -401,13 +381,9 @@ struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_o
 	struct stacksnap_error *err;
 
 	/* It may be hours long, and no target is stopped for it: not with priority. */
-	err = snap_log_read(fd, &log);
-	if (err)
-		return err;
+	SNAP_TRY(snap_log_read(fd, &log));
 	set_owner(log->capture, snap_rights_of_owner(fd));
-	err = snap_file_opener_create(NULL, &opener);
-	if (err)
-		return err;
+	SNAP_TRY(snap_file_opener_create(NULL, &opener));
 	snap_file_opener_set_options(opener, options, 0);
 	snap_file_opener_set_capture(opener, log->capture);
 	broker = snap_file_opener_broker(opener);

@@ -107,9 +107,7 @@ API struct stacksnap_error *stacksnap_recorder_create(const struct stacksnap_opt
 
 	if (!err && !recorder)
 		err = snap_error_no_memory();
-	err = err ?: snap_recorder_create(&options->values, &recorder->inner);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_recorder_create(&options->values, &recorder->inner));
 	*ret = snap_take_ptr(recorder);
 	return NULL;
 }

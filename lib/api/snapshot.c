@@ -242,9 +242,7 @@ static struct stacksnap_error *take_one(const struct snap_options *options,
 
 	if (!err && before)
 		err = snap_pipeline_mark_stuck(before, options, inner);
-	err = err ?: wrap_snapshot(snap_take_ptr(inner), options, false, ret);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: wrap_snapshot(snap_take_ptr(inner), options, false, ret));
 	(*ret)->collector = snap_take_ptr(collector);
 	return NULL;
 }

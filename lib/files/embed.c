@@ -189,10 +189,7 @@ struct stacksnap_error *snap_files_embed(struct snap_files *files, struct snap_c
 	if (!capture->live)
 		return NULL;
 	for (size_t i = 0; i < capture->process_count; i++) {
-		struct stacksnap_error *err = embed_perf_map(&embedder, &capture->processes[i]);
-
-		if (err)
-			return err;
+		SNAP_TRY(embed_perf_map(&embedder, &capture->processes[i]));
 		SNAP_TRY(embed_modules(&embedder, &capture->processes[i]));
 	}
 	return NULL;
