@@ -425,12 +425,8 @@ static struct stacksnap_error *read_chunks(struct reader *reader)
 	uint32_t type = 0;
 	bool whole = true;
 
-	while (whole && type != SNAP_LOG_CHUNK_END) {
-		struct stacksnap_error *err = read_chunk(reader, &type, &whole);
-
-		if (err)
-			return err;
-	}
+	while (whole && type != SNAP_LOG_CHUNK_END)
+		SNAP_TRY(read_chunk(reader, &type, &whole));
 	if (reader->sequence == 0)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
 	if (type == SNAP_LOG_CHUNK_END && reader->at != reader->contents.total)

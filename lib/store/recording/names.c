@@ -186,11 +186,8 @@ static struct stacksnap_error *add_names(struct snap_log *log, struct names *nam
 	}
 	for (size_t i = 0; i < names->pair_count; i++) {
 		const struct pair *pair = &names->pairs[i];
-		struct stacksnap_error *err = snap_log_explain(log, pair->stack, pair->object,
-							       pair->is_known ? &pair->wait : NULL);
-
-		if (err)
-			return err;
+		SNAP_TRY(snap_log_explain(log, pair->stack, pair->object,
+					  pair->is_known ? &pair->wait : NULL));
 	}
 	return NULL;
 }
