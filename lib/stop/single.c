@@ -145,15 +145,12 @@ static void await_child(const struct snap_single *single)
 static struct stacksnap_error *make_child(struct snap_single *single)
 {
 	struct snap_channel *channel = single->channel;
-	struct stacksnap_error *err;
 
 	channel->request = channel->done = 0;
 	channel->leaves = channel->ready = false;
 	channel->procfs_fd = single->procfs.root_fd;
-	err = snap_spawn(0, "snap-tracer", snap_single_child, channel, &single->pid,
-			 &single->pidfd);
-	if (err)
-		return err;
+	SNAP_TRY(snap_spawn(0, "snap-tracer", snap_single_child, channel, &single->pid,
+			    &single->pidfd));
 	open_schedstat(single);
 	await_child(single);
 	return NULL;
@@ -418,10 +415,8 @@ static enum watch_result watch_single_child(struct snap_single *single, int64_t 
 static struct stacksnap_error *replace_channel(struct snap_single *single)
 {
 	struct snap_channel *fresh;
-	struct stacksnap_error *err = create_channel(single->options->max_stack, &fresh);
 
-	if (err)
-		return err;
+	SNAP_TRY(create_channel(single->options->max_stack, &fresh));
 	end_child(single, true);
 	destroy_channel(single->channel);
 	single->channel = fresh;
@@ -459,18 +454,10 @@ static struct stacksnap_error *make_call(struct snap_single *single, const struc
 
 	if (single->channel->leaves)
 		end_child(single, false);
-	if (single->channel->spoiled) {
-		struct stacksnap_error *err = replace_channel(single);
-
-		if (err)
-			return err;
-	}
-	if (!single->pid) {
-		struct stacksnap_error *err = make_child(single);
-
-		if (err)
-			return err;
-	}
+	if (single->channel->spoiled)
+		SNAP_TRY(replace_channel(single));
+	if (!single->pid)
+		SNAP_TRY(make_child(single));
 	before = child_times(single);
 	single->channel->patience_ns = single->patience_ns;
 	single->channel->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + timeout_ns;

@@ -278,22 +278,15 @@ struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 	struct stacksnap_error *err;
 
 	snap_tracer_end(tracer_fd);
-	err = snap_procfs_open(NULL, &procfs);
-	if (err)
-		return err;
+	SNAP_TRY(snap_procfs_open(NULL, &procfs));
 	task.procfs = &procfs;
 	task.may_probe = again->probe != NULL;
 	task.may_follow = again->follow != NULL;
 	err = snap_scratch_create(SCRATCH_BYTES, &scratch);
-	if (!err)
-		err = snap_shared_scratch_create(LIST_BYTES, &lists);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_shared_scratch_create(LIST_BYTES, &lists));
 	task.scratch = scratch;
 	task.lists = lists;
-	err = spawn_child(&child, &task);
-	if (err)
-		return err;
+	SNAP_TRY(spawn_child(&child, &task));
 	prefault_stacks(memory, stop);
 	err = watch_tracer_child(options, &child, again, memory, stop);
 	if (err || !stop->end_ns)
