@@ -276,9 +276,7 @@ struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 	err = snap_sampler_tick(sampler, &tick);
 	if (!err && options->explain != SNAP_EXPLAIN_NO)
 		err = snap_nostop_confirm(&nostop, sampler);
-	err = err ?: finish_nostop(&nostop);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: finish_nostop(&nostop));
 	for (uint32_t i = 0; i < nostop.stop->process_count; i++)
 		*execed_ret |= nostop.stop->processes[i].execed;
 	*ret = snap_sampler_take_capture(sampler);

@@ -34,9 +34,7 @@ static struct stacksnap_error *make_own(struct snap_wait_asker *asker)
 	struct snap_region region;
 	int error;
 
-	err = err ?: snap_shared_scratch_create(SNAP_ASKER_ROOM, &region);
-	if (err)
-		return err;
+	SNAP_TRY(err ?: snap_shared_scratch_create(SNAP_ASKER_ROOM, &region));
 	asker->own_end = region.end;
 	take_memory(asker, region, asker->procfs.root_fd);
 	asker->pool = &asker->own_pool;
