@@ -15,107 +15,34 @@ enum {
 	FEW_FRAMES = 3,   /* in which a library is recognised: what is behind may be an old one */
 };
 
-struct name {
-	const char *text;
-	enum snap_lock_name name;
-};
-
-/* Without leading underscores; see is_function_called(). */
-static const struct name names[] = {
-	{ "aligned_alloc", SNAP_NAME_MALLOC },
-	{ "arena_get2", SNAP_NAME_MALLOC },
-	{ "arena_get_retry", SNAP_NAME_MALLOC },
-	{ "call_once", SNAP_NAME_ONCE },
-	{ "calloc", SNAP_NAME_MALLOC },
-	{ "cnd_timedwait", SNAP_NAME_CONDITION },
-	{ "cnd_wait", SNAP_NAME_CONDITION },
-	{ "do_futex_wait", SNAP_NAME_SEMAPHORE },
-	{ "fclose", SNAP_NAME_STDIO },
-	{ "fflush", SNAP_NAME_STDIO },
-	{ "fgetc", SNAP_NAME_STDIO },
-	{ "fgets", SNAP_NAME_STDIO },
-	{ "fgetwc", SNAP_NAME_STDIO },
-	{ "flockfile", SNAP_NAME_STDIO },
-	{ "fprintf", SNAP_NAME_STDIO },
-	{ "fputc", SNAP_NAME_STDIO },
-	{ "fputs", SNAP_NAME_STDIO },
-	{ "fputwc", SNAP_NAME_STDIO },
-	{ "fputws", SNAP_NAME_STDIO },
-	{ "fread", SNAP_NAME_STDIO },
-	{ "free", SNAP_NAME_MALLOC },
-	{ "fscanf", SNAP_NAME_STDIO },
-	{ "fseek", SNAP_NAME_STDIO },
-	{ "fseeko", SNAP_NAME_STDIO },
-	{ "ftell", SNAP_NAME_STDIO },
-	{ "ftello", SNAP_NAME_STDIO },
-	{ "ftrylockfile", SNAP_NAME_STDIO },
-	{ "fwrite", SNAP_NAME_STDIO },
-	{ "getc", SNAP_NAME_STDIO },
-	{ "getchar", SNAP_NAME_STDIO },
-	{ "getdelim", SNAP_NAME_STDIO },
-	{ "getline", SNAP_NAME_STDIO },
-	{ "IO", SNAP_NAME_STDIO },
-	{ "int_free", SNAP_NAME_MALLOC },
-	{ "int_free_chunk", SNAP_NAME_MALLOC },
-	{ "int_malloc", SNAP_NAME_MALLOC },
-	{ "libc_calloc", SNAP_NAME_MALLOC },
-	{ "libc_calloc2", SNAP_NAME_MALLOC },
-	{ "libc_free", SNAP_NAME_MALLOC },
-	{ "libc_malloc", SNAP_NAME_MALLOC },
-	{ "libc_malloc2", SNAP_NAME_MALLOC },
-	{ "libc_memalign", SNAP_NAME_MALLOC },
-	{ "libc_realloc", SNAP_NAME_MALLOC },
-	{ "lockfile", SNAP_NAME_STDIO },
-	{ "mallinfo", SNAP_NAME_MALLOC },
-	{ "mallinfo2", SNAP_NAME_MALLOC },
-	{ "malloc", SNAP_NAME_MALLOC },
-	{ "malloc_info", SNAP_NAME_MALLOC },
-	{ "malloc_stats", SNAP_NAME_MALLOC },
-	{ "malloc_trim", SNAP_NAME_MALLOC },
-	{ "memalign", SNAP_NAME_MALLOC },
-	{ "mid_memalign", SNAP_NAME_MALLOC },
-	{ "mtx_lock", SNAP_NAME_MUTEX },
-	{ "mtx_timedlock", SNAP_NAME_MUTEX },
-	{ "new_sem_wait", SNAP_NAME_SEMAPHORE },
-	{ "perror", SNAP_NAME_STDIO },
-	{ "posix_memalign", SNAP_NAME_MALLOC },
-	{ "printf", SNAP_NAME_STDIO },
-	{ "pthread_barrier_wait", SNAP_NAME_BARRIER },
-	{ "pthread_clockjoin", SNAP_NAME_JOIN },
-	{ "pthread_cond_clockwait", SNAP_NAME_CONDITION },
-	{ "pthread_cond_timedwait", SNAP_NAME_CONDITION },
-	{ "pthread_cond_wait", SNAP_NAME_CONDITION },
-	{ "pthread_join", SNAP_NAME_JOIN },
-	{ "pthread_mutex_clocklock", SNAP_NAME_MUTEX },
-	{ "pthread_mutex_cond_lock", SNAP_NAME_COND_LOCK },
-	{ "pthread_mutex_lock", SNAP_NAME_MUTEX },
-	{ "pthread_mutex_timedlock", SNAP_NAME_MUTEX },
-	{ "pthread_once", SNAP_NAME_ONCE },
-	{ "pthread_rwlock_clockrdlock", SNAP_NAME_RWLOCK_READ },
-	{ "pthread_rwlock_clockwrlock", SNAP_NAME_RWLOCK_WRITE },
-	{ "pthread_rwlock_rdlock", SNAP_NAME_RWLOCK_READ },
-	{ "pthread_rwlock_timedrdlock", SNAP_NAME_RWLOCK_READ },
-	{ "pthread_rwlock_timedwrlock", SNAP_NAME_RWLOCK_WRITE },
-	{ "pthread_rwlock_wrlock", SNAP_NAME_RWLOCK_WRITE },
-	{ "pthread_timedjoin", SNAP_NAME_JOIN },
-	{ "putc", SNAP_NAME_STDIO },
-	{ "putchar", SNAP_NAME_STDIO },
-	{ "puts", SNAP_NAME_STDIO },
-	{ "pvalloc", SNAP_NAME_MALLOC },
-	{ "realloc", SNAP_NAME_MALLOC },
-	{ "rewind", SNAP_NAME_STDIO },
-	{ "scanf", SNAP_NAME_STDIO },
-	{ "sem_clockwait", SNAP_NAME_SEMAPHORE },
-	{ "sem_timedwait", SNAP_NAME_SEMAPHORE },
-	{ "sem_wait", SNAP_NAME_SEMAPHORE },
-	{ "setvbuf", SNAP_NAME_STDIO },
-	{ "syscall", SNAP_NAME_SYSCALL },
-	{ "thrd_join", SNAP_NAME_JOIN },
-	{ "ungetc", SNAP_NAME_STDIO },
-	{ "valloc", SNAP_NAME_MALLOC },
-	{ "vfprintf", SNAP_NAME_STDIO },
-	{ "vfscanf", SNAP_NAME_STDIO },
-	{ "vprintf", SNAP_NAME_STDIO },
+/* Functions of each, without leading underscores, each with a space behind; see is_function_called(). */
+static const char *const names[] = {
+	[SNAP_NAME_MALLOC] =
+		"aligned_alloc arena_get2 arena_get_retry calloc free int_free "
+		"int_free_chunk int_malloc libc_calloc libc_calloc2 libc_free "
+		"libc_malloc libc_malloc2 libc_memalign libc_realloc mallinfo mallinfo2 "
+		"malloc malloc_info malloc_stats malloc_trim memalign mid_memalign "
+		"posix_memalign pvalloc realloc valloc ",
+	[SNAP_NAME_STDIO] =
+		"fclose fflush fgetc fgets fgetwc flockfile fprintf fputc fputs fputwc "
+		"fputws fread fscanf fseek fseeko ftell ftello ftrylockfile fwrite getc "
+		"getchar getdelim getline IO lockfile perror printf putc putchar puts "
+		"rewind scanf setvbuf ungetc vfprintf vfscanf vprintf ",
+	[SNAP_NAME_ONCE] = "call_once pthread_once ",
+	[SNAP_NAME_CONDITION] =
+		"cnd_timedwait cnd_wait pthread_cond_clockwait pthread_cond_timedwait "
+		"pthread_cond_wait ",
+	[SNAP_NAME_SEMAPHORE] = "do_futex_wait new_sem_wait sem_clockwait sem_timedwait sem_wait ",
+	[SNAP_NAME_MUTEX] = "mtx_lock mtx_timedlock pthread_mutex_clocklock pthread_mutex_lock "
+			    "pthread_mutex_timedlock ",
+	[SNAP_NAME_BARRIER] = "pthread_barrier_wait ",
+	[SNAP_NAME_JOIN] = "pthread_clockjoin pthread_join pthread_timedjoin thrd_join ",
+	[SNAP_NAME_COND_LOCK] = "pthread_mutex_cond_lock ",
+	[SNAP_NAME_RWLOCK_READ] = "pthread_rwlock_clockrdlock pthread_rwlock_rdlock "
+				  "pthread_rwlock_timedrdlock ",
+	[SNAP_NAME_RWLOCK_WRITE] = "pthread_rwlock_clockwrlock pthread_rwlock_timedwrlock "
+				   "pthread_rwlock_wrlock ",
+	[SNAP_NAME_SYSCALL] = "syscall ",
 };
 
 static const char private_lock[] = "lll_lock_wait_private";
@@ -145,10 +72,9 @@ static bool is_suffix(const char *text, size_t length)
 }
 
 /* "pthread_mutex_lock", "pthread_mutex_lock_full", "sem_wait64.constprop.0", "sem_wait@plt" */
-static bool is_function_called(const char *name, size_t length, const char *text)
+static bool is_function_called(const char *name, size_t length, const char *text, size_t whole)
 {
 	static const char *const inner[] = { "pthread_", "new_sem", "IO", "arena_", NULL };
-	size_t whole = strlen(text);
 
 	if (length < whole || memcmp(name, text, whole) != 0)
 		return false;
@@ -167,10 +93,14 @@ enum snap_lock_name snap_futex_name_of(const char *name, size_t length)
 
 	strip(&name, &length);
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++) {
-		if (strlen(names[i].text) > best &&
-		    is_function_called(name, length, names[i].text)) {
-			best = strlen(names[i].text);
-			found = names[i].name;
+		size_t whole;
+
+		for (const char *text = names[i]; text && *text; text += whole + 1) {
+			whole = strcspn(text, " ");
+			if (whole > best && is_function_called(name, length, text, whole)) {
+				best = whole;
+				found = (enum snap_lock_name)i;
+			}
 		}
 	}
 	return found;
@@ -267,7 +197,8 @@ static enum snap_lock_name name_of_frame(const struct snap_frame *frame, bool *i
 		*named_ret = true;
 		found = snap_futex_name_of(name, length);
 		strip(&name, &length);
-		*is_private_ret |= is_function_called(name, length, private_lock);
+		*is_private_ret |=
+			is_function_called(name, length, private_lock, sizeof(private_lock) - 1);
 	}
 	return found;
 }
