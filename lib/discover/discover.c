@@ -150,11 +150,6 @@ static void warn_unseen(struct snap_discovery *run)
 				  run->table.unseen);
 }
 
-static bool looks_again(const struct snap_discovery *run)
-{
-	return run->known && run->known->find;
-}
-
 struct stacksnap_error *snap_discovery_run(struct snap_discovery *run)
 {
 	struct stacksnap_error *err = NULL;
@@ -168,7 +163,7 @@ struct stacksnap_error *snap_discovery_run(struct snap_discovery *run)
 	SNAP_TRY(snap_seen_link(&run->table));
 	SNAP_TRY(snap_options_check(run->options));
 	SNAP_TRY(snap_discovery_add_trees(run));
-	if (!run->capture->process_count && !looks_again(run))
+	if (!run->capture->process_count && (!run->known || !run->known->find))
 		return nothing_found(run->capture);
 	SNAP_TRY(run->options->children ? snap_discovery_add_descendants(run) : NULL);
 	warn_unseen(run);

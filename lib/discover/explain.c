@@ -28,11 +28,6 @@ static const char get_right[] = "run as root or with the capability CAP_SYS_PTRA
 static const char get_right_root[] = "root lacks the capability CAP_SYS_PTRACE here; in a "
 				     "container add SYS_PTRACE";
 
-static bool may_trace_all(const struct snap_refusal *refusal)
-{
-	return refusal->own.effective >> CAP_SYS_PTRACE & 1;
-}
-
 static const char *remedy(const struct snap_refusal *refusal)
 {
 	return refusal->own.euid == 0 ? get_right_root : get_right;
@@ -93,7 +88,7 @@ static void security_module_words(const struct snap_refusal *refusal, char *out,
 
 void snap_refusal_words(const struct snap_refusal *refusal, char *out, size_t size)
 {
-	bool all = may_trace_all(refusal);
+	bool all = refusal->own.effective >> CAP_SYS_PTRACE & 1;
 
 	if (refusal->yama == 3)
 		snprintf(out, size,

@@ -50,11 +50,6 @@ static void report_empty_input(struct walk *walk)
 	input->tell(input->context, snap_buffer_text(&walk->line));
 }
 
-static const char *skip_blanks(const char *at)
-{
-	return at + strspn(at, " \t\r\n");
-}
-
 /* Where the next document may begin: at a line with a brace. */
 static const char *next_line(const char *at, const char *end)
 {
@@ -125,7 +120,7 @@ static struct stacksnap_error *settle_document(struct walk *walk, struct stacksn
 /* All documents of a piece that ends at `end`. */
 static struct stacksnap_error *take_piece(struct walk *walk, const char *at, const char *end)
 {
-	while ((at = skip_blanks(at)) < end) {
+	while ((at += strspn(at, " \t\r\n")) < end) {
 		struct stacksnap_error *err = NULL;
 		const char *behind = at;
 

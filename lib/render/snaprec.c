@@ -208,11 +208,6 @@ static bool add_snaprec_labels(struct converter *converter, const struct snap_re
 						       from->label_count, true, &stack->labels));
 }
 
-static bool is_kernel(const struct snap_frame *frame)
-{
-	return frame->entry_count && frame->entries[0].kernel;
-}
-
 static bool convert_stack(struct converter *converter, const struct snap_recorded_stack *from)
 {
 	struct snap_log *log = converter->log;
@@ -234,7 +229,7 @@ static bool convert_stack(struct converter *converter, const struct snap_recorde
 		return false;
 	for (size_t i = 0; i < from->frame_count; i++) {
 		const struct snap_frame *frame = from->frames[i];
-		bool kernel = is_kernel(frame);
+		bool kernel = frame->entry_count && frame->entries[0].kernel;
 
 		if (!snap_reserve_array(log->frame_ids, log->frame_id_capacity,
 					log->frame_id_count + 1) ||

@@ -234,11 +234,6 @@ static bool step_die(struct walk *walk)
 	return walk->depth > 0 && !walk->cursor.failed;
 }
 
-static bool all_have_functions(const struct walk *walk)
-{
-	return snap_all(walk->count, i, walk->places[i].function);
-}
-
 static void run_unit(struct walk *walk)
 {
 	walk->cursor = snap_unit_cursor(walk->unit, walk->unit->first);
@@ -301,7 +296,7 @@ void snap_inlines_find(struct snap_unit *unit, struct snap_hit **hits, size_t co
 	/* C and C++ define functions outside of types; there this saves most of the walk. */
 	walk.types = !snap_language_is_c(unit->language);
 	run_unit(&walk);
-	if (!all_have_functions(&walk)) {
+	if (!snap_all(walk.count, i, walk.places[i].function)) {
 		walk.types = walk.everything = true;
 		for (size_t i = 0; i < count; i++)
 			places[i] = (struct place){ .hit = hits[i] };

@@ -209,18 +209,13 @@ static struct stacksnap_error *keep_results(struct naming *naming)
 	return NULL;
 }
 
-static bool is_log_named(const struct snap_log *log)
-{
-	return snap_all(log->frame_count, i, log->frames[i].name != 0);
-}
-
 struct stacksnap_error *snap_analyze_log_names(struct snap_log *log,
 					       const struct snap_options *options,
 					       const struct snap_file_finder *finder)
 {
 	_cleanup_(naming_deinit) struct naming naming = { .log = log, .options = *options };
 
-	if (is_log_named(log))
+	if (snap_all(log->frame_count, i, log->frames[i].name != 0))
 		return NULL;
 	SNAP_TRY(naming_init(&naming, finder));
 	SNAP_TRY(make_records(&naming));

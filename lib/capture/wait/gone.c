@@ -406,11 +406,6 @@ static bool look_through(struct snap_wait_resolver *resolver, struct numbers *nu
 	       !numbers->is_partial;
 }
 
-static bool has_somebody_gone(const struct numbers *numbers)
-{
-	return snap_any(numbers->count, i, !numbers->list[i].is_there);
-}
-
 struct stacksnap_error *snap_wait_ask_gone(struct snap_wait_resolver *resolver)
 {
 	_cleanup_(list_deinit) struct list list = { .resolver = resolver };
@@ -426,7 +421,8 @@ struct stacksnap_error *snap_wait_ask_gone(struct snap_wait_resolver *resolver)
 	numbers = share_numbers(resolver, &list);
 	SNAP_TRY(snap_no_memory_unless(numbers));
 	if (!run_gone_owners(resolver, numbers, look_here, numbers->count, resolver->until_ns) ||
-	    !has_somebody_gone(numbers) || !look_through(resolver, numbers) ||
+	    !snap_any(numbers->count, i, !numbers->list[i].is_there) ||
+	    !look_through(resolver, numbers) ||
 	    !run_gone_owners(resolver, numbers, look_again, numbers->count, resolver->until_ns))
 		return NULL;
 	return keep_gone(resolver, numbers);

@@ -6,11 +6,6 @@
 #include "base/clock.h"
 #include "proc/text_cursor.h"
 
-static bool is_text(const char *text, size_t length, const char *wanted)
-{
-	return length == strlen(wanted) && memcmp(text, wanted, length) == 0;
-}
-
 /* "pipe:[" before a number and "]". */
 static bool take_bracket(const char *text, size_t length, const char *prefix, uint64_t *inode_ret)
 {
@@ -57,7 +52,7 @@ enum snap_descriptor_kind snap_parse_descriptor_link(const char *text, size_t le
 	if (take_bracket(text, length, "pidfd:[", &inode))
 		return SNAP_DESCRIPTOR_PIDFD;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++)
-		if (is_text(text, length, names[i].text))
+		if (length == strlen(names[i].text) && memcmp(text, names[i].text, length) == 0)
 			return names[i].kind;
 	return SNAP_DESCRIPTOR_OTHER;
 }

@@ -50,11 +50,6 @@ static uint64_t count_byte(const char *text, size_t length, char byte)
 	return count;
 }
 
-static bool is_json(enum snap_frame_use use)
-{
-	return use != SNAP_FRAMES_IN_TEXT && use != SNAP_FRAMES_IN_LINES;
-}
-
 /* As it is printed; without memory the scratch buffer has failed. */
 static uint64_t shown_text_bytes(struct snap_limit *limit, const char *text)
 {
@@ -77,7 +72,7 @@ static uint64_t shown_text_bytes(struct snap_limit *limit, const char *text)
 		text = escaped;
 	}
 	bytes = length + dots;
-	if (length && is_json(limit->use))
+	if (length && limit->use != SNAP_FRAMES_IN_TEXT && limit->use != SNAP_FRAMES_IN_LINES)
 		bytes += count_byte(text, length, '"') + count_byte(text, length, '\\');
 	if (length && limit->use == SNAP_FRAMES_IN_LINES)
 		bytes += 3 * count_byte(text, length, ';');
