@@ -8,6 +8,8 @@ from harness import Case, build_once, functions, need, processes, run_tool, sour
 
 
 class Tails(Case):
+    asan = True
+
     WAYS = {"chain": ["second", "first"], "fork": ["fork_of_ways"], "cycle": ["even_one"], "any": ["any_way"],
              "far": ["far_away", "to_far"]}
 
