@@ -51,8 +51,8 @@ static struct snap_log *make_log(void)
 static void name_frames(struct snap_log *log)
 {
 	static struct snap_entry entries[] = {
-		{ "a<\xff>::b()", "_Zab", "/src/a.cc", 7, 3, true, false, false, NULL },
-		{ "main", "main", "/src/a.cc", 9, 0, false, true, false, NULL },
+		{ "a<\xff>::b()", "_Zab", "/src/a.cc", 7, 3, true, false, false, false, NULL },
+		{ "main", "main", "/src/a.cc", 9, 0, false, false, true, false, NULL },
 	};
 
 	for (size_t i = 0; i < FRAMES; i++) {
