@@ -191,6 +191,9 @@ const char *snap_stack_end_detail(struct snap_analysis *analysis,
 /* Gives every record of every process its module, offset and entries. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_frames_name(struct snap_analysis *analysis) _must_check_;
 
+/* Says of each entry whether it is system code. `path`: of their file, NULL without one. */
+void snap_frames_flag_system(struct snap_query *query, const char *path, bool static_program);
+
 /* Puts tail-called functions into the stacks, between the frames. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_tails_find(struct snap_analysis *analysis) _must_check_;
 

@@ -85,7 +85,7 @@ static bool find_modules(struct snap_analysis *analysis, struct wanted **wanted_
 	return true;
 }
 
-static void flag_system(struct snap_query *query, const char *path, bool static_program)
+void snap_frames_flag_system(struct snap_query *query, const char *path, bool static_program)
 {
 	bool module_is_system = snap_classify_system_module(path);
 
@@ -126,7 +126,7 @@ static void take_names(struct snap_query *queries, const char *path, struct want
 		if (i && wanted[i].vaddr != wanted[i - 1].vaddr)
 			q++;
 		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
-			flag_system(&queries[q], path, wanted[i].static_program);
+			snap_frames_flag_system(&queries[q], path, wanted[i].static_program);
 		wanted[i].record->start = queries[q].start;
 		wanted[i].record->frame.entries = queries[q].entries;
 		wanted[i].record->frame.entry_count =

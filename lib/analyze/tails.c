@@ -108,8 +108,7 @@ static bool add_entries(struct snap_analysis *analysis, struct snap_frame_record
 		for (size_t k = 0; name && k < name->entry_count; k++) {
 			entries[count] = name->entries[k];
 			entries[count].inlined = true;
-			entries[count].tail_call = k + 1 == name->entry_count;
-			entries[count++].system = frame->entries[frame->entry_count - 1].system;
+			entries[count++].tail_call = k + 1 == name->entry_count;
 		}
 	}
 	memcpy(entries + count, frame->entries, frame->entry_count * sizeof(*entries));
@@ -184,6 +183,8 @@ static struct stacksnap_error *find_tails_of_file(struct snap_analysis *analysis
 	if (!snap_any(distinct, i, queries[i].count))
 		return NULL;
 	SNAP_TRY(name_tails(analysis, file, queries, distinct, &names, &name_count));
+	for (size_t i = 0; i < name_count; i++)
+		snap_frames_flag_system(&names[i], file->path, !pairs->raw->has_libc);
 	for (size_t i = 0, q = 0, end; i < count; i = end, q++) {
 		for (end = i + 1; end < count && is_same_question(&pairs[end], &pairs[i]);)
 			end++;
