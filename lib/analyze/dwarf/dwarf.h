@@ -220,8 +220,8 @@ const char *snap_lines_file(struct snap_unit *unit, uint64_t index);
 
 /* tails.c: where a function, whose code begins at `function`, ends in a jump to another one. */
 struct snap_tail_site {
-	uint64_t jump,
-		behind; /* of the instruction: its address, or that behind it; the other is 0 */
+	uint64_t jump;   /* the address of the instruction, or 0 and … */
+	uint64_t behind; /* … that behind it */
 };
 size_t snap_tail_sites(struct snap_unit *unit, uint64_t function, struct snap_tail_site *ret,
 		       size_t most);

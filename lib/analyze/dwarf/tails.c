@@ -38,11 +38,11 @@ static bool read_site(struct snap_unit *unit, const struct snap_die *die,
 		snap_value_address(unit, &die->call_pc, &ret->jump));
 }
 
-/* Whether functions with code may be among the children of a DIE. */
-static bool may_have_functions(const struct snap_die *die)
+/* Whether children are read: functions with code may be among them, or nothing says what is behind them. */
+static bool enters_children(const struct snap_die *die, uint64_t here)
 {
 	return die->tag == DW_TAG_compile_unit || die->tag == DW_TAG_namespace ||
-	       die->tag == DW_TAG_module || die->sibling == 0;
+	       die->tag == DW_TAG_module || die->sibling <= here;
 }
 
 size_t snap_tail_sites(struct snap_unit *unit, uint64_t function, struct snap_tail_site *ret,
@@ -67,7 +67,7 @@ size_t snap_tail_sites(struct snap_unit *unit, uint64_t function, struct snap_ta
 			inside = depth + 1;
 		if (!die.children)
 			continue;
-		if (inside || may_have_functions(&die))
+		if (inside || enters_children(&die, snap_unit_tell(unit, &cursor)))
 			depth++;
 		else
 			cursor = snap_unit_cursor(unit, die.sibling);
