@@ -192,10 +192,10 @@ uint64_t snap_symbolizer_call(const struct snap_module_file *file, uint64_t retu
 		return 0;
 	machine->read_call(code.data, return_vaddr, &target, &slot);
 	code = snap_image_at(file->image, target);
-	return target && code.size >= machine->stub_bytes &&
-			       !machine->stub_slot(code.data, machine->stub_bytes, target, &slot)
-		       ? target
-		       : 0;
+	if (code.size < machine->stub_bytes ||
+	    machine->stub_slot(code.data, machine->stub_bytes, target, &slot))
+		return 0;
+	return target;
 }
 
 struct stacksnap_error *snap_symbolizer_tails(struct snap_symbolizer *symbolizer,
