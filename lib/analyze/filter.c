@@ -95,7 +95,9 @@ static const char *idle_function(const struct snap_frame **frames, size_t count)
 				called = entry;
 		}
 	}
-	return called ? called->function ?: "" : NULL;
+	if (!called)
+		return NULL;
+	return called->function ?: "";
 }
 
 struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,

@@ -161,7 +161,7 @@ static bool filter_flat(const struct snap_options *options, struct snap_node *no
 {
 	size_t kept = 0;
 
-	if (!snap_all(node->logical_count, i, !node->logical[i].depth))
+	if (snap_any(node->logical_count, i, node->logical[i].depth))
 		return false;
 	for (size_t i = 0; i < node->logical_count; i++)
 		if (node->logical[i].stack_count &&

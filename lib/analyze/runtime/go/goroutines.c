@@ -255,7 +255,7 @@ static bool is_system_goroutine(const struct snap_runtime_task *task)
 
 	if (!snap_begins_with(name, "runtime."))
 		return false;
-	if (!snap_all(SNAP_ARRAY_SIZE(users), i, strcmp(name, users[i]) != 0))
+	if (snap_any(SNAP_ARRAY_SIZE(users), i, strcmp(name, users[i]) == 0))
 		return false;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(calling_back); i++)
 		if (strcmp(name, calling_back[i]) == 0)
