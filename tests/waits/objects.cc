@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Threads that wait for what C++'s library has, and say so as truth.h tells.
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <condition_variable>
@@ -70,19 +71,20 @@ bool asleep(pid_t tid)
 	return read_it && strncmp(text, "running", 7) != 0;
 }
 
-// Starts a thread and returns its tid, when it has said its truth.
+// Starts a thread and returns its tid, when it has said its truth. Threads that it starts may say theirs first, or later.
 pid_t start(std::function<void()> act)
 {
-	size_t before;
-	{
-		std::lock_guard<std::mutex> guard(lines_mutex);
-		before = lines.size();
-	}
-	std::thread(std::move(act)).detach();
+	std::atomic<pid_t> tid = 0;
+
+	std::thread([&tid, act = std::move(act)] {
+		tid = own_tid();
+		act();
+	}).detach();
 	for (;;) {
 		std::lock_guard<std::mutex> guard(lines_mutex);
-		if (lines.size() > before)
-			return lines.back().tid;
+		for (const Line &line : lines)
+			if (line.tid == tid)
+				return tid;
 	}
 }
 
