@@ -66,7 +66,7 @@ EXPERIMENTS = {
     "signals": Experiment("signals during snapshots", 100000, 10000, 0.00015, *SIGNALS, least=1000),
     "signals-record": Experiment("signals during recordings", 100000, 10000, 0.00015, *SIGNALS, least=1000),
     "signals-ended": Experiment("signals, 2,000 each, at SIGINT, SIGTERM, SIGKILL of tool and of tracer, --stop-timeout",
-                                2000, 250, 0.02, *SIGNALS, least=300),
+                                2000, 120, 0.02, *SIGNALS, least=300),
     "relay": Experiment("threads that start their successor and exit", 2000, 60, 0.012, *CHURN),
     "untraced": Experiment("the same with CLONE_UNTRACED", 2000, 60, 0.012, *CHURN),
     "threads": Experiment("short-lived threads", 2000, 60, 0.012, *CHURN),

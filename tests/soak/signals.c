@@ -24,6 +24,7 @@
 enum {
 	BATCH = 10,      /* of each queue at once */
 	PAUSE_US = 1500, /* between batches: so there are many snapshots meanwhile */
+	COMPUTES = 128,  /* one thread in so many, the first one among them */
 	MOST_QUEUED = 500,
 	SETTLE_MS = 10000,
 	PATIENCE_US = 2000000, /* for a signal that may be lost */
@@ -72,15 +73,15 @@ static void on_usr1(int number)
 	__atomic_fetch_add(&shared->usr1_counted, 1, __ATOMIC_RELAXED);
 }
 
-/* Half of the time on a processor, half of it asleep: signals and stops meet it in both. */
+/* A third of the time on a processor, the rest asleep: signals and stops meet it in both. */
 static void live(void)
 {
 	for (;;) {
-		int64_t until = soak_now() + 400000;
+		int64_t until = soak_now() + 300000;
 
 		while (soak_now() < until)
 			;
-		soak_sleep_us(300);
+		soak_sleep_us(600);
 	}
 }
 
@@ -93,13 +94,13 @@ static void block(int number)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-/* One in sixteen computes, the others sleep. */
+/* Most sleep: more that compute would leave no processor to the tool. */
 static void *worker_main(void *queue)
 {
 	own = queue;
 	block(SIGRTMIN + 1);
 	own->worker = (pid_t)syscall(SYS_gettid);
-	if ((own - shared->queues) % 16 == 1)
+	if ((own - shared->queues) % COMPUTES == 1)
 		live();
 	for (;;)
 		pause();
@@ -181,13 +182,21 @@ static void send_usr1(pid_t target)
 	kill(target, SIGUSR1);
 }
 
+/* Every other signal goes to one that computes, as these are stopped by a look. */
+static size_t thread_of(long turn)
+{
+	size_t number = (size_t)turn % shared->threads;
+
+	return 1 + (turn % 2 ? number : number / COMPUTES * COMPUTES);
+}
+
 static void sender_main(pid_t target, long count)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	while ((shared->sent < count || !shared->enough) && shared->usr1_lost < ENOUGH_LOST) {
 		for (long i = 0; i < BATCH; i++) {
 			send_queued(target, 0);
-			send_queued(target, 1 + (size_t)shared->queues[0].sent % shared->threads);
+			send_queued(target, thread_of(shared->queues[0].sent));
 		}
 		/* One in ten of all. */
 		for (int i = 0; i < 2 * BATCH / 10; i++) {
