@@ -521,7 +521,7 @@ class PythonLocksInOrder(PythonLockCase):
 
     def test_they_are_no_deadlock(self):
         victim, seen = self.start(TAKES_IN_ORDER), 0
-        for _ in range(100):
+        for _ in range(40):
             document, threads = self.look(victim.pid)
             self.assertNotIn("deadlocks", document)
             seen += sum(thread.get("wait", {}).get("variant") == "rlock" for thread in threads.values())

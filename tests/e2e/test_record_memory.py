@@ -78,7 +78,7 @@ class Memory(Case):
         """Names of kilobytes in stacks of thousands of frames: reports count bytes, not frames."""
         victim = self.victim("recursion_names", 2, 3000, settled=False)
         recording = os.path.join(self.scratch(), "recording.snaprec")
-        self.run_tool("record", "-p", victim.pid, "-d", "4s", "-o", recording)
+        self.run_tool("record", "-p", victim.pid, "-d", "1s", "-o", recording)
         self.end_victims()
         for name, suffix in sorted(formats().items()):
             if name == "snaprec":
