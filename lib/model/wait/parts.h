@@ -32,5 +32,9 @@ void snap_wait_add_doing(struct snap_buffer *text, const struct snap_wait_party 
 /* The first ones of a list, of `total` in all: "2102 a (in pause), 2103 b and 3 more". */
 void snap_wait_add_parties(struct snap_buffer *text, const struct snap_wait_party *parties,
 			   size_t count, size_t total, bool doing);
+/* The word between "waits" and the object; NULL: a kind whose line begins otherwise. */
+const char *snap_wait_word_before(const struct snap_wait *wait);
+/* The text from there to owners, without times: "mutex ledger_lock", "sleeps". */
+void snap_wait_add_head(struct snap_buffer *text, const struct snap_wait *wait);
 /* What a thread with this wait does: "in recv on tcp …", "waits for child 2103". */
 void snap_wait_add_brief(struct snap_buffer *text, const struct snap_wait *wait);
