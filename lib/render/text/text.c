@@ -3,14 +3,15 @@
  * The text report: head, tree of processes, and the two other views of it
  * (--flat, --summary). A recording is a snapshot whose stacks have samples, between its figures
  * and what its threads waited for.
- * Lines are line.c, processes node.c, stacks stack.c. All is gone through twice, to
- * find the column of the right parts and to write.
+ * Lines are line.c, processes node.c, stacks stack.c, what follows them notes.c. All is gone through
+ * twice, to find the column of the right parts and to write.
  */
 #include "base/text.h"
 #include "base/bsearch.h"
 #include "render/render.h"
 #include "render/summary.h"
 #include "render/text/node.h"
+#include "render/text/notes.h"
 #include "render/text/stack.h"
 #include "render/text/stack/lock_numbers.h"
 #include "render/text/task.h"
@@ -25,24 +26,14 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MOST_UNNAMED = 8 };
-
-/* A file of which functions have no names. */
-struct unnamed {
-	const char *module; /* NULL: there are no more */
-	const char *build_id;
-	size_t frames;
-};
-
 struct text {
 	const struct snap_snapshot *snapshot; /* a view, in which what is alike is folded */
 	const struct snap_options *options;
 	const struct snap_together *together; /* with groups of all processes, or NULL */
 	struct snap_folds rest;               /* then: processes that have none */
-	struct snap_idle hidden;
+	const struct snap_idle *hidden;       /* NULL: not said */
 	size_t groups_left, processes_left;   /* out, as a terminal has only so many lines */
-	struct unnamed unnamed[MOST_UNNAMED]; /* in the order of first sight */
-	const char *mangled;                  /* a name of C++ that is still mangled; NULL: none */
+	struct snap_text_notes notes;
 	struct snap_lock_numbers locks;
 	struct snap_sheet lines;
 	struct snap_text_stacks stacks;
@@ -64,26 +55,6 @@ static bool leave_out(struct text *text, size_t groups)
 	text->groups_left += groups;
 	text->processes_left += groups == 0;
 	return true;
-}
-
-static void put_left_out(struct text *text)
-{
-	struct snap_sheet *lines = &text->lines;
-	size_t groups = text->groups_left, processes = text->processes_left;
-
-	if (groups == 0 && processes == 0)
-		return;
-	snap_line_blank(lines);
-	snap_line_begin(lines);
-	snap_line_add(lines, SNAP_STYLE_PLAIN, "and ");
-	if (groups)
-		snap_line_printf(lines, SNAP_STYLE_PLAIN, "%zu more group%s", groups,
-				 snap_plural(groups));
-	if (processes)
-		snap_line_printf(lines, SNAP_STYLE_PLAIN, "%s%zu more process%s without stacks",
-				 groups ? ", " : "", processes, processes == 1 ? "" : "es");
-	snap_line_add(lines, SNAP_STYLE_PLAIN, " (--all-groups)");
-	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
 /* Stacks of a process begin: their counts are aligned, their frames are its own. */
@@ -466,7 +437,7 @@ static void put_body(void *context)
 		put_flat(text);
 	else
 		put_report_tree(text);
-	put_left_out(text);
+	snap_text_put_left_out(&text->lines, text->groups_left, text->processes_left);
 	snap_text_stacks_clear(&text->stacks);
 	if (snapshot->stack_count == 0 && snap_text_is_filtered(text->options)) {
 		snap_line_blank(&text->lines);
@@ -490,41 +461,10 @@ static size_t most_alike(struct text *text, const struct snap_node *node)
 	return most;
 }
 
-static void count_unnamed_frame(struct text *text, const struct snap_frame *frame)
-{
-	const char *module = frame->module;
-	struct unnamed *at = text->unnamed, *end = at + MOST_UNNAMED;
-
-	if (!module || *module != '/' || snap_begins_with(module, "/memfd:") ||
-	    frame->entries[frame->entry_count - 1].function)
-		return;
-	while (at < end && at->module && strcmp(at->module, module) != 0)
-		at++;
-	if (at == end)
-		return;
-	at->module = module;
-	at->build_id = frame->build_id;
-	at->frames++;
-}
-
-static void note_mangled_name(struct text *text, const struct snap_frame *frame)
-{
-	for (size_t i = 0; i < frame->entry_count; i++) {
-		const char *name = frame->entries[i].function;
-
-		if (name && snap_begins_with(name, "_Z") && name[2])
-			text->mangled = name;
-	}
-}
-
 static void survey_stack(struct text *text, const struct snap_stack *stack)
 {
 	snap_text_stacks_survey(&text->stacks, stack);
-	for (size_t i = 0; i < stack->frame_count; i++)
-		count_unnamed_frame(text, stack->frames[i]);
-	for (size_t i = 0;
-	     text->options->verbose && !text->options->raw_names && i < stack->frame_count; i++)
-		note_mangled_name(text, stack->frames[i]);
+	snap_text_notes_take(&text->notes, text->options, stack);
 }
 
 /* What stacks that will be shown have in common; in a summary counts of all line up. */
@@ -576,116 +516,14 @@ static struct stacksnap_error *put_result(const struct text *text, FILE *out)
 	return ferror(out) ? snap_error_os(errno, "cannot write the report") : NULL;
 }
 
-/* What --no-idle has left out. */
-static void put_hidden_idle(struct text *text)
-{
-	const struct snap_idle *idle = &text->hidden;
-	struct snap_sheet *lines = &text->lines;
-
-	if (!idle->threads && !idle->tasks)
-		return;
-	snap_line_blank(lines);
-	snap_line_begin(lines);
-	snap_line_add(lines, SNAP_STYLE_DIM, "hidden as idle: ");
-	if (idle->tasks)
-		snap_line_printf(lines, SNAP_STYLE_DIM, "%zu %s%s%s", idle->tasks,
-				 snap_text_task_noun(idle->runtime, NULL), snap_plural(idle->tasks),
-				 idle->threads ? ", " : "");
-	if (idle->threads)
-		snap_line_printf(lines, SNAP_STYLE_DIM, "%zu thread%s in %zu stack%s",
-				 idle->threads, snap_plural(idle->threads), idle->stacks,
-				 snap_plural(idle->stacks));
-	if (idle->stacks > 1 && idle->most > 1)
-		snap_line_printf(lines, SNAP_STYLE_DIM, ", most: %zu %s", idle->most,
-				 lines->signs->times);
-	else if (idle->name || idle->function)
-		snap_line_add(lines, SNAP_STYLE_DIM, idle->stacks > 1 ? ", as" : ":");
-	if (idle->name) {
-		snap_line_add(lines, SNAP_STYLE_DIM, " ");
-		snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->name);
-	}
-	if (idle->function) {
-		snap_line_add(lines, SNAP_STYLE_DIM, " in ");
-		snap_line_add_escaped(lines, SNAP_STYLE_DIM, idle->function);
-	}
-	if (text->snapshot->waits.lacks & SNAP_LACK_JAVA_LOCKS)
-		snap_line_add(lines, SNAP_STYLE_YELLOW,
-			      "; of them some may wait for locks of java.util.concurrent");
-	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
-}
-
-/* The packages that have them, each once. False: none is known. */
-static bool put_symbol_packages(struct text *text)
-{
-	const struct snap_options *options = text->options;
-	_cleanup_(snap_arena_deinit) struct snap_arena arena;
-	const char *names[MOST_UNNAMED];
-	size_t count = 0;
-
-	snap_arena_init(&arena);
-	for (size_t i = 0; i < MOST_UNNAMED && text->unnamed[i].module; i++) {
-		const char *id = text->unnamed[i].build_id;
-		const char *name =
-			id && options->symbol_package
-				? options->symbol_package(options->symbol_package_context, id)
-				: NULL;
-		size_t known = 0;
-
-		while (name && known < count && strcmp(names[known], name) != 0)
-			known++;
-		if (!name || known < count || !(names[count] = snap_arena_strdup(&arena, name)))
-			continue;
-		snap_line_add(&text->lines, SNAP_STYLE_DIM, count++ ? ", " : ": ");
-		snap_line_add_escaped(&text->lines, SNAP_STYLE_DIM, name);
-	}
-	return count > 0;
-}
-
-/* Files that have no symbols, and what would help. */
-static void put_unnamed(struct text *text)
-{
-	const struct unnamed *unnamed = text->unnamed;
-	struct snap_sheet *lines = &text->lines;
-
-	if (!unnamed->module || !text->options->symbols)
-		return;
-	snap_line_blank(lines);
-	snap_line_begin(lines);
-	snap_line_add(lines, SNAP_STYLE_DIM, "no symbols: ");
-	for (size_t i = 0; i < MOST_UNNAMED && unnamed[i].module; i++) {
-		snap_line_add(lines, SNAP_STYLE_DIM, i ? ", " : "");
-		snap_line_add_escaped(lines, SNAP_STYLE_DIM, snap_base_name(unnamed[i].module));
-		snap_line_printf(lines, SNAP_STYLE_DIM, " (%zu%s)", unnamed[i].frames,
-				 i                      ? ""
-				 : unnamed->frames == 1 ? " frame"
-							: " frames");
-	}
-	if (!put_symbol_packages(text))
-		snap_line_add(lines, SNAP_STYLE_DIM, ": packages of their debug symbols");
-	snap_line_add(lines, SNAP_STYLE_DIM, ", --debug-dir or --debuginfod");
-	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
-}
-
-/* With -v: newer compilers make names that libiberty does not know. */
-static void put_mangled(struct text *text)
-{
-	if (!text->mangled)
-		return;
-	snap_line_blank(&text->lines);
-	snap_line_begin(&text->lines);
-	snap_line_add(&text->lines, SNAP_STYLE_DIM, "the demangler does not know names such as ");
-	snap_line_add_escaped(&text->lines, SNAP_STYLE_DIM, text->mangled);
-	snap_line_end(&text->lines, SNAP_STYLE_PLAIN, NULL);
-}
-
 /* The tree is gone through twice or more: see line.h. */
 static struct stacksnap_error *put_measured(struct text *text, FILE *out)
 {
 	survey_stacks(text);
 	snap_text_stacks_put_measured(&text->stacks, put_body, text);
-	put_hidden_idle(text);
-	put_unnamed(text);
-	put_mangled(text);
+	if (text->hidden)
+		snap_text_put_idle(&text->lines, text->hidden, text->snapshot->waits.lacks);
+	snap_text_notes_put(&text->notes, &text->lines, text->options);
 	return put_result(text, out);
 }
 
@@ -731,7 +569,7 @@ struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
 		snap_text_top(&text.lines, options, snapshot);
 		return put_result(&text, out);
 	}
-	text.hidden = snapshot->idle;
+	text.hidden = &snapshot->idle;
 	snap_text_head(&text.lines, options, together.stacks ? &together.snapshot : snapshot,
 		       false);
 	snap_text_top(&text.lines, options, snapshot);

@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/text.h"
-#include "render/text/ending_stacks.h"
+#include "render/text/stack/ending_stacks.h"
 #include "render/view/elide.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* See ending_stacks.h. */
-#include "render/text/ending_stacks.h"
+#include "render/text/stack/ending_stacks.h"
 
 #include "base/bsearch.h"
 #include "base/text.h"
